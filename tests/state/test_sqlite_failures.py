@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support.state.responses import response
 
 from streamnorm.state import Lookup, SQLiteStore, StoreError
-from streamnorm.state.sqlite import _create, _create_file, _use_write_ahead_log
+from streamnorm.state.sqlite_file import _create, _create_file, _use_write_ahead_log
 
 _ALL = Lookup("r1", ("x",))
 

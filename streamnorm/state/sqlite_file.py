@@ -1,0 +1,204 @@
+"""A SQLite file of responses: its schema, and connections to it.
+
+https://www.sqlite.org/wal.html (read 2026-11-23).  With a write-ahead log readers and the one
+writer do not wait for each other, and what was committed survives the end of any process.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from sqlite3 import Connection
+from time import monotonic, sleep
+from typing import TypeAlias
+from uuid import uuid4
+
+from streamnorm._core.errors import StoreError
+
+FileID: TypeAlias = tuple[int, int]
+"""Device and inode of a file."""
+
+_APPLICATION = int.from_bytes(b"snst", "big")  # `PRAGMA application_id` of our files
+_VERSION = 1  # `PRAGMA user_version`
+
+# Contents stand in a table of their own: SQLite writes a row anew as a whole, and `expires`
+# changes often.
+_SCHEMA = f"""
+CREATE TABLE responses (
+    key INTEGER PRIMARY KEY,
+    scope BLOB NOT NULL,
+    id BLOB NOT NULL,
+    previous BLOB,
+    expires INTEGER NOT NULL,
+    UNIQUE (scope, id)
+);
+CREATE INDEX responses_by_expiry ON responses (expires);
+CREATE TABLE contents (
+    key INTEGER PRIMARY KEY REFERENCES responses ON DELETE CASCADE,
+    content BLOB NOT NULL
+);
+CREATE TABLE items (
+    scope BLOB NOT NULL,
+    id BLOB NOT NULL,
+    response INTEGER NOT NULL REFERENCES responses ON DELETE CASCADE,
+    PRIMARY KEY (scope, id, response)
+) WITHOUT ROWID;
+CREATE INDEX items_by_response ON items (response);
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+"""
+# What it means that SQLite fails, by its primary result code.
+_FAILURES = {
+    5: "is locked by another process",
+    6: "is locked",
+    8: "is read-only",
+    10: "has a disk that fails",
+    11: "is damaged",
+    13: "has no space left on its disk",
+    14: "cannot be opened",
+    26: "is no SQLite database",
+}
+_BUSY, _CORRUPT = 5, 11
+_RETRY_S = 0.01
+
+
+def connect(path: str, timeout_s: float) -> tuple[Connection, FileID]:
+    """Open a file with its schema; return the connection and the identity of the file.
+
+    Args:
+        path: Path of the file.
+        timeout_s: Seconds to wait for other processes that write.
+
+    Raises:
+        StoreError: The file belongs to another application or release, or cannot be opened.
+        sqlite3.Error: SQLite fails.
+    """
+    try:
+        if not os.path.exists(path):
+            _create_file(os.path.realpath(path))
+        # If the file is replaced before SQLite opens it, the connection is not used again.
+        file = identify_file(path)
+        # No `open`: when it is closed, the process loses its locks on the file, and another
+        # one deletes the log that it still writes (https://www.sqlite.org/howtocorrupt.html).
+        if file is None or not (os.path.isfile(path) and os.access(path, os.R_OK | os.W_OK)):
+            raise PermissionError
+    except (OSError, ValueError) as exc:
+        raise StoreError("the store cannot be opened: its file cannot be written") from exc
+    connection = sqlite3.connect(
+        path, timeout=timeout_s, isolation_level=None, check_same_thread=False
+    )
+    try:
+        _use_write_ahead_log(connection, timeout_s)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if _marks(connection) != (_APPLICATION, _VERSION):
+            with transaction(connection, "BEGIN IMMEDIATE"):
+                _create(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection, file
+
+
+def identify_file(path: str) -> FileID | None:
+    """Return the identity of the file at a path; None if there is no file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+@contextmanager
+def transaction(connection: Connection, begin: str) -> Generator[None]:
+    """Commit the block; after an error the connection must be closed."""
+    connection.execute(begin)
+    yield
+    connection.execute("COMMIT")
+
+
+def failure(error: sqlite3.Error | UnicodeError) -> StoreError:
+    """Return the error that one of SQLite stands for.
+
+    A `UnicodeError` is one whose text quotes a damaged schema.
+    """
+    code = _CORRUPT if isinstance(error, UnicodeError) else getattr(error, "sqlite_errorcode", 0)
+    code &= 0xFF
+    return StoreError(f"the store {_FAILURES.get(code, 'failed')}")
+
+
+def _create_file(path: str) -> None:
+    """Create an empty file, unless another process is faster, without the log of a deleted one.
+
+    Processes that have the deleted file open go on with its log and its index of that, until
+    they notice; those of the new file must be others.
+    """
+    with _locked_folder(os.path.dirname(path)):
+        if os.path.exists(path):
+            return
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(path + suffix)
+        new = f"{path}-{uuid4().hex}"
+        # What clients say is not for other users of the machine.
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        os.rename(new, path)
+
+
+@contextmanager
+def _locked_folder(folder: str) -> Generator[None]:
+    """Let one process after the other create files in a folder, where the system can."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without such locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _use_write_ahead_log(connection: Connection, timeout_s: float) -> None:
+    """Switch the file to a write-ahead log, which lasts."""
+    end = monotonic() + timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").close()
+        except sqlite3.OperationalError as exc:
+            # SQLite itself does not wait where two processes switch at once.
+            if exc.sqlite_errorcode != _BUSY or monotonic() > end:
+                raise
+            sleep(_RETRY_S)
+        else:
+            return
+
+
+def _marks(connection: Connection) -> tuple[int, int]:
+    """Return the application and the version of the schema that a file says it has."""
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    return application, version
+
+
+def _create(connection: Connection) -> None:
+    """Create the schema, if the file is still empty.
+
+    Raises:
+        StoreError: It has another.
+    """
+    application, version = _marks(connection)
+    if application == _APPLICATION:
+        if version != _VERSION:
+            raise StoreError(f"the store has schema {version}, expected {_VERSION}")
+        return  # another process has created it meanwhile
+    if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
+        raise StoreError("the store is a database of another application")
+    for statement in _SCHEMA.split(";"):
+        connection.execute(statement)
