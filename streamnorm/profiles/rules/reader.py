@@ -22,7 +22,7 @@ from streamnorm._core.bodies.fields import parse_path
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._registry import lookup
-from streamnorm.profiles.reader import VENDOR, Names, as_names, model_pattern, names_model
+from streamnorm.profiles.layers import VENDOR, Names, as_names, model_pattern, names_model
 from streamnorm.profiles.rules.checks import GenericCheck, OwnCheck
 from streamnorm.profiles.rules.schema_checks import SchemaCheck
 

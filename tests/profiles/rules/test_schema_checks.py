@@ -13,7 +13,7 @@ from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.errors import ProfileError
 from streamnorm._core.schemas.simplify import MISSING, resolve_pointer
 from streamnorm.profiles.rules import read_request_rules, shipped_rules
-from streamnorm.profiles.rules.schema_nodes import (
+from streamnorm.profiles.rules.schema_checks import (
     SchemaNode,
     nodes_of,
     recursive_reference,
