@@ -5,7 +5,7 @@
 exchanges, `files` detects the format of a file and saves its recordings.
 """
 
+from streamnorm.recording.importing.archives import export_har
 from streamnorm.recording.importing.files import import_file
-from streamnorm.recording.importing.har import export_har
 
 __all__ = ["export_har", "import_file"]

@@ -10,7 +10,7 @@ from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import compact, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.format import read_bounded, split_name
-from streamnorm.recording.importing.cassettes import read_cassette
+from streamnorm.recording.importing.archives import read_cassette, read_har
 from streamnorm.recording.importing.entries import (
     MAX_FILE_DEPTH,
     ForeignExchange,
@@ -19,7 +19,6 @@ from streamnorm.recording.importing.entries import (
     read_json,
     read_yaml,
 )
-from streamnorm.recording.importing.har import read_har
 from streamnorm.recording.recorder import Recorder, slug_of
 from streamnorm.recording.recording import Recording
 

@@ -1,30 +1,53 @@
-"""The secrets of one exchange, and its request and response without them."""
+"""The secrets of one exchange, those in its bodies, and the exchange without them."""
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BytesIO
+from itertools import chain, islice, pairwise
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote_plus
 
 import msgspec
 from msgspec import UNSET, structs
 
-from streamnorm._core.codec.framing import SSE, Framing
+from streamnorm._core.codec.framing import SSE, Framing, Rewriter
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
+from streamnorm.eventstream import EventStreamDecoder
+from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
 from streamnorm.recording.format import RecordedRequest, WireRequest
-from streamnorm.recording.secrets.bodies import Field, find_in_text, text_of
 from streamnorm.recording.secrets.credentials import (
     Position,
     find_in_header,
+    find_in_json,
     find_in_string,
     find_in_url,
+    is_secret_field,
     strip_url,
     visit_strings,
 )
-from streamnorm.recording.secrets.messages import MessageScrubber
 from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find_tokens
+
+# Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
+_MAX_DECODED_BYTES = 32 * 1024 * 1024
+_MAX_DEPTH = Limits().max_json_depth
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+# The quantifiers are possessive, so that each text is read once.
+_JSON_FIELD = re.compile(r'"([A-Za-z][A-Za-z0-9_-]{0,63})"\s*+:\s*+"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_FORM = re.compile(r"[^\s=&]+=[^\s&]*(?:&[^\s&]*)*")
+_FORM_FIELD = re.compile(r"(?:^|&)([^=&]*)=([^&]*)")
+_BOUNDARY = re.compile(r'boundary="?([^\s";,]{1,70})', re.IGNORECASE)
+_PART_NAME = re.compile(r'(?:^|[;\s])name="?([^";]{1,200})', re.IGNORECASE)
+_END_OF_HEADERS = re.compile(r"\r?\n\r?\n")
+
+# Bytes behind a wrong message that are searched at once: base64 in them has no known end.
+_MAX_REST_BYTES = 16 * 1024 * 1024
 
 _REQUEST_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta"}
@@ -44,7 +67,6 @@ _PLACEHOLDERS = frozenset(
 )
 # A server must not make the search of its body slow.
 _MAX_RESPONSE_VALUES = 256
-_MAX_DEPTH = Limits().max_json_depth
 
 # Bytes searched at once.  The strides are the same however the body is cut into chunks, so
 # that the same body gives the same bytes.
@@ -59,6 +81,172 @@ _SHIFT = 8
 _FIELDS_BYTES = 1024 * 1024
 
 _OPEN_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
+
+
+class Field(NamedTuple):
+    """A credential in a text.
+
+    Attributes:
+        start: Offset at which it is spelt.
+        end: Offset behind it; equal to `start` if the value is only to be searched for.
+        value: The credential, decoded.
+    """
+
+    start: int
+    end: int
+    value: str
+
+
+def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]:
+    """Return the text of a body without its content codings, and whether it is the whole body.
+
+    It is not for a body that is no text, that is damaged, or that is too large once decoded:
+    then the text serves only to search for credentials.
+    """
+    names = ",".join(value for name, value in headers if name.lower() == CONTENT_ENCODING)
+    is_whole = True
+    # Without a header, a body may be compressed all the same.
+    for coding in reversed(content_codings(names) or ["gzip"]):
+        if coding not in ("deflate", "gzip"):
+            is_whole = False
+            continue
+        body, is_complete = _decode_body(body, coding)
+        is_whole &= is_complete
+    encoding = "utf-16" if body.startswith(_UTF16_MARKS) else "utf-8-sig"
+    try:
+        return body.decode(encoding), is_whole
+    except UnicodeDecodeError:
+        return body.decode(encoding, "replace"), False
+
+
+def _decode_body(body: bytes, coding: str) -> tuple[bytes, bool]:
+    """Return a body without a coding, and whether that is the whole body.
+
+    Some clients name a coding that they do not use: a body that has none is returned as it is.
+    """
+    if coding == "gzip" and not body.startswith(_GZIP_MAGIC):
+        return body, True
+    decoder = CodingDecoder(coding, _MAX_DECODED_BYTES)
+    content = BytesIO()
+    try:
+        content.writelines(decoder.feed(body))
+        decoder.close()
+    except CodingError as exc:
+        if coding == "deflate" and exc.fault == "corrupt":
+            return body, False
+        return content.getvalue(), exc.fault == "trailing"
+    return content.getvalue(), True
+
+
+def find_in_text(text: str, kind: str) -> Iterator[Field]:
+    """Yield the credentials in a text that is not one JSON value; they may overlap.
+
+    Args:
+        text: The body of a request.
+        kind: Its content type.
+    """
+    kind_name = kind.partition(";")[0].strip().lower()
+    boundary = _BOUNDARY.search(kind) if kind_name.startswith("multipart/") else None
+    if boundary is not None:
+        yield from _find_in_parts(text, boundary[1])
+    elif kind_name.endswith("form-urlencoded") or (not kind and _FORM.fullmatch(text)):
+        yield from _find_fields(_FORM_FIELD, text, unquote_plus)
+    yield from _find_in_lines(text)
+    yield from _find_fields(_JSON_FIELD, text, _unquote)
+
+
+def _find_fields(
+    pattern: re.Pattern[str], text: str, decode: Callable[[str], str]
+) -> Iterator[Field]:
+    for match in pattern.finditer(text):
+        if is_secret_field(decode(match[1])):
+            yield Field(*match.span(2), decode(match[2]))
+
+
+def _find_in_parts(text: str, boundary: str) -> Iterator[Field]:
+    """Yield the credentials in the parts of `multipart/form-data` and the like (RFC 7578)."""
+    delimiters = (match.span() for match in re.finditer(re.escape(f"--{boundary}"), text))
+    # A line end belongs to the delimiter behind it.
+    last = (len(text) + len("\r\n"), 0)
+    for (_, start), (next_start, _) in pairwise(chain(delimiters, [last])):
+        end = next_start - len("\r\n")
+        headers_end = _END_OF_HEADERS.search(text, start, next_start)
+        if headers_end is not None:
+            yield from _find_in_part(text, start, headers_end, max(end, headers_end.end()))
+
+
+def _find_in_part(text: str, start: int, headers_end: re.Match[str], end: int) -> Iterator[Field]:
+    content_start = headers_end.end()
+    for line in text[start : headers_end.start()].splitlines():
+        name, _, value = line.partition(":")
+        for credential in find_in_header(name.strip(), value.strip()):
+            yield Field(0, 0, credential)
+        part_name = _PART_NAME.search(value)
+        if name.strip().lower() != "content-disposition" or part_name is None:
+            continue
+        if is_secret_field(part_name[1].strip()):
+            yield Field(content_start, end, text[content_start:end])
+
+
+def _find_in_lines(text: str) -> Iterator[Field]:
+    """Yield the credentials in lines of JSON (NDJSON, JSON Lines), up to one that is no JSON."""
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            value = decode_any(line, max_depth=_MAX_DEPTH)
+        except InvalidJSON:
+            return
+        for credential in find_in_json(value):
+            yield Field(0, 0, credential)
+
+
+def _unquote(quoted: str) -> str:
+    """Return the meaning of a JSON string without its quotes; itself if it is no JSON."""
+    try:
+        value = decode_any(f'"{quoted}"', max_depth=1)
+    except InvalidJSON:
+        return quoted
+    return str(value)
+
+
+class _Secrets(Protocol):
+    def scrub_all(self, texts: Sequence[bytes]) -> list[bytes]: ...
+
+
+class MessageScrubber:
+    """Replaces each byte of a secret by "x" in the messages of a body that arrives in chunks.
+
+    The output has the same length as the input.  A message is held until its end arrives, and so
+    are up to 16 MiB of what is no message.
+
+    Args:
+        secrets: The known secrets, read for each message, as some may be added meanwhile.
+        rewriter: Replaces texts in the messages of the framing.
+    """
+
+    def __init__(self, secrets: _Secrets, rewriter: Rewriter) -> None:
+        self._replace: Callable[[list[bytes]], list[bytes]] = secrets.scrub_all
+        self._rewriter = rewriter
+        self._messages = EventStreamDecoder()
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> bytes:
+        """Add a chunk; return the bytes that are settled."""
+        self._held += data
+        messages = self._messages.feed(data)
+        if messages:
+            del self._held[: sum(len(message.raw) for message in messages)]
+            return b"".join(self._rewriter.rewrite(messages, self._replace))
+        if self._messages.failure is not None and len(self._held) > _MAX_REST_BYTES:
+            return self.close()
+        return b""
+
+    def close(self) -> bytes:
+        """Return the rest."""
+        rest = bytes(self._held)
+        self._held.clear()
+        return self._rewriter.rewrite_rest(rest, self._replace)
 
 
 class Secrets:

@@ -12,7 +12,8 @@ import pytest
 from support.http.content_codings import raw_deflate
 
 from streamnorm.recording.format import RecordedRequest, WireRequest
-from streamnorm.recording.secrets import Secrets, bodies
+from streamnorm.recording.secrets import Secrets
+from streamnorm.recording.secrets import redaction as bodies
 
 MEBIBYTE = 1024 * 1024
 URL = "https://api.example.com/v1/messages"
