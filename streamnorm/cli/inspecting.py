@@ -25,7 +25,10 @@ from streamnorm.cli.streams import (
     parse_server,
 )
 from streamnorm.inspect.page import (
+    ASCII,
+    BOX,
     BOX_CHARACTERS,
+    MIN_WIDTH,
     FrameLines,
     Style,
     describe_frame,
@@ -33,7 +36,6 @@ from streamnorm.inspect.page import (
     render,
 )
 from streamnorm.inspect.survey import Survey, describe_report, list_writable_dialects
-from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH
 
 _MAX_WIDTH = 1000
 _WIDTH_WITHOUT_TERMINAL = 100

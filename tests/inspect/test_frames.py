@@ -5,8 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.page import FrameLines, Style, describe_frame
-from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, count_columns
+from streamnorm.inspect.page import (
+    ASCII,
+    BOX,
+    MIN_WIDTH,
+    FrameLines,
+    Style,
+    count_columns,
+    describe_frame,
+)
 from streamnorm.sse import Frame
 
 HEAD = '{"id":"chatcmpl-1","object":"chat.completion.chunk",'

@@ -19,10 +19,17 @@ from streamnorm import (
     Truncated,
     Usage,
 )
-from streamnorm.inspect.page import BOX_CHARACTERS, Style, render
+from streamnorm.inspect.page import (
+    ASCII,
+    BOX,
+    BOX_CHARACTERS,
+    MIN_WIDTH,
+    Style,
+    count_columns,
+    render,
+)
 from streamnorm.inspect.summary import HEAD_CHARS, Track
 from streamnorm.inspect.survey import Gap, Report, Timing
-from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, count_columns
 from streamnorm.validation import Violation
 
 ESCAPE = "\x1b]0;owned\x07"
