@@ -68,8 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         command = command[1:]
     if not command:
         raise console.UsageError("no command, expected -- COMMAND")
-    from streamnorm.cli.agents import launch
-    from streamnorm.cli.foreground import ForegroundCommand
+    from streamnorm.cli.agents import ForegroundCommand, launch
     from streamnorm.cli.serving import LOOPBACK, open_listener, serve_in_thread
     from streamnorm.gateway import app
 

@@ -258,7 +258,7 @@ def test_signal_to_run_alone_reaches_the_command_once(name: str, upstream: str) 
 
 EARLY = """
 import os, signal
-from streamnorm.cli.foreground import ForegroundCommand
+from streamnorm.cli.agents import ForegroundCommand
 with ForegroundCommand(["sleep", "60"], os.environ) as command:
     os.killpg(0, signal.SIGINT)
     print(command.run())
