@@ -81,6 +81,7 @@ TARGETS = {
     "Gemini": capabilities("gemini"),
     "Converse": capabilities("bedrock_converse"),
     "UI message stream": capabilities("ui_message_stream"),
+    "AG-UI": capabilities("ag_ui"),
 }
 
 LOSSES = {

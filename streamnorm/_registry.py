@@ -14,6 +14,7 @@ from streamnorm._core.errors import DecodeError, UnknownDialect, did_you_mean
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, OnLoss, ReasoningField
 from streamnorm.dialects import (
+    ag_ui,
     anthropic,
     bedrock_converse,
     gemini,
@@ -101,7 +102,7 @@ DIALECTS: dict[str, Dialect] = {
     for room in (
         *(openai_responses, anthropic, openai_chat),
         *(gemini, gemini_interactions, bedrock_converse),
-        ui_message_stream,
+        *(ui_message_stream, ag_ui),
     )
 }
 

@@ -30,6 +30,7 @@ def test_dialects_are_keyed_by_their_names() -> None:
         "gemini_interactions",
         "bedrock_converse",
         "ui_message_stream",
+        "ag_ui",
     ]
     assert {name: dialect.aliases for name, dialect in DIALECTS.items()} == {
         "anthropic": ("claude",),
@@ -39,6 +40,7 @@ def test_dialects_are_keyed_by_their_names() -> None:
         "gemini_interactions": (),
         "bedrock_converse": ("converse",),
         "ui_message_stream": ("ai_sdk", "vercel"),
+        "ag_ui": (),
     }
 
 
@@ -69,7 +71,7 @@ def test_unknown_dialect_error_lists_the_known_ones() -> None:
     known = (
         "expected one of openai_responses, responses, anthropic, claude, openai_chat, openai,"
         " chat, gemini, google, gemini_interactions, bedrock_converse, converse,"
-        " ui_message_stream, ai_sdk, vercel"
+        " ui_message_stream, ai_sdk, vercel, ag_ui"
     )
     for make in (decoder, encoder, checker):
         with pytest.raises(UnknownDialect, match=f"^no dialect 'klingon', {known}$"):
@@ -93,11 +95,11 @@ def test_missing_codec_error_lists_the_dialects_that_have_it() -> None:
     every = "openai_responses, anthropic, openai_chat, gemini, bedrock_converse"
     read = (
         "openai_responses, anthropic, openai_chat, gemini, gemini_interactions, bedrock_converse,"
-        " ui_message_stream"
+        " ui_message_stream, ag_ui"
     )
     for make, part, known in [
         (decoder, "decoder", read),
-        (encoder, "encoder", f"{every}, ui_message_stream"),
+        (encoder, "encoder", f"{every}, ui_message_stream, ag_ui"),
         (checker, "checker", every),
     ]:
         with pytest.raises(
@@ -108,7 +110,8 @@ def test_missing_codec_error_lists_the_dialects_that_have_it() -> None:
 
 def test_missing_encoder_of_a_variant_lists_the_dialects_that_have_one() -> None:
     written = "openai_responses, anthropic, openai_chat, gemini, bedrock_converse"
-    for make, part, more in ((encoder, "encoder", ", ui_message_stream"), (checker, "checker", "")):
+    pages = ", ui_message_stream, ag_ui"
+    for make, part, more in ((encoder, "encoder", pages), (checker, "checker", "")):
         with pytest.raises(
             UnknownDialect,
             match=f"^no {part} of dialect 'gemini_interactions', expected one of {written}{more}$",
@@ -121,7 +124,8 @@ def test_stream_of_a_dialect_that_is_not_read_ends_as_malformed() -> None:
     frames = frame("-- --- .-. ... .")
     message = (
         "no decoder of dialect 'morse', expected one of openai_responses, anthropic,"
-        " openai_chat, gemini, gemini_interactions, bedrock_converse, ui_message_stream"
+        " openai_chat, gemini, gemini_interactions, bedrock_converse, ui_message_stream,"
+        " ag_ui"
     )
     for body in (frames, frames.rstrip()):
         assert decode(body, dialect=None).events == [StreamError("malformed", message)]

@@ -52,6 +52,7 @@ OWN = {
 
 # What a room may lack, since its dialect has no such thing or is only read.
 LACKS = {
+    "ag_ui": {"options", "endpoints", "body", "validate"},
     "anthropic": {"options"},
     "bedrock_converse": {"options"},
     "gemini": {"options"},

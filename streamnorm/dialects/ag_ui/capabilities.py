@@ -1,0 +1,59 @@
+"""Capabilities of AG-UI's streams."""
+
+from __future__ import annotations
+
+from streamnorm._core.blocks import Reasoning, Text, ToolCall
+from streamnorm._core.losses import Capabilities
+from streamnorm.dialects.ag_ui.wire import DIALECT
+
+URL_CITATION = "url_citation"
+
+CAPABILITIES = Capabilities(
+    dialect=DIALECT,
+    # The run's id and `metadata` of `RUN_STARTED`.
+    identity=True,
+    # One answer per run.
+    choices=False,
+    # Each block of text is a message.
+    boundaries=True,
+    # CopilotKit mixes up parallel calls that interleave (CopilotKit/CopilotKit#2684).
+    overlapping=(),
+    blank_text=True,
+    # A refusal is text; `metadata` of `RUN_FINISHED` states the stop reason.
+    refusal=False,
+    reasoning=True,
+    # Each part is a message of the span.
+    reasoning_parts=True,
+    redacted_reasoning=True,
+    redacted_as_signature_of=None,
+    # `REASONING_ENCRYPTED_VALUE` signs a message or a call.
+    signed=(Text, Reasoning, ToolCall),
+    # Arguments are a JSON object as text.
+    custom_tools=False,
+    namespaces=False,
+    unfinished_calls=False,
+    null_arguments=False,
+    broken_arguments=True,
+    # Any kind: a mark in `metadata` tells such calls from those of the client.
+    server_tools=("",),
+    # Assistant messages have string content only.
+    media=(),
+    file_urls=False,
+    # `metadata` of the message.
+    citations=frozenset({URL_CITATION}),
+    url_citation=URL_CITATION,
+    cited_text=True,
+    not_round_tripped=frozenset(),
+    # `metadata` of `RUN_FINISHED`.
+    stop_reasons=frozenset(
+        {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause", "other"}
+    ),
+    native_stop_reasons=frozenset(),
+    unnamed_stop_sequence=True,
+    service_tiers={},
+    usage="known",
+    cache_write=True,
+    reasoning_tokens=True,
+    # Reasoning is a part of the output.
+    excess_reasoning=False,
+)

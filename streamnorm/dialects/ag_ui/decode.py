@@ -1,0 +1,288 @@
+"""Decoder of AG-UI: frames, chunks, and the level of the run.
+
+`@ag-ui/core` and `@ag-ui/client` 1.0.0 (read 2026-11-27), and the deviations of deployed servers.
+`blocks.py` reads messages and calls.  A stream without `RUN_FINISHED` or `RUN_ERROR` is cut,
+although the clients take it for a success (ag-ui-protocol/ag-ui#2300).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias, Unpack
+
+from streamnorm._core.codec import DecodeOptions, Decoder, read_no_json
+from streamnorm._core.events import Completed, Event, MessageStart, StreamError, Usage, UsageUpdate
+from streamnorm._core.failures import Fatal, find_error
+from streamnorm._core.json import InvalidJSON, clean, decode_any, is_object, string_of
+from streamnorm._core.shapes import found
+from streamnorm.dialects.ag_ui import wire
+from streamnorm.dialects.ag_ui.blocks import MessageBlocks
+from streamnorm.dialects.ag_ui.delta_run import AGUIRun
+from streamnorm.dialects.ag_ui.errors import error_from_wire
+from streamnorm.dialects.ag_ui.opaque import event_from_wire
+from streamnorm.dialects.ag_ui.stop_reasons import stop_from_wire
+from streamnorm.dialects.ag_ui.usage import usage_from_wire
+from streamnorm.sse import Frame
+
+_Value: TypeAlias = dict[str, Any]
+
+_TEXT, _CALL, _REASONING = "text", "call", "reasoning"
+_CHUNKS = {wire.TEXT_CHUNK: _TEXT, wire.CALL_CHUNK: _CALL, wire.REASONING_CHUNK: _REASONING}
+# Events that leave a lane of chunks open (`src/chunks/transform.ts` of `@ag-ui/client`).
+_LANE_STAYS = frozenset({"RAW", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", wire.ENCRYPTED_VALUE})
+# Only this role is the answer; a missing one is the assistant's.
+_ANSWER_ROLES = ("", "assistant")
+
+
+class AGUIDecoder(Decoder):
+    """Decoder of AG-UI.
+
+    Args:
+        options: See `Decoder`.
+    """
+
+    dialect = wire.DIALECT
+
+    def __init__(self, **options: Unpack[DecodeOptions]) -> None:
+        super().__init__(**options)
+        self._blocks = MessageBlocks(self._limits, self.note)
+        self._delta_run = AGUIRun(self._blocks)
+        self._has_started = False
+        self._usage = Usage()
+
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        try:
+            value = decode_any(
+                frame.data, max_depth=self._limits.max_json_depth, pieces=wire.DELTA_FIELDS
+            )
+        except InvalidJSON as problem:
+            read_no_json(self, frame, problem, events)
+            return
+        kind = string_of(value, "type") if is_object(value) else ""
+        if not is_object(value) or not kind:
+            # Servers print errors of their own framework.
+            if (error := find_error(value)) is not None:
+                raise Fatal(error)
+            events.append(event_from_wire(clean(frame.event), value))
+            return
+        if kind in wire.THINKING:
+            self.note("deprecated_event", "reasoning")
+            kind = wire.THINKING[kind]
+            value.setdefault("messageId", "thinking")
+            value.setdefault("role", "reasoning")
+        self._read_event(kind, value, events)
+
+    def may_end_with(self, frame: Frame, value: Any) -> bool:
+        # The client reads a last frame without its blank line.
+        if is_object(value) and value.get("type") in (wire.RUN_FINISHED, wire.RUN_ERROR):
+            return True
+        return super().may_end_with(frame, value)
+
+    def _read_event(self, kind: str, value: _Value, events: list[Event]) -> None:
+        if kind not in (wire.RUN_STARTED, wire.RUN_ERROR) and not self._has_started:
+            raise self.malformed("an event before RUN_STARTED, expected that first")
+        blocks = self._blocks
+        if blocks.lane is not None and kind not in _CHUNKS and kind not in _LANE_STAYS:
+            self._close_lane(events)
+        read = self._READERS.get(kind)
+        if read is None:
+            events.append(event_from_wire(kind, value))
+            return
+        # Payloads with lone surrogates are read here, since `wire.decode_content` rejects them.
+        blocks.may_split_pairs = True
+        read(self, value, events)
+        blocks.may_split_pairs = False
+
+    # The run
+
+    def _run_started(self, value: _Value, events: list[Event]) -> None:
+        if self._has_started:
+            raise self.malformed("second RUN_STARTED, expected the end of the run")
+        self._has_started = True
+        for name in ("threadId", "runId"):
+            if not string_of(value, name):
+                self.note("missing_id", name)
+        metadata = value.get("metadata")
+        fields = metadata if is_object(metadata) else {}
+        # The encoder states the provider's id, beside the client's.
+        id = fields.get(wire.MESSAGE_ID)
+        id = clean(id) if isinstance(id, str) else string_of(value, "runId")
+        model = string_of(fields, wire.MODEL)
+        self._blocks.opener.check_names(id, model)
+        self._blocks.opener.seed = (id,)
+        rest = wire.unknown_fields(value, "type", "runId", "metadata", "timestamp")
+        events.append(MessageStart(id, model, rest or None))
+
+    def _run_finished(self, value: _Value, events: list[Event]) -> None:
+        self._blocks.finish(events)
+        self._read_usage(value, events)
+        outcome = value.get("outcome")
+        if is_object(outcome) and outcome.get("type") == "cancelled":
+            raise Fatal(StreamError("upstream", "the run was cancelled", "cancelled"))
+        stop = stop_from_wire(value.get("metadata"), has_client_call=self._blocks.has_client_call)
+        events.append(stop)
+        self.outcome = Completed(stop.reason, self._usage)
+
+    def _run_error(self, value: _Value, events: list[Event]) -> None:
+        if self._has_started:
+            self._read_usage(value, events)
+        raise Fatal(error_from_wire(value))
+
+    def _read_usage(self, value: _Value, events: list[Event]) -> None:
+        usage = usage_from_wire(value.get("usage"))
+        if usage != self._usage:
+            self._usage = usage
+            events.append(UsageUpdate(usage))
+
+    # Messages and calls
+
+    def _text_start(self, value: _Value, events: list[Event]) -> None:
+        id = string_of(value, "messageId")
+        if string_of(value, "role") in _ANSWER_ROLES:
+            self._blocks.start_text(id, _extra(value, "messageId", "role"), events)
+            return
+        self._blocks.start_foreign(id)
+        events.append(event_from_wire(wire.TEXT_START, value))
+
+    def _text_content(self, value: _Value, events: list[Event]) -> None:
+        id = string_of(value, "messageId")
+        if id in self._blocks.foreign:
+            events.append(event_from_wire(wire.TEXT_CONTENT, value))
+            return
+        self._blocks.append_text(id, self._delta_of(value), events)
+
+    def _text_end(self, value: _Value, events: list[Event]) -> None:
+        id = string_of(value, "messageId")
+        if id in self._blocks.foreign:
+            del self._blocks.foreign[id]
+            events.append(event_from_wire(wire.TEXT_END, value))
+            return
+        self._blocks.end_text(id, value.get("metadata"), events)
+
+    def _call_start(self, value: _Value, events: list[Event]) -> None:
+        fields = ("toolCallId", "toolCallName", "parentMessageId", "metadata")
+        self._blocks.start_call(
+            string_of(value, "toolCallId"),
+            string_of(value, "toolCallName"),
+            value.get("metadata"),
+            _extra(value, *fields),
+            events,
+        )
+
+    def _call_args(self, value: _Value, events: list[Event]) -> None:
+        id = string_of(value, "toolCallId")
+        self._blocks.append_arguments(id, self._delta_of(value), events)
+
+    def _call_end(self, value: _Value, events: list[Event]) -> None:
+        self._blocks.end_call(string_of(value, "toolCallId"), events)
+
+    def _call_result(self, value: _Value, events: list[Event]) -> None:
+        self._blocks.add_result(
+            string_of(value, "toolCallId"), value.get("content"), value.get("metadata"), events
+        )
+
+    def _span_start(self, value: _Value, events: list[Event]) -> None:
+        self._blocks.start_span(string_of(value, "messageId") or "span", events)
+
+    def _span_end(self, value: _Value, events: list[Event]) -> None:
+        self._blocks.end_span(events)
+
+    def _reasoning_start(self, value: _Value, events: list[Event]) -> None:
+        if not string_of(value, "role"):  # servers that were written before it was required
+            self.note("missing_role", "reasoning")
+        self._blocks.start_reasoning(string_of(value, "messageId"), events)
+
+    def _reasoning_content(self, value: _Value, events: list[Event]) -> None:
+        id = string_of(value, "messageId")
+        self._blocks.append_reasoning(id, self._delta_of(value), events)
+
+    def _reasoning_end(self, value: _Value, events: list[Event]) -> None:
+        self._blocks.end_reasoning(string_of(value, "messageId"))
+
+    def _encrypted_value(self, value: _Value, events: list[Event]) -> None:
+        self._blocks.add_value(
+            string_of(value, "subtype"),
+            string_of(value, "entityId"),
+            string_of(value, "encryptedValue"),
+            events,
+        )
+
+    def _delta_of(self, value: _Value) -> str:
+        delta = value.get("delta", "")
+        if not isinstance(delta, str):
+            raise self.malformed(f"delta is {found(delta)}, expected a string")
+        return delta
+
+    # Chunks: start, content and end in one event each
+
+    def _chunk(self, name: str, value: _Value, events: list[Event]) -> None:
+        kind, lane = _CHUNKS[name], self._blocks.lane
+        key = "toolCallId" if kind == _CALL else "messageId"
+        id = string_of(value, key)
+        if lane is None or lane[0] != kind or (id and id != lane[1]):
+            self._close_lane(events)
+            if not id:
+                raise self.malformed(f"first chunk without {key}, expected one")
+            self._open_lane(kind, id, value, events)
+        else:
+            id = lane[1]
+        if value.get("delta") is not None:
+            content = {key: id, "delta": value["delta"]}
+            self._LANES[kind][1](self, content, events)
+
+    def _open_lane(self, kind: str, id: str, value: _Value, events: list[Event]) -> None:
+        self._blocks.lane = (kind, id)
+        fields = wire.unknown_fields(value, "delta")
+        if kind == _REASONING:  # whose chunks have no role
+            fields["role"] = "reasoning"
+        self._LANES[kind][0](self, fields, events)
+
+    def _close_lane(self, events: list[Event]) -> None:
+        if self._blocks.lane is not None:
+            (kind, id), self._blocks.lane = self._blocks.lane, None
+            self._LANES[kind][2](self, {"messageId": id, "toolCallId": id}, events)
+
+    def _text_chunk(self, value: _Value, events: list[Event]) -> None:
+        self._chunk(wire.TEXT_CHUNK, value, events)
+
+    def _call_chunk(self, value: _Value, events: list[Event]) -> None:
+        self._chunk(wire.CALL_CHUNK, value, events)
+
+    def _reasoning_chunk(self, value: _Value, events: list[Event]) -> None:
+        self._chunk(wire.REASONING_CHUNK, value, events)
+
+    _LANES: ClassVar[dict[str, tuple[_Read, _Read, _Read]]] = {
+        _TEXT: (_text_start, _text_content, _text_end),
+        _CALL: (_call_start, _call_args, _call_end),
+        _REASONING: (_reasoning_start, _reasoning_content, _reasoning_end),
+    }
+
+    _READERS: ClassVar[dict[str, _Read]] = {
+        wire.RUN_STARTED: _run_started,
+        wire.RUN_FINISHED: _run_finished,
+        wire.RUN_ERROR: _run_error,
+        wire.TEXT_START: _text_start,
+        wire.TEXT_CONTENT: _text_content,
+        wire.TEXT_END: _text_end,
+        wire.TEXT_CHUNK: _text_chunk,
+        wire.CALL_START: _call_start,
+        wire.CALL_ARGS: _call_args,
+        wire.CALL_END: _call_end,
+        wire.CALL_CHUNK: _call_chunk,
+        wire.CALL_RESULT: _call_result,
+        wire.SPAN_START: _span_start,
+        wire.SPAN_END: _span_end,
+        wire.REASONING_START: _reasoning_start,
+        wire.REASONING_CONTENT: _reasoning_content,
+        wire.REASONING_END: _reasoning_end,
+        wire.REASONING_CHUNK: _reasoning_chunk,
+        wire.ENCRYPTED_VALUE: _encrypted_value,
+    }
+
+
+_Read: TypeAlias = Callable[[AGUIDecoder, _Value, list[Event]], None]
+
+
+def _extra(value: _Value, *mapped: str) -> _Value:
+    """Return the unknown fields of an event that starts a message or call."""
+    return wire.unknown_fields(value, "type", "timestamp", *mapped)

@@ -1,0 +1,256 @@
+"""Encoder of AG-UI.
+
+`@ag-ui/client` 1.0.0 and 0.0.59, `src/verify/verify.ts` and `src/transform/sse.ts` (read
+2026-11-27): the output passes both.  Frames end by LF LF alone; no field is null; nothing follows
+`RUN_FINISHED` or `RUN_ERROR`, not even `[DONE]`, which the clients parse as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+from streamnorm._core.blocks import (
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    ReasoningDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+)
+from streamnorm._core.json import compact, dumps
+from streamnorm._core.limits import OBJECT_BYTES, text_bytes
+from streamnorm.dialects.ag_ui import wire
+from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES
+from streamnorm.dialects.ag_ui.citations import citation_to_wire
+from streamnorm.dialects.ag_ui.errors import error_to_wire
+from streamnorm.dialects.ag_ui.opaque import event_to_wire
+from streamnorm.dialects.ag_ui.reasoning import redacted_to_wire, signature_to_wire
+from streamnorm.dialects.ag_ui.stop_reasons import stop_to_wire
+from streamnorm.dialects.ag_ui.tool_calls import mark_of, result_to_wire, unanswered_to_wire
+from streamnorm.dialects.ag_ui.usage import usage_to_wire
+
+_RUN_ID, _THREAD_ID = "runId", "threadId"
+_DELTA_END = b"}\n\n"
+
+
+class AGUIEncoder(Encoder):
+    """Encoder of AG-UI.
+
+    `response_fields` may hold `threadId` and `runId` of the request; without them the run has the
+    id of the message.
+
+    Args:
+        options: See `Encoder`.
+    """
+
+    dialect = wire.DIALECT
+    capabilities = CAPABILITIES
+
+    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
+        super().__init__(**options)
+        self._run: dict[str, Any] = {}  # thread and run
+        self._answering_model = ""
+        self._messages = 0  # number of ids given
+        self._parent = ""  # message that calls belong to; "" before the first
+        self._ids: dict[int, str] = {}  # id of the open message, span or call, by index
+        # Start of a block's content frames, up to the text.
+        self._heads: dict[int, bytes] = {}
+        self._parts: dict[int, int] = {}  # open reasoning part, by index
+        self._part_counts: dict[int, int] = {}  # messages of a span, by index
+        self._citations: dict[int, list[dict[str, Any]]] = {}
+        self._without_arguments: dict[int, None] = {}
+        self._unanswered: dict[str, None] = {}  # calls that the provider has not answered
+        self._kinds: dict[int, type] = {}
+
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
+        head = self._heads[index]
+        return lambda text: head + dumps(text) + _DELTA_END
+
+    def ping(self) -> bytes:
+        return b": keep-alive\n\n"
+
+    def error_body(self, error: StreamError) -> bytes:
+        return dumps(error_to_wire(error))
+
+    # Deltas
+
+    def _text(self, event: TextDelta) -> bytes:
+        return self._heads[event.index] + dumps(event.text) + _DELTA_END
+
+    def _json(self, event: JSONDelta) -> bytes:
+        self._without_arguments.pop(event.index, None)
+        return self._heads[event.index] + dumps(event.partial_json) + _DELTA_END
+
+    def _reasoning(self, event: ReasoningDelta) -> bytes:
+        index = event.index
+        turn = b""
+        if self._parts.get(index) != event.part:
+            turn = self._end_part(index) + self._start_part(index, event.part)
+        return turn + self._heads[index] + dumps(event.text) + _DELTA_END
+
+    def _start_part(self, index: int, part: int) -> bytes:
+        """Start the message of a part; clients take one message for one part."""
+        self._parts[index] = part
+        count = self._part_counts[index] = self._part_counts.get(index, -1) + 1
+        id = f"{self._ids[index]}.{count}"
+        self._heads[index] = _content_head(wire.REASONING_CONTENT, {"messageId": id})
+        return _frame(wire.REASONING_START, {"messageId": id, "role": "reasoning"})
+
+    def _end_part(self, index: int) -> bytes:
+        if self._parts.pop(index, None) is None:
+            return b""
+        return _frame(wire.REASONING_END, {"messageId": self._part_id(index)})
+
+    def _part_id(self, index: int) -> str:
+        return f"{self._ids[index]}.{self._part_counts[index]}"
+
+    def _signature(self, event: SignatureDelta) -> bytes:
+        index, kind, written = event.index, self._kinds[event.index], b""
+        entity, subtype = self._ids[index], "tool-call" if kind is ToolCall else "message"
+        if kind is Reasoning:
+            # The client loses a value whose message does not exist yet.
+            if index not in self._parts:
+                written = self._start_part(index, 0)
+            entity = self._part_id(index)
+        return written + _encrypted(subtype, entity, signature_to_wire(event))
+
+    def _citation(self, event: CitationDelta) -> bytes:
+        entry = citation_to_wire(event.citation)
+        self._stored.add(OBJECT_BYTES + text_bytes(compact(entry)))
+        self._citations.setdefault(event.index, []).append(entry)
+        return b""
+
+    # Blocks
+
+    def _block_start(self, event: BlockStart) -> bytes:
+        index, block = event.index, event.block
+        self._kinds[index] = type(block)
+        extra = self._vendor_fields(event.extra)
+        match block:
+            case ToolCall() | ServerToolCall():
+                return self._start_call(index, block, extra)
+            case ServerToolResult():
+                self._unanswered.pop(block.tool_call_id, None)
+                return self._result(block.tool_call_id, result_to_wire(block))
+            case Reasoning():
+                id = self._ids[index] = self._next_id()
+                return _frame(wire.SPAN_START, {**extra, "messageId": id})
+            case RedactedReasoning():
+                # A value in a span without a message is lost by the client.
+                id = self._ids[index] = self._next_id()
+                return (
+                    _frame(wire.SPAN_START, {"messageId": id})
+                    + self._start_part(index, 0)
+                    + _encrypted("message", self._part_id(index), redacted_to_wire(block))
+                )
+            case Text():
+                id = self._ids[index] = self._parent = self._next_id()
+                self._heads[index] = _content_head(wire.TEXT_CONTENT, {"messageId": id})
+                fields = {**extra, "messageId": id, "role": "assistant"}
+                return _frame(wire.TEXT_START, fields)
+            case _:
+                raise AssertionError(f"{type(block).__name__} passed the projection")
+
+    def _start_call(
+        self, index: int, call: ToolCall | ServerToolCall, extra: dict[str, Any]
+    ) -> bytes:
+        # A call without a parent becomes a message of its own; calls of one parent share it, and
+        # it need not exist (`src/apply/default.ts`).
+        self._parent = self._parent or self._next_id()
+        self._ids[index] = call.id
+        self._heads[index] = _content_head(wire.CALL_ARGS, {"toolCallId": call.id})
+        self._without_arguments[index] = None
+        fields = {
+            **extra,
+            "toolCallId": call.id,
+            "toolCallName": call.name,
+            "parentMessageId": self._parent,
+        }
+        if isinstance(call, ServerToolCall):
+            self._unanswered[call.id] = None
+            fields["metadata"] = mark_of(call)
+        return _frame(wire.CALL_START, fields)
+
+    def _result(self, call_id: str, fields: dict[str, Any]) -> bytes:
+        ids = {"messageId": self._next_id(), "toolCallId": call_id}
+        return _frame(wire.CALL_RESULT, {**ids, **fields, "role": "tool"})
+
+    def _block_stop(self, event: BlockStop) -> bytes:
+        index, kind = event.index, self._kinds.pop(event.index)
+        id, written = self._ids.get(index, ""), b""
+        if kind in (ToolCall, ServerToolCall):
+            if index in self._without_arguments:  # clients parse the arguments as JSON
+                written = self._json(JSONDelta(index, "{}"))
+            written += _frame(wire.CALL_END, {"toolCallId": id})
+        elif kind in (Reasoning, RedactedReasoning):
+            written = self._end_part(index) + _frame(wire.SPAN_END, {"messageId": id})
+        elif kind is Text:
+            citations = self._citations.pop(index, None)
+            metadata = {} if citations is None else {"metadata": {wire.CITATIONS: citations}}
+            written = _frame(wire.TEXT_END, {"messageId": id, **metadata})
+        self._heads.pop(index, None)
+        self._ids.pop(index, None)
+        return written
+
+    def _next_id(self) -> str:
+        """Return an id for a message: one namespace over roles and over the runs of a thread."""
+        self._messages += 1
+        return f"{self._run.get(_RUN_ID, 'run')}-{self._messages}"
+
+    # The message
+
+    def _message_start(self, event: MessageStart) -> bytes:
+        extra = self._vendor_fields(event.extra)
+        asked = self.response_fields
+        run_id = asked.get(_RUN_ID) or event.id or "run"
+        thread_id = asked.get(_THREAD_ID) or extra.get(_THREAD_ID) or f"thread-{run_id}"
+        self._run = {_THREAD_ID: thread_id, _RUN_ID: run_id}
+        self._answering_model = self._model or event.model
+        metadata = {wire.MESSAGE_ID: event.id, wire.MODEL: self._answering_model}
+        return _frame(wire.RUN_STARTED, {**extra, **self._run, "metadata": metadata})
+
+    def _message_stop(self, event: MessageStop) -> bytes:
+        # The client takes an unanswered call for its own.
+        pending = [self._result(id, unanswered_to_wire()) for id in self._unanswered]
+        fields = {**self._vendor_fields(event.extra), **self._run, **self._usage_field()}
+        fields["metadata"] = stop_to_wire(event)
+        return b"".join(pending) + _frame(wire.RUN_FINISHED, fields)
+
+    def _error(self, event: StreamError) -> bytes:
+        # With everything left open: the clients accept no other event than this one.
+        return _frame(wire.RUN_ERROR, {**error_to_wire(event), **self._usage_field()})
+
+    def _usage_field(self) -> dict[str, Any]:
+        usage = usage_to_wire(self._usage, self._answering_model)
+        return {"usage": usage} if usage else {}
+
+    def _opaque(self, event: Opaque) -> bytes:
+        return event_to_wire(event)
+
+
+def _frame(type: str, fields: dict[str, Any]) -> bytes:
+    return b"data: %b\n\n" % dumps({"type": type, **fields})
+
+
+def _content_head(type: str, id: dict[str, str]) -> bytes:
+    return b'data: %b,"delta":' % dumps({"type": type, **id})[:-1]
+
+
+def _encrypted(subtype: str, entity: str, value: str) -> bytes:
+    fields = {"subtype": subtype, "entityId": entity, "encryptedValue": value}
+    return _frame(wire.ENCRYPTED_VALUE, fields)

@@ -1,0 +1,310 @@
+"""The encoder of AG-UI, by the rules that its clients enforce."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Event,
+    Image,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.codec import encoder
+
+START = MessageStart("m", "fast-1")
+END = MessageStop("end_turn")
+RUN = {"threadId": "thread-m", "runId": "m"}
+STARTED = {"type": "RUN_STARTED", **RUN, "metadata": {"messageId": "m", "model": "fast-1"}}
+FINISHED = {"type": "RUN_FINISHED", **RUN, "metadata": {"stopReason": "end_turn"}}
+
+
+def encode(*events: Event) -> bytes:
+    writer = encoder("ag_ui")
+    return b"".join([writer.encode(event) for event in events]) + writer.close()
+
+
+def payloads(data: bytes) -> list[dict[str, Any]]:
+    frames = data.decode().split("\n\n")
+    assert frames.pop() == ""
+    assert all(frame.startswith("data: ") for frame in frames)
+    return [json.loads(frame.removeprefix("data: ")) for frame in frames]
+
+
+def written(*events: Event) -> list[dict[str, Any]]:
+    """Return the payloads between the first and the last event of a run."""
+    first, *rest, last = payloads(encode(START, *events, END))
+    assert (first, last) == (STARTED, FINISHED)
+    return rest
+
+
+def text(index: int, value: str) -> list[Event]:
+    return [BlockStart(index, Text()), TextDelta(index, value), BlockStop(index)]
+
+
+def call(index: int, id: str, *arguments: str) -> list[Event]:
+    deltas = [JSONDelta(index, part) for part in arguments]
+    return [BlockStart(index, ToolCall(id, "f")), *deltas, BlockStop(index)]
+
+
+def test_text_is_a_message() -> None:
+    assert written(*text(0, "Hi")) == [
+        {"type": "TEXT_MESSAGE_START", "messageId": "m-1", "role": "assistant"},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m-1", "delta": "Hi"},
+        {"type": "TEXT_MESSAGE_END", "messageId": "m-1"},
+    ]
+
+
+def test_rule_11_nothing_follows_the_terminal() -> None:
+    for end in (END, StreamError("truncated", "cut")):
+        data = encode(START, end)
+        assert b"[DONE]" not in data
+        assert payloads(data)[-1]["type"] in ("RUN_FINISHED", "RUN_ERROR")
+
+
+def test_rule_12_frames_end_by_two_line_feeds() -> None:
+    data = encode(START, *text(0, "a\r\nb\u2028"), END)
+    assert b"\r" not in data
+    assert data.count(b"\n") == 2 * data.count(b"data: ")
+
+
+def test_rule_13_an_error_leaves_everything_open() -> None:
+    data = encode(START, BlockStart(0, ToolCall("c", "f")), StreamError("upstream", "no", "busy"))
+    assert [each["type"] for each in payloads(data)] == [
+        *("RUN_STARTED", "TOOL_CALL_START", "RUN_ERROR"),
+    ]
+    assert payloads(data)[-1] == {"type": "RUN_ERROR", "message": "no", "code": "busy"}
+
+
+def test_rule_14_the_run_has_the_ids_of_the_request() -> None:
+    writer = encoder("ag_ui")
+    writer.response_fields = {"threadId": "t9", "runId": "r9"}
+    data = b"".join([writer.encode(event) for event in (START, *text(0, "a"), END)])
+    first, message, *_, last = payloads(data)
+    assert (first["threadId"], first["runId"]) == (last["threadId"], last["runId"]) == ("t9", "r9")
+    assert message["messageId"] == "r9-1"
+
+
+def test_rule_14_a_lone_error_may_come_first() -> None:
+    assert payloads(encode(StreamError("transport", "lost"))) == [
+        {"type": "RUN_ERROR", "message": "lost", "code": "transport"}
+    ]
+
+
+def test_rule_15_calls_share_the_message_of_the_text_before_them() -> None:
+    starts = [
+        (each["type"], each.get("parentMessageId"))
+        for each in written(*text(0, "a"), *call(1, "c", "{}"), *call(2, "d", "{}"))
+        if each["type"] == "TOOL_CALL_START"
+    ]
+    assert starts == [("TOOL_CALL_START", "m-1")] * 2
+
+
+def test_rule_15_calls_without_text_share_one_new_message() -> None:
+    parents = {
+        each["parentMessageId"]
+        for each in written(*call(0, "c", "{}"), *call(1, "d", "{}"))
+        if each["type"] == "TOOL_CALL_START"
+    }
+    assert parents == {"m-1"}
+
+
+def test_rule_16_no_two_messages_have_one_id() -> None:
+    events = written(
+        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1)),
+        *(BlockStop(0), *text(1, "a"), *call(2, "c", "{}"), *text(3, "b")),
+    )
+    starts = ("TEXT_MESSAGE_START", "REASONING_MESSAGE_START")
+    ids = [each["messageId"] for each in events if each["type"] in starts]
+    assert ids == ["m-1.0", "m-1.1", "m-2", "m-3"]
+
+
+def test_rule_17_a_cut_is_an_error() -> None:
+    *_, last = payloads(encode(START, StreamError("truncated", "cut")))
+    assert last == {"type": "RUN_ERROR", "message": "cut", "code": "truncated"}
+
+
+def test_rule_18_usage_is_an_array_without_nulls() -> None:
+    data = encode(START, UsageUpdate(Usage(9, 4, cache_read_tokens=2)), END)
+    assert payloads(data)[-1]["usage"] == [
+        {
+            "model": "fast-1",
+            "inputTokens": 9,
+            "outputTokens": 4,
+            "cachedInputTokens": 2,
+            "totalTokens": 13,
+        }
+    ]
+    assert b"null" not in data
+
+
+def test_an_unknown_total_is_left_out() -> None:
+    data = encode(MessageStart("m"), UsageUpdate(Usage(None, 4)), StreamError("upstream", "no"))
+    assert payloads(data)[-1]["usage"] == [{"outputTokens": 4}]
+
+
+def test_rule_19_reasoning_has_its_role_and_a_message_for_each_part() -> None:
+    assert written(
+        BlockStart(0, Reasoning()),
+        ReasoningDelta(0, "a"),
+        ReasoningDelta(0, "b", 1),
+        SignatureDelta(0, "sig", "anthropic"),
+        BlockStop(0),
+    ) == [
+        {"type": "REASONING_START", "messageId": "m-1"},
+        {"type": "REASONING_MESSAGE_START", "messageId": "m-1.0", "role": "reasoning"},
+        {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m-1.0", "delta": "a"},
+        {"type": "REASONING_MESSAGE_END", "messageId": "m-1.0"},
+        {"type": "REASONING_MESSAGE_START", "messageId": "m-1.1", "role": "reasoning"},
+        {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m-1.1", "delta": "b"},
+        {
+            "type": "REASONING_ENCRYPTED_VALUE",
+            "subtype": "message",
+            "entityId": "m-1.1",
+            "encryptedValue": "sn1.anthropic.sig",
+        },
+        {"type": "REASONING_MESSAGE_END", "messageId": "m-1.1"},
+        {"type": "REASONING_END", "messageId": "m-1"},
+    ]
+
+
+def test_rule_20_a_run_that_waits_for_the_client_is_a_plain_success() -> None:
+    *_, last = payloads(encode(START, *call(0, "c", "{}"), MessageStop("tool_use")))
+    assert last == {"type": "RUN_FINISHED", **RUN, "metadata": {"stopReason": "tool_use"}}
+
+
+@pytest.mark.parametrize(
+    ("block", "value"),
+    [
+        (RedactedReasoning("x", "anthropic"), "sn1-redacted.anthropic.x"),
+        (Reasoning(), "sn1.anthropic.x"),
+    ],
+)
+def test_a_value_without_text_has_a_message_to_stand_on(block: Any, value: str) -> None:
+    signature = [SignatureDelta(0, "x", "anthropic")] if isinstance(block, Reasoning) else []
+    events = written(BlockStart(0, block), *signature, BlockStop(0))
+    assert [each["type"] for each in events] == [
+        *("REASONING_START", "REASONING_MESSAGE_START", "REASONING_ENCRYPTED_VALUE"),
+        *("REASONING_MESSAGE_END", "REASONING_END"),
+    ]
+    assert (events[2]["entityId"], events[2]["encryptedValue"]) == ("m-1.0", value)
+
+
+def test_empty_reasoning_is_an_empty_span() -> None:
+    events = written(BlockStart(0, Reasoning()), BlockStop(0))
+    assert [each["type"] for each in events] == ["REASONING_START", "REASONING_END"]
+
+
+def test_signatures_of_texts_and_calls_name_what_they_sign() -> None:
+    events = written(
+        *(BlockStart(0, Text()), TextDelta(0, "a"), SignatureDelta(0, "s", "google")),
+        *(BlockStop(0), BlockStart(1, ToolCall("c", "f", signature="z", issuer="google"))),
+        *(JSONDelta(1, "{}"), BlockStop(1)),
+    )
+    values = [each for each in events if each["type"] == "REASONING_ENCRYPTED_VALUE"]
+    assert [(each["subtype"], each["entityId"], each["encryptedValue"]) for each in values] == [
+        ("message", "m-1", "sn1.google.s"),
+        ("tool-call", "c", "sn1.google.z"),
+    ]
+
+
+def test_call_without_arguments_has_an_object() -> None:
+    assert written(*call(0, "c"))[1] == {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": "{}"}
+
+
+def test_provider_executed_calls_are_marked_and_always_answered() -> None:
+    server = [BlockStart(0, ServerToolCall("s", "search", kind="x_use")), BlockStop(0)]
+    mark = {"providerExecuted": True, "kind": "x_use"}
+    answered = written(*server, BlockStart(1, ServerToolResult("s", "x_result", [1])), BlockStop(1))
+    assert answered[0]["metadata"] == mark
+    assert [each for each in answered if each["type"] == "TOOL_CALL_RESULT"] == [
+        {
+            "type": "TOOL_CALL_RESULT",
+            "messageId": "m-2",
+            "toolCallId": "s",
+            "content": "[1]",
+            "metadata": {"providerExecuted": True, "kind": "x_result", "isJson": True},
+            "role": "tool",
+        }
+    ]
+    assert [each["content"] for each in written(*server) if "content" in each] == [""]
+
+
+def test_citations_stand_at_the_end_of_their_message() -> None:
+    cited = CitationDelta(0, Citation("url_citation", "https://a.test", "A", None, 0, 1))
+    events = written(BlockStart(0, Text()), TextDelta(0, "a"), cited, BlockStop(0))
+    assert events[-1]["metadata"] == {
+        "citations": [{"url": "https://a.test", "title": "A", "start": 0, "end": 1}]
+    }
+
+
+def test_stop_sequence_stands_beside_the_reason() -> None:
+    *_, last = payloads(encode(START, MessageStop("stop_sequence", None, "END")))
+    assert last["metadata"] == {"stopReason": "stop_sequence", "stopSequence": "END"}
+
+
+def test_keep_alive_is_a_comment() -> None:
+    assert encode(START, Ping()).endswith(b": keep-alive\n\n")
+
+
+def test_events_of_the_dialect_are_written_back_on_one_line() -> None:
+    data = encode(START, Opaque("ag_ui", "STATE_DELTA", '{"type":"STATE_DELTA",\n"delta":[]}'), END)
+    assert payloads(data)[1] == {"type": "STATE_DELTA", "delta": []}
+
+
+def test_fields_of_the_same_dialect_are_written_back() -> None:
+    writer = encoder("ag_ui", extras=True)
+    start = MessageStart("m", extra={"threadId": "t", "parentRunId": "p"})
+    named = BlockStart(0, Text(), extra={"name": "Ann"})
+    data = b"".join([writer.encode(event) for event in (start, named, BlockStop(0), END)])
+    first, message, *_ = payloads(data)
+    assert (first["threadId"], first["parentRunId"], message["name"]) == ("t", "p", "Ann")
+
+
+def test_error_body_is_what_the_client_shows() -> None:
+    body = encoder("ag_ui").error_body(StreamError("upstream", "no", "busy"))
+    assert json.loads(body) == {"message": "no", "code": "busy"}
+
+
+def test_a_block_without_a_form_never_passes_the_projection() -> None:
+    start = BlockStart(0, Image("image/png", "AA=="))
+    assert payloads(encode(START, start, BlockStop(0), END)) == [STARTED, FINISHED]
+    with pytest.raises(AssertionError, match="Image passed the projection"):
+        encoder("ag_ui").render(start)
+
+
+def test_deltas_of_one_part_share_its_message() -> None:
+    events = written(
+        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), ReasoningDelta(0, "b")),
+        BlockStop(0),
+    )
+    assert [each["type"] for each in events].count("REASONING_MESSAGE_START") == 1
+
+
+def test_delta_writer_equals_the_event() -> None:
+    writer, other = encoder("ag_ui"), encoder("ag_ui")
+    for event in (START, BlockStart(0, Text()), TextDelta(0, "a")):
+        assert writer.encode(event) == other.encode(event)
+    assert writer.delta_writer(0)("é") == other.encode(TextDelta(0, "é"))
