@@ -203,7 +203,14 @@ class Transcoder:
         return self._read_in_full(data, frames, position, parts)
 
     def _feed_framed(self, data: bytes) -> list[bytes]:
-        return self._in_frames(Transcoder.feed(self, data))
+        pieces = Transcoder.feed(self, data)
+        writer = self._frame_writer
+        if writer is None or not pieces or self._decoder.outcome is not None:
+            return self._in_frames(pieces)
+        if self._passthrough is not None or self._writer.failure is not None:
+            return self._in_frames(pieces)
+        framed = writer.write(pieces[0], None)  # `_in_frames` without the outcome
+        return [framed] if framed else []
 
     def _in_frames(self, pieces: list[bytes]) -> list[bytes]:
         """Return events in the framing of the target; original messages are in theirs."""

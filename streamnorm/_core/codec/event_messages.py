@@ -34,6 +34,7 @@ from streamnorm.sse import Fragment, Frame, RawFrame, StrayLine
 _FAILED = Fragment(b"")  # has the decoder look at `failure`
 _DATA = b"\ndata: "
 _EVENT_END = b"\n\n"
+_LINES_OF_EVENT = 3  # that an encoder writes: its name, its data, and none
 _LINE_END = re.compile(r"[\r\n]")
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 
@@ -373,17 +374,19 @@ class EventMessageWriter:
     def write(self, data: bytes, failure: StreamError | None) -> bytes:
         """Return whole events as messages; see `FrameWriter`."""
         line, encode = self._last_line, self._last.encode
+        start = len(line)
         # Nearly every read is one event, and nearly all events of a stream are deltas.
-        if data.startswith(line) and data.find(b"\n\n", len(line)) == len(data) - 2:
-            return encode(data[len(line) : -2])
+        if data[:start] == line and data.count(b"\n") == _LINES_OF_EVENT:
+            return encode(data[start:-2])
         out: list[bytes] = []
         # Encoders write events of two lines each, whose JSON has no line end.
         for lines in data.split(b"\n\n"):
             if lines.startswith(line):
-                out.append(encode(lines[len(line) :]))
+                out.append(encode(lines[start:]))
             elif lines:
                 out.append(self._encode(lines))
                 line, encode = self._last_line, self._last.encode
+                start = len(line)
         return b"".join(out)
 
     def _encode(self, lines: bytes) -> bytes:
