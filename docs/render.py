@@ -63,6 +63,7 @@ FEATURES = {
     "url_citation": "other citations with a URL, written as",
     "cited_text": "the cited text of such a citation",
     "not_round_tripped": "its own data that it cannot write back",
+    "block_events": "its own unknown events that are written within a block alone",
     "stop_reasons": "stop reasons",
     "native_stop_reasons": "vendor finish reasons kept where the unified one is `other`",
     "unnamed_stop_sequence": "a stop by a sequence that is not named",
@@ -233,7 +234,9 @@ def _cell(field: str, value: object) -> str:
             names = sorted(item if isinstance(item, str) else item.__name__ for item in value)
         case _:
             raise AssertionError(field)
-    none = {"overlapping": "none", "not_round_tripped": "nothing"}.get(field, "loss")
+    none = {"overlapping": "none", "block_events": "none", "not_round_tripped": "nothing"}.get(
+        field, "loss"
+    )
     return ", ".join(f"`{name}`" for name in names) or none
 
 

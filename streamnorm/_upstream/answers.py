@@ -96,8 +96,7 @@ def encode_error_response(
     # The dialect's words, at which clients compact a conversation, in the form of the cloud.
     worded = find_error(object_in(body.decode()))
     message = error.message if worded is None else worded.message
-    headers = {cloud.error_type_header: cloud.error_type(error)}
-    return ErrorResponse(status, cloud.error_body(message), headers)
+    return ErrorResponse(status, cloud.error_body(message), cloud.error_headers(error))
 
 
 def error_of_body(exc: UpstreamError) -> StreamError:

@@ -337,6 +337,13 @@ def add_commands(add_parser: console.AddParser) -> None:
     )
     add_target_options(transcode)
     transcode.add_argument(
+        "--to-framing",
+        type=parse_framing,
+        metavar="NAME",
+        help=f"how events stand in what is written: {', '.join(FRAMINGS)};"
+        " default: that of the dialect",
+    )
+    transcode.add_argument(
         "--ordering",
         choices=("sequential", "interleaved"),
         default="sequential",
@@ -383,6 +390,7 @@ def _transcode(arguments: argparse.Namespace) -> int:
         include_usage=not arguments.no_usage,
         reasoning=_REASONING[arguments.reasoning],
         framing=source.framing,
+        to_framing=arguments.to_framing,
     )
     for chunk in source.read_chunks():
         console.write(transcoder.feed(chunk))

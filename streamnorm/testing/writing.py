@@ -277,7 +277,7 @@ def refusal_of(
 
 
 def _make_cloud_response(error: StreamError, dialect: str, cloud: Cloud) -> Playback:
-    headers = {**JSON, cloud.error_type_header: cloud.error_type(error)}
+    headers = {**JSON, **cloud.error_headers(error)}
     steps = (Step(0.0, cloud.error_body(error.message)),)
     return Playback(error.status_hint or 400, headers, steps, dialect=dialect, cloud=cloud)
 

@@ -149,3 +149,23 @@ def test_event_stream_that_is_not_there_is_no_question_of_its_framing(capsys: Ou
     assert main(["decode", "nothing.eventstream"]) == 2
     told = "streamnorm: nothing.eventstream: No such file or directory\n"
     assert capsys.readouterr() == ("", told)
+
+
+def test_transcode_writes_the_framing_that_is_named(
+    bare: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["transcode", *NAMED, "--to", "anthropic", str(bare)]) == 0
+    lines = capfdbinary.readouterr().out
+    assert lines.startswith(b"event: message_start\ndata: ")
+    path = tmp_path / "lines.sse"
+    path.write_bytes(lines)
+    chunked = ["transcode", "--to", "anthropic", "--to-framing", "invoke_chunks"]
+    assert main([*chunked, str(path)]) == 0
+    written = capfdbinary.readouterr().out
+    assert [event["type"] for event in invoked(written).events] == [
+        event["type"] for event in EVENTS
+    ]
+    assert main([*chunked, *NAMED, str(bare)]) == 0
+    assert capfdbinary.readouterr().out == BODY
+    with pytest.raises(SystemExit):
+        main(["transcode", "--to", "anthropic", "--to-framing", "newer", str(bare)])

@@ -83,6 +83,10 @@ class Cloud(Struct, frozen=True, kw_only=True):
         body: dict[str, Any] = {_MESSAGE: message}
         return dumps(body)
 
+    def error_headers(self, error: StreamError) -> dict[str, str]:
+        """Return the headers of an error response, which name its type."""
+        return {self.error_type_header: self.error_type(error)}
+
 
 # The errors of the operations, and those of all services of AWS, by their HTTP status.
 _TYPES = {

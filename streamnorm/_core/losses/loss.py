@@ -166,6 +166,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         cited_text: The cited text of a citation that is written as `url_citation`.
         not_round_tripped: Names of `Opaque` events of this dialect that the encoder
             cannot write back.
+        block_events: Names of `Opaque` events of this dialect that are written within their
+            block alone.
         stop_reasons: Unified stop reasons that have a finish reason.
         native_stop_reasons: Vendor finish reasons to write where the unified one is `other`.
         unnamed_stop_sequence: The stop reason `stop_sequence` without the sequence.
@@ -208,6 +210,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cache_write: bool
     reasoning_tokens: bool
     excess_reasoning: bool
+    block_events: frozenset[str] = frozenset()
 
     def without_reasoning(self) -> Capabilities:
         """Return these capabilities for an encoder that leaves reasoning out."""

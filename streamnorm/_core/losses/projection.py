@@ -434,8 +434,11 @@ class Projector:
             event.dialect == self._target.dialect
             and event.name not in self._target.not_round_tripped
         ):
-            # A block of white space may never start.
-            return [event if state is None or state.started else structs.replace(event, index=None)]
+            in_block = state is None or state.started  # a block of white space may never start
+            if event.name not in self._target.block_events:
+                return [event if in_block else structs.replace(event, index=None)]
+            if in_block and event.index is not None:
+                return [event]
         self._losses.add("opaque", f"{event.dialect} {event.name}", "dropped")
         return []
 

@@ -352,13 +352,14 @@ class MessageMetadata:
                     self._losses.add("usage_unknown", name, "written as 0")
 
 
-# Vendor fields whose loss is not counted: types, ids, states, times, sums and padding; fields that
+# Vendor fields whose loss is not counted: types, ids, states, times (those that a server measures,
+# as Converse's `metrics.latencyMs`, with them), sums and padding; fields that
 # other features and the writers of blocks handle; and fields that echo the request.
 _UNCOUNTED = frozenset(
     {
         *("type", "object", "role", "id", "index", "item_id", "status", "responseId"),
         *("total_tokens", "totalTokenCount"),
-        *("created", "created_at", "completed_at", "createTime"),
+        *("created", "created_at", "completed_at", "createTime", "metrics"),
         *("system_fingerprint", "obfuscation", "service_tier", "thought"),
         *("access_programs", "background", "conversation", "frequency_penalty", "image"),
         *("instructions", "max_output_tokens", "max_tool_calls", "metadata"),

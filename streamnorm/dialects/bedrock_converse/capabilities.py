@@ -7,7 +7,7 @@ from streamnorm._core.losses import Capabilities
 from streamnorm.dialects.bedrock_converse.citations import LOCATIONS, UNLOCATED, WEB
 from streamnorm.dialects.bedrock_converse.stop_reasons import NATIVE_STOP_REASONS
 from streamnorm.dialects.bedrock_converse.tool_calls import TOOL_RESULT, TOOL_USE
-from streamnorm.dialects.bedrock_converse.wire import DIALECT
+from streamnorm.dialects.bedrock_converse.wire import BLOCK_DELTA, DIALECT
 
 CAPABILITIES = Capabilities(
     dialect=DIALECT,
@@ -44,6 +44,8 @@ CAPABILITIES = Capabilities(
     url_citation=WEB,
     cited_text=True,
     not_round_tripped=frozenset(),
+    # A delta of a block that is not written would open another at its index.
+    block_events=frozenset({BLOCK_DELTA}),
     stop_reasons=frozenset({"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}),
     native_stop_reasons=NATIVE_STOP_REASONS,
     unnamed_stop_sequence=True,

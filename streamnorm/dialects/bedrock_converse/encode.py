@@ -164,9 +164,6 @@ class ConverseEncoder(Encoder):
 
     def _opaque(self, event: Opaque) -> bytes:
         index = None if event.index is None else self._indexes.get(event.index)
-        # A delta of a block that is not written would open another at its index.
-        if index is None and event.name == wire.BLOCK_DELTA:
-            return b""
         name, payload = event_to_wire(event, index)
         return b"event: %b\ndata: %b\n\n" % (name.encode("utf-8", "replace"), payload)
 

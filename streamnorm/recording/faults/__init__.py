@@ -314,7 +314,7 @@ class http(ReplacingFault, frozen=True):
         if (cloud := playback.cloud) is not None:
             error = make_error(self.status)
             body = cloud.error_body(error.message)
-            headers[cloud.error_type_header] = cloud.error_type(error)
+            headers |= cloud.error_headers(error)
         steps = (Step(0.0, body),)
         return structs.replace(
             playback, status=self.status, headers=headers, steps=steps, end="eof"

@@ -20,6 +20,7 @@ from streamnorm import (
     Failed,
     Image,
     JSONDelta,
+    Loss,
     MessageStart,
     MessageStop,
     Opaque,
@@ -483,3 +484,19 @@ def test_messages_become_server_sent_events() -> None:
         out, "bedrock_converse", "bedrock_converse", 64, framing=SSE, to_framing=EVENTSTREAM
     )
     assert read(again) == read(b"".join(HELLO))
+
+
+def test_unknown_delta_of_a_text_that_stays_empty_is_lost() -> None:
+    """At the index of no block it would open one."""
+    delta = Opaque("bedrock_converse", "contentBlockDelta", '{"delta":{"newer":1}}', 0)
+    events = [MessageStart(), BlockStart(0, Text()), delta, BlockStop(0)]
+    events += [Opaque("bedrock_converse", "contentBlockDelta", '{"delta":{"newer":1}}')]
+    written, losses = encode([*events, MessageStop("end_turn")], "bedrock_converse")
+    assert b"newer" not in written
+    assert Loss("opaque", "bedrock_converse contentBlockDelta", 2, "dropped") in losses
+
+
+def test_latency_is_no_loss_for_others() -> None:
+    stop = MessageStop("end_turn", extra={"metrics": {"latencyMs": 7}, "trace": {"a": 1}})
+    _, losses = encode([MessageStart("m", "x"), stop], "anthropic")
+    assert [loss.where for loss in losses if loss.feature == "extra"] == ["trace"]
