@@ -62,7 +62,7 @@ LACKS = {
     },
     "openai_responses": {"blocks", "tool_calls", "options"},  # the first two in `items`
     "ui_message_stream": {
-        *("options", "endpoints", "body", "validate"),
+        *("options", "endpoints", "body"),
     },
 }
 

@@ -16,5 +16,6 @@ DIALECT = Dialect(
     is_terminal=is_terminal,
     decoder=on_first_use("streamnorm.dialects.ui_message_stream.decode", "UIMessageDecoder"),
     encoder=on_first_use("streamnorm.dialects.ui_message_stream.encode", "UIMessageEncoder"),
+    checker=on_first_use("streamnorm.dialects.ui_message_stream.validate", "UIMessageChecker"),
     capabilities=CAPABILITIES,
 )
