@@ -1,4 +1,7 @@
-"""Table of the request checks that Gemini alone has, by the names that rules use.
+"""What Gemini refuses in the options of requests, and all its checks by the names of the rules.
+
+https://ai.google.dev/api/generate-content (read 2026-11-23), and the errors that the API answers
+with.
 
 A check states what the vendor refuses.  It shares no code with the encoders and accepts any
 JSON: other rules report values of a wrong type.
@@ -6,28 +9,199 @@ JSON: other rules report values of a wrong type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from streamnorm._core.codec import RequestCheck
-from streamnorm.dialects.gemini.validate import request_fields, request_messages, request_options
+from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
+from streamnorm._core.json import is_array, is_object
+from streamnorm.dialects.gemini.validate import request_fields
+from streamnorm.dialects.gemini.validate.request_fields import (
+    Field,
+    contents_of,
+    declarations_of,
+    elements_of,
+    field_of,
+    option_of,
+    tools_of,
+)
+
+_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
+_OPTIONS = "generationConfig"
+_JSON = "application/json"
+_SERVER_TOOLS = (
+    "googleSearch",
+    "googleSearchRetrieval",
+    "googleMaps",
+    "codeExecution",
+    "fileSearch",
+    "urlContext",
+    "enterpriseWebSearch",
+    "retrieval",
+)
+_ANY_MODES = frozenset({"ANY", "VALIDATED"})
+_MAX_FUNCTIONS = 512
+
+
+def _server_tools(facts: RequestFacts) -> list[Field]:
+    return [
+        field
+        for tool in tools_of(facts.body)
+        for name in _SERVER_TOOLS
+        if (field := field_of(tool.value, name, tool.path, tool.location)).value is not None
+    ]
+
+
+def _has_functions(facts: RequestFacts) -> bool:
+    return any(True for _ in declarations_of(facts.body))
+
+
+def _has_flag(facts: RequestFacts) -> bool:
+    """Return whether the request asks for server tool calls among the parts of the answer."""
+    return option_of(facts.body, _CONFIG, "includeServerSideToolInvocations").value is True
+
+
+def functions_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield server tools of a request that has functions."""
+    if _has_functions(facts):
+        for field in _server_tools(facts):
+            yield Finding(field.path)
+
+
+def tools_without_flag(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield server tools of a request with functions, unless it asks for their calls."""
+    if not _has_flag(facts):
+        yield from functions_beside_tools(facts)
+
+
+def lone_config(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield `functionCallingConfig` in a request without functions."""
+    field = option_of(facts.body, _CONFIG, _CALLING)
+    if is_object(field.value) and not _has_functions(facts) and not _has_flag(facts):
+        yield Finding(field.path)
+
+
+def allowed_names(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield `allowedFunctionNames` in a mode other than ANY and VALIDATED."""
+    names = option_of(facts.body, _CONFIG, _CALLING, "allowedFunctionNames")
+    mode = option_of(facts.body, _CONFIG, _CALLING, "mode").value
+    if not is_array(names.value) or not names.value or not isinstance(mode, str | None):
+        return
+    if (mode or "").upper() not in _ANY_MODES:
+        yield Finding(names.path)
+
+
+def function_names(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield declarations without a name."""
+    for declaration in declarations_of(facts.body):
+        name = field_of(declaration.value, "name", declaration.path, declaration.location)
+        if name.value is None:
+            yield Finding(name.path, context=name.location)
+
+
+def duplicate_functions(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield functions with the name of an earlier function."""
+    seen: set[str] = set()
+    for declaration in declarations_of(facts.body):
+        name = declaration.value.get("name")
+        if isinstance(name, str):
+            if name in seen:
+                yield Finding(f"{declaration.path}.name", name)
+            seen.add(name)
+
+
+def max_functions(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield tools with more functions than the vendor accepts."""
+    for tool in tools_of(facts.body):
+        declared = field_of(tool.value, "functionDeclarations", tool.path, tool.location)
+        count = sum(1 for _ in elements_of(declared))
+        if count > _MAX_FUNCTIONS:
+            yield Finding(
+                declared.path, count=count, limit=_MAX_FUNCTIONS, context=declared.location
+            )
+
+
+def parameters_twice(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the JSON Schema of a function that has Google's `Schema` for the same value, too."""
+    for declaration in declarations_of(facts.body):
+        for name in ("parameters", "response"):
+            schema = field_of(declaration.value, name, declaration.path, declaration.location)
+            other = field_of(
+                declaration.value, f"{name}JsonSchema", declaration.path, declaration.location
+            )
+            if schema.value is not None and other.value is not None:
+                yield Finding(other.path, context=declaration.location)
+
+
+def output_schemas(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the JSON Schema of an answer that has Google's `Schema`, too."""
+    schema = option_of(facts.body, _OPTIONS, "responseSchema")
+    other = option_of(facts.body, _OPTIONS, "responseJsonSchema")
+    if schema.value is not None and other.value is not None:
+        yield Finding(other.path)
+
+
+def output_beside_functions(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a JSON output format of a request that has functions."""
+    field = option_of(facts.body, _OPTIONS, "responseMimeType")
+    if field.value == _JSON and _has_functions(facts):
+        yield Finding(field.path, field.value)
+
+
+def output_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a JSON output format of a request that has server tools and no functions."""
+    field = option_of(facts.body, _OPTIONS, "responseMimeType")
+    if field.value == _JSON and _server_tools(facts) and not _has_functions(facts):
+        yield Finding(field.path, field.value)
+
+
+def budget_and_level(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a `thinkingBudget` in a request that has a `thinkingLevel`, too."""
+    budget = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingBudget")
+    level = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingLevel")
+    if budget.value is not None and level.value is not None:
+        yield Finding(budget.path)
+
+
+def cached_fields(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield fields that a request with `cachedContent` must not have: the cache holds them."""
+    if option_of(facts.body, "cachedContent").value is not None:
+        for name in ("systemInstruction", "tools", _CONFIG):
+            field = option_of(facts.body, name)
+            if field.value is not None and field.value != []:
+                yield Finding(field.path)
+
+
+# Types that the API has refused; types that are not listed may be accepted.
+_REFUSED_TYPES = frozenset({"image/bmp", "image/gif", "image/jpg", "image/svg+xml", "image/tiff"})
+
+
+def image_types(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield inline images of a type that the API refuses."""
+    for content in contents_of(facts.body):
+        for part in content.with_data("inlineData"):
+            file = part.data["inlineData"]
+            if is_object(file.value):
+                kind = field_of(file.value, "mimeType", file.path)
+                if isinstance(kind.value, str) and kind.value.lower() in _REFUSED_TYPES:
+                    yield Finding(kind.path, kind.value)
+
 
 _CHECKS: Mapping[str, RequestCheck] = {
     check.__name__: check
     for check in (
-        request_options.allowed_names,
-        request_options.budget_and_level,
-        request_options.cached_fields,
-        request_options.duplicate_functions,
-        request_options.function_names,
-        request_options.functions_beside_tools,
-        request_options.image_types,
-        request_options.lone_config,
-        request_options.max_functions,
-        request_options.output_beside_functions,
-        request_options.output_beside_tools,
-        request_options.output_schemas,
-        request_options.parameters_twice,
-        request_options.tools_without_flag,
+        allowed_names,
+        budget_and_level,
+        cached_fields,
+        duplicate_functions,
+        function_names,
+        functions_beside_tools,
+        image_types,
+        lone_config,
+        max_functions,
+        output_beside_functions,
+        output_beside_tools,
+        output_schemas,
+        parameters_twice,
+        tools_without_flag,
         request_fields.arguments,
         request_fields.call_ids,
         request_fields.encodings,
@@ -37,18 +211,18 @@ _CHECKS: Mapping[str, RequestCheck] = {
         request_fields.mode_words,
         request_fields.thinking_words,
         request_fields.unknown_fields,
-        request_messages.call_turns,
-        request_messages.empty_contents,
-        request_messages.empty_parts,
-        request_messages.last_turn,
-        request_messages.missing_contents,
-        request_messages.part_data,
-        request_messages.placeholders,
-        request_messages.response_counts,
-        request_messages.response_media,
-        request_messages.response_turns,
-        request_messages.roles,
-        request_messages.signatures,
+        request_fields.call_turns,
+        request_fields.empty_contents,
+        request_fields.empty_parts,
+        request_fields.last_turn,
+        request_fields.missing_contents,
+        request_fields.part_data,
+        request_fields.placeholders,
+        request_fields.response_counts,
+        request_fields.response_media,
+        request_fields.response_turns,
+        request_fields.roles,
+        request_fields.signatures,
     )
 }
 
