@@ -1,17 +1,24 @@
-"""What we write as AG-UI is what `@ag-ui/client` 0.0.59 and 1.0.0 read."""
+"""What we write as AG-UI is what `@ag-ui/client` 0.0.59 and 1.0.0 read.
+
+And what we read of streams of others is what these clients read.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from acceptance.node_sdks import Heard, ask, missing
-from support.streams.corpus import recordings
+from support.streams.corpus import needs_corpus, recordings
 
 from streamnorm import (
     Completed,
+    Event,
+    Failed,
     Message,
     Reasoning,
     RedactedReasoning,
@@ -19,6 +26,7 @@ from streamnorm import (
     Text,
     ToolCall,
     Transcoder,
+    Truncated,
     accumulate,
     project,
 )
@@ -109,3 +117,37 @@ def test_signatures_reach_the_history_of_the_page(client: str) -> None:
         sent = run.body.count('"REASONING_ENCRYPTED_VALUE"')
         kept = json.dumps(heard["messages"]).count('"encryptedValue"')
         assert kept == sent, run.name
+
+
+DIFFERENT = {
+    # The client appends to a call of an earlier lane of chunks, and then has two calls of one id.
+    "ag-ui__transform__should-handle-interleaved-chunks-with-different-message-.sse",
+}
+
+
+@needs_corpus
+def test_we_read_of_other_servers_what_the_client_reads() -> None:
+    root = Path(os.environ["STREAMNORM_CORPUS"]) / "frontends" / "ag-ui"
+    bodies = {path.name: path.read_bytes() for path in sorted(root.glob("*.sse"))}
+    compared = 0
+    jobs = [{"body": body.decode()} for body in bodies.values()]
+    for (name, body), heard in zip(bodies.items(), ask("ag_ui", "1", jobs), strict=True):
+        reader = decoder(AG_UI)
+        events: list[Event] = reader.feed(body) + reader.close()
+        is_one_run = body.count(b'"RUN_STARTED"') == 1
+        if "messages" not in heard or name in DIFFERENT or not is_one_run:
+            continue
+        ends = heard["error"] is not None or "finished" in heard
+        outcome = Completed if "finished" in heard else Failed if ends else Truncated
+        assert isinstance(reader.outcome, outcome), name
+        # The client takes a cut for a success (ag-ui-protocol/ag-ui#2300).
+        if outcome is Completed and b"MESSAGES_SNAPSHOT" not in body:
+            assert _answers(heard) == expected(accumulate(events)), name
+            compared += 1
+    assert compared > 30
+
+
+def _answers(heard: Heard) -> dict[str, Any]:
+    answers = found(heard)
+    calls = [(id, name, arguments or "{}") for id, name, arguments in answers["calls"]]
+    return {**answers, "calls": calls}
