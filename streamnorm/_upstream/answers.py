@@ -93,6 +93,18 @@ def encode_error_response(
     body = encoder(client, extras=same_dialect).error_body(error)
     if cloud is None:
         return ErrorResponse(status, body)
+    return word_for_cloud(status, error, body, cloud)
+
+
+def word_for_cloud(status: int, error: StreamError, body: bytes, cloud: Cloud) -> ErrorResponse:
+    """Return an error response in the form of a cloud.
+
+    Args:
+        status: HTTP status.
+        error: The error.
+        body: Its body in the client's dialect.
+        cloud: The cloud.
+    """
     # The dialect's words, at which clients compact a conversation, in the form of the cloud.
     worded = find_error(object_in(body.decode()))
     message = error.message if worded is None else worded.message

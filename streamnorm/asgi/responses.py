@@ -11,6 +11,8 @@ from msgspec import structs
 
 from streamnorm._bodies import encode_message
 from streamnorm._core.bodies.request import Reply
+from streamnorm._core.codec.endpoints import BEDROCK, Cloud
+from streamnorm._core.codec.event_messages import MEDIA_TYPE
 from streamnorm._core.errors import EncodeError, NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Event, Failed, MessageStop, StreamError, Truncated
 from streamnorm._core.failures import answer_failure, response_status
@@ -18,6 +20,7 @@ from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import MessageSource
 from streamnorm._registry import encoder, lookup
+from streamnorm._upstream.answers import word_for_cloud
 from streamnorm.aio import Stream
 from streamnorm.asgi.exchange import (
     EVENT_STREAM_HEADERS,
@@ -143,7 +146,9 @@ class EventStreamResponse(_StreamResponse):
         except (UpstreamError, NotAStream, ProtocolError):
             match stream.outcome:
                 case Failed(error) | Truncated(error):
-                    await send_error(exchange, error, stream.error_body)
+                    # Clients of AWS tell errors apart by a header, which no other clients read.
+                    cloud = BEDROCK if stream.media_type == MEDIA_TYPE else None
+                    await send_error(exchange, error, stream.error_body, cloud)
                     return
                 case _:  # the caller passed a stream that was already closed or broken
                     raise
@@ -260,7 +265,10 @@ class MessageResponse(_StreamResponse):
 
 
 async def send_error(
-    exchange: Exchange, error: StreamError, error_body: Callable[[StreamError], bytes]
+    exchange: Exchange,
+    error: StreamError,
+    error_body: Callable[[StreamError], bytes],
+    cloud: Cloud | None = None,
 ) -> None:
     """Send an error response: with the provider's status, 504 for a timeout or 502 for all else.
 
@@ -268,10 +276,17 @@ async def send_error(
         exchange: The exchange of the request.
         error: The failure of the stream.
         error_body: Returns the body, in the client's dialect.
+        cloud: Cloud whose clients read the stream; None for the vendor's.
     """
     status = response_status(error)
-    body = error_body(structs.replace(error, status_hint=status))
-    await send_json(exchange, status, [(b"content-type", b"application/json")], body)
+    error = structs.replace(error, status_hint=status)
+    body = error_body(error)
+    headers = [(b"content-type", b"application/json")]
+    if cloud is not None:
+        worded = word_for_cloud(status, error, body, cloud)
+        body = worded.body
+        headers += [(name.encode(), value.encode()) for name, value in worded.headers.items()]
+    await send_json(exchange, status, headers, body)
 
 
 async def send_json(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.bedrock.chunks import EVENTS, chunk, invoked
 from support.http.asgi_client import HEADERS, Client
@@ -56,3 +58,17 @@ async def test_event_stream_has_no_pings() -> None:
     assert client.bodies == [*MESSAGES, b""]
     translated = transcode(to="anthropic", to_framing=INVOKE_CHUNKS, verbatim=False)
     assert len(invoked(b"".join((await send(translated, keepalive_s=0)).bodies)).events) == 6
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"to": "bedrock_converse"}, {"to": "anthropic", "to_framing": INVOKE_CHUNKS}],
+    ids=["converse", "chunks"],
+)
+async def test_error_before_the_stream_is_worded_as_aws_words_it(options: dict[str, Any]) -> None:
+    """Without its header boto3 reports the status as the code."""
+    error = b'{"error": {"message": "Slow down.", "type": "rate_limit_error"}}'
+    stream = streamnorm.transcode(AsyncBytes([error]), dialect="openai_chat", **options)
+    client = await send(stream)
+    assert client.headers["x-amzn-errortype"] == "ThrottlingException"
+    assert b"".join(client.bodies) == b'{"message":"Slow down."}'
