@@ -203,4 +203,6 @@ def test_real_stream_of_any_dialect_is_written(source: str) -> None:
 
 
 def test_every_dialect_is_a_target() -> None:
-    assert {name for name, each in DIALECTS.items() if each.encoder is not None} == set(TARGETS)
+    # The dialects of pages have no whole bodies.
+    written = {name for name, each in DIALECTS.items() if each.encoder and each.body}
+    assert written == set(TARGETS)

@@ -80,7 +80,9 @@ class UIMessageDecoder(Decoder):
     def may_end_with(self, frame: Frame, value: Any) -> bool:
         if not is_object(value):
             return frame.data.startswith(DONE)
-        return value.get("type") in ("finish", "error", "abort")
+        return value.get("type") in ("finish", "error", "abort") or super().may_end_with(
+            frame, value
+        )
 
     def read_done(self, events: list[Event]) -> None:
         pass  # `finish` is the end
