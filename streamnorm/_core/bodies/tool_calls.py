@@ -1,7 +1,7 @@
 """Tool calls of a history: arguments as written, and what clients send back restored.
 
 Some dialects have the arguments of a call as a JSON object, have no custom tools, or have no
-field for the failure of a tool.  The three parts of this module bridge these gaps.
+field for the failure of a tool.  These gaps are bridged here.
 
 `Reply` names the tools that the provider was given under another name or as another kind.  Only
 events of tool calls change.
