@@ -65,6 +65,7 @@ class OpenPart(Struct):
         carry: High surrogate at the end of the last delta.
         extra: Fields of its start that no unified one stands for.
         part: Number of the summary.
+        has_text: Whether a delta with text of it has arrived.
     """
 
     kind: PartKind
@@ -73,6 +74,7 @@ class OpenPart(Struct):
     carry: str = ""
     extra: dict[str, Any] | None = None
     part: int = 0
+    has_text: bool = False
 
 
 class Call(Struct):
@@ -164,7 +166,7 @@ class MessageBlocks:
         if summary[1] != stem or int(summary[2]) <= number or part.delta is None:
             return False
         self.ended = None
-        part.part = int(summary[2])
+        part.part, part.has_text = int(summary[2]), False
         part.delta = ReasoningDelta(part.delta.index, "", part.part)
         part.metadata = value.get("providerMetadata") or part.metadata
         self.open["reasoning", id] = part
@@ -187,6 +189,7 @@ class MessageBlocks:
         text, part.carry = rejoin(part.carry, text)
         if text:
             delta = part.delta or self._start_block(part, events)
+            part.has_text = True
             events.append(_extended(delta, text))
 
     def end_part(self, kind: PartKind, value: Chunk, events: list[Event]) -> None:

@@ -31,7 +31,8 @@ class UIMessageRun(DeltaRun):
         if isinstance(chunk, wire.InputDelta):
             call = blocks.calls.get(chunk.toolCallId)
             text = chunk.inputTextDelta
-            if call is None or not call.is_open or call.carry:
+            # The first text of a block opens it for the target.
+            if call is None or not call.is_open or not call.fragments or call.carry:
                 return None
             # A character has at most four bytes in UTF-8.  The full reading reports the limit.
             if blocks.opener.stored.left < 4 * len(text) + OBJECT_BYTES:
@@ -42,7 +43,9 @@ class UIMessageRun(DeltaRun):
             return text
         kind: PartKind = "text" if isinstance(chunk, wire.TextDelta) else "reasoning"
         part = blocks.open.get((kind, chunk.id))
-        if part is None or part.delta is None or part.carry or chunk.providerMetadata is not None:
+        if part is None or part.delta is None or not part.has_text or part.carry:
+            return None
+        if chunk.providerMetadata is not None:
             return None
         self.delta = part.delta
         return chunk.delta
