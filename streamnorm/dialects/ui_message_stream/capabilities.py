@@ -40,7 +40,7 @@ CAPABILITIES = Capabilities(
     # `inputEncoding` is of late releases of v6 and v7; v5 refuses it.
     custom_tools=False,
     namespaces=False,
-    unfinished_calls=False,
+    unfinished_calls=True,
     null_arguments=True,
     # `tool-input-error` has them as a text.
     broken_arguments=True,

@@ -221,7 +221,8 @@ class UIMessageEncoder(Encoder):
             return chunk(with_metadata(end, block.metadata))
         arguments = block.arguments.text()
         block.arguments.release()
-        return input_to_wire(with_metadata(block.call, block.metadata), arguments)
+        call = with_metadata(block.call, block.metadata)
+        return input_to_wire(call, arguments, is_unfinished=event.is_unfinished)
 
     def _message_stop(self, event: MessageStop) -> bytes:
         finish: Chunk = {"type": "finish", "finishReason": stop_reason_to_wire(event.reason)}

@@ -6,18 +6,20 @@ import base64
 import re
 from typing import Any
 
+import msgspec
+
 from streamnorm._core.blocks import Document, Image, ServerToolResult, Text, ToolResult, file_block
 from streamnorm._core.json import clean, compact, dumps, is_json, is_object
 from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk
 
-BROKEN = "the arguments of the call are no JSON"
-"""Our text of a `tool-input-error`."""
+BROKEN = "the arguments of the call are not whole"
+REFUSED = "the result has keys that no page accepts"
 
 _LINE_ENDS = re.compile("[\r\n]")
 
 
-def input_to_wire(call: Chunk, arguments: str) -> bytes:
-    """Return the chunk that ends a call: with its input, or with an error if that is no JSON.
+def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -> bytes:
+    """Return the chunk that ends a call: with its input, or with an error if that is not whole.
 
     The client executes a call at `tool-input-available`.  The text of the input is written as it
     is, so that no digit of a number is lost here.
@@ -25,9 +27,10 @@ def input_to_wire(call: Chunk, arguments: str) -> bytes:
     Args:
         call: The fields of the chunk, but for its type and the input.
         arguments: The text of the arguments.
+        is_unfinished: Whether they ended before their text did.
     """
     text = arguments.strip() or "{}"
-    if not is_json(text) or _has_refused_key(text):
+    if is_unfinished or not is_json(text) or _is_refused_text(text):
         fields = {"type": "tool-input-error", **call, "input": arguments, "errorText": BROKEN}
         return chunk(fields)
     # Line ends, which JSON has only between its tokens, would end the line of the frame.
@@ -36,20 +39,37 @@ def input_to_wire(call: Chunk, arguments: str) -> bytes:
     return b'data: %b,"input":%b}\n\n' % (head[:-1], body)
 
 
-def _has_refused_key(text: str) -> bool:
-    # `secure-json-parse` of `@ai-sdk/provider-utils` 5.0.81 refuses the chunk, and so the stream,
-    # for a key that reaches a prototype.
-    return '"__proto__"' in text or ('"constructor"' in text and '"prototype"' in text)
+def _is_refused_text(text: str) -> bool:
+    # A key may be spelt with escapes.
+    suspect = "__proto__" in text or "prototype" in text or "\\u" in text
+    return suspect and _is_refused(msgspec.json.decode(text.encode("utf-8", "replace")))
+
+
+def _is_refused(value: object) -> bool:
+    """Whether the client refuses the chunk of a value, and with it the rest of the stream.
+
+    `secure-json-parse.ts` of `@ai-sdk/provider-utils` 5.0.81 does so for a key that reaches a
+    prototype.
+    """
+    left = [value]
+    while left:
+        found = left.pop()
+        if is_object(found):
+            owner = found.get("constructor")
+            if "__proto__" in found or (is_object(owner) and "prototype" in owner):
+                return True
+            left += found.values()
+        elif isinstance(found, list):
+            left += found
+    return False
 
 
 def server_result_to_wire(result: ServerToolResult) -> Chunk:
     """Return the chunk of a result of the provider's tool."""
-    return {
-        "type": "tool-output-available",
-        "toolCallId": result.tool_call_id,
-        "output": result.content,
-        "providerExecuted": True,
-    }
+    call = {"toolCallId": result.tool_call_id, "providerExecuted": True}
+    if _is_refused(result.content):
+        return {"type": "tool-output-error", **call, "errorText": REFUSED}
+    return {"type": "tool-output-available", **call, "output": result.content}
 
 
 def result_to_wire(result: ToolResult) -> bytes:
@@ -58,9 +78,10 @@ def result_to_wire(result: ToolResult) -> bytes:
     call = {"toolCallId": result.tool_call_id}
     if result.is_error:
         return chunk({"type": "tool-output-error", **call, "errorText": text})
-    if result.value is not None and is_json(result.value) and not _has_refused_key(result.value):
+    value = result.value
+    if value is not None and is_json(value) and not _is_refused_text(value):
         head = dumps({"type": "tool-output-available", **call})
-        body = _LINE_ENDS.sub(" ", result.value).encode("utf-8", "replace")
+        body = _LINE_ENDS.sub(" ", value).encode("utf-8", "replace")
         return b'data: %b,"output":%b}\n\n' % (head[:-1], body)
     return chunk({"type": "tool-output-available", **call, "output": text})
 

@@ -286,7 +286,7 @@ def test_error_of_an_input_is_a_failed_result() -> None:
         BlockStop(0),
         BlockStart(1, ToolResult("c", (Text("bad"),), is_error=True)),
     ]
-    ours = "the arguments of the call are no JSON"
+    ours = "the arguments of the call are not whole"
     deltas = tool("input-start"), tool("input-delta", inputTextDelta='{"a')
     assert len(middle(*deltas, tool("input-error", input='{"a', errorText=ours))) == 3
     found = middle(tool("input-error", input={}, errorText="bad", providerExecuted=True))

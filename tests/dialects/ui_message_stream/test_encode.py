@@ -148,12 +148,35 @@ def test_call_without_arguments_has_an_input() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", ['{"a":', '{"__proto__":{"a":1}}', '{"constructor":{"prototype":{}}}']
+    "arguments",
+    [
+        *('{"a":', '{"__proto__":{"a":1}}', '{"constructor":{"prototype":{}}}'),
+        *('{"\\u005f_proto__":1}', '{"a":[{"c\\u006fnstructor":{"prototype":1}}]}'),
+    ],
 )
 def test_input_that_clients_cannot_parse_is_an_error_of_the_call(arguments: str) -> None:
     last = call(arguments)[-1]
     assert (last["type"], last["input"]) == ("tool-input-error", arguments)
     assert last["errorText"]
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"constructor":1}', '{"a":"__proto__"}', '{"prototype":[2]}', '{"é":"\\u0000"}']
+)
+def test_harmless_keys_are_input(arguments: str) -> None:
+    assert call(arguments)[-1]["input"] == json.loads(arguments)
+
+
+def test_unfinished_call_is_never_an_input() -> None:
+    """The client executes a call whose input is available."""
+    chunks = middle(BlockStart(0, ToolCall("c", "rm")), BlockStop(0, is_unfinished=True))
+    assert (chunks[-1]["type"], chunks[-1]["input"]) == ("tool-input-error", "")
+
+
+def test_result_of_the_provider_that_clients_refuse_is_an_error() -> None:
+    block = ServerToolResult("s", "web_search", {"a": [{"__proto__": 1}]})
+    last = middle(BlockStart(0, block), BlockStop(0))[-1]
+    assert (last["type"], last["providerExecuted"]) == ("tool-output-error", True)
 
 
 def test_parallel_calls_interleave_by_their_ids() -> None:
