@@ -7,7 +7,7 @@ items, the outcome and the exception to raise.  Each kind of stream has its pump
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, Unpack
 
 import msgspec
@@ -204,6 +204,16 @@ class Pump(ABC, Generic[T]):
     @abstractmethod
     def usage(self) -> Usage:
         """The last usage snapshot."""
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        """Headers that clients of the dialect that is written ask for."""
+        return {}
+
+    @property
+    def error_media_type(self) -> str:
+        """The `content-type` of `error_body`."""
+        return "application/json"
 
     def ping(self) -> bytes:
         """Return a ping in the client's dialect; empty if no dialect is written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
@@ -67,6 +67,16 @@ class _StreamBase(Generic[T]):
         return self._pump.media_type
 
     @property
+    def response_headers(self) -> Mapping[str, str]:
+        """Headers that clients of the dialect that is written ask for, by lower-case name."""
+        return self._pump.response_headers
+
+    @property
+    def error_media_type(self) -> str:
+        """The `content-type` of `error_body`."""
+        return self._pump.error_media_type
+
+    @property
     def message(self) -> Message:
         """The message as far as it has arrived.
 
@@ -98,7 +108,7 @@ class _StreamBase(Generic[T]):
         return self._pump.ping()
 
     def error_body(self, error: StreamError) -> bytes:
-        """Return the JSON body of an error response, in the client's dialect."""
+        """Return the body of an error response, in the client's dialect."""
         return self._pump.error_body(error)
 
     def _misuse(self) -> Exception:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Unpack
 
 from streamnorm._core.context_overflow import context_overflow
@@ -264,6 +264,14 @@ class TranscodePump(Pump[bytes]):
     def has_blocks(self) -> bool:
         """Whether a block of the message has begun."""
         return self._transcoder.has_blocks
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        return encoder(self._to).response_headers
+
+    @property
+    def error_media_type(self) -> str:
+        return encoder(self._to).error_media_type
 
     def ping(self) -> bytes:
         return self._transcoder.ping()

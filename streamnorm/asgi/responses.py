@@ -102,7 +102,8 @@ class EventStreamResponse(_StreamResponse):
     if it cannot, the response is left incomplete.  The stream is closed on every path, as
     soon as the client disconnects.
 
-    Its `content-type` is that of the framing in which the stream is written.
+    Its headers are those of the protocol that is written: the `content-type` of its framing, and
+    for `to="ui_message_stream"` the one by which front ends know it.
 
     If Starlette is imported, an instance is also a `starlette.responses.Response`.
 
@@ -129,10 +130,10 @@ class EventStreamResponse(_StreamResponse):
         headers: Mapping[str, str] | None = None,
         keepalive_s: float | None = None,
     ) -> None:
-        defaults = EVENT_STREAM_HEADERS
+        defaults = {**EVENT_STREAM_HEADERS, **stream.response_headers}
         # Only lines of text have a charset.
         if stream.media_type != self.media_type:
-            defaults = {**defaults, "content-type": stream.media_type}
+            defaults["content-type"] = stream.media_type
         super().__init__(stream, status, defaults, headers)
         self._keepalive_s = keepalive_s
 
@@ -148,7 +149,9 @@ class EventStreamResponse(_StreamResponse):
                 case Failed(error) | Truncated(error):
                     # Clients of AWS tell errors apart by a header, which no other clients read.
                     cloud = BEDROCK if stream.media_type == MEDIA_TYPE else None
-                    await send_error(exchange, error, stream.error_body, cloud)
+                    await send_error(
+                        exchange, error, stream.error_body, cloud, stream.error_media_type
+                    )
                     return
                 case _:  # the caller passed a stream that was already closed or broken
                     raise
@@ -269,6 +272,7 @@ async def send_error(
     error: StreamError,
     error_body: Callable[[StreamError], bytes],
     cloud: Cloud | None = None,
+    media_type: str = "application/json",
 ) -> None:
     """Send an error response: with the provider's status, 504 for a timeout or 502 for all else.
 
@@ -277,11 +281,12 @@ async def send_error(
         error: The failure of the stream.
         error_body: Returns the body, in the client's dialect.
         cloud: Cloud whose clients read the stream; None for the vendor's.
+        media_type: `content-type` of the body.
     """
     status = response_status(error)
     error = structs.replace(error, status_hint=status)
     body = error_body(error)
-    headers = [(b"content-type", b"application/json")]
+    headers = [(b"content-type", media_type.encode())]
     if cloud is not None:
         worded = word_for_cloud(status, error, body, cloud)
         body = worded.body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from streamnorm._core.errors import LimitExceeded
@@ -47,12 +47,16 @@ class Encoder(ABC):
         capabilities: Capabilities narrowed by options; None for those of the dialect.
 
     Attributes:
+        response_headers: Headers that clients of the dialect ask for, besides `content-type`.
+        error_media_type: `content-type` of `error_body`.
         response_fields: Fields of the response object to write in place of the source's;
             ignored by dialects without a response object.
     """
 
     dialect: ClassVar[str]
     capabilities: ClassVar[Capabilities]
+    response_headers: ClassVar[Mapping[str, str]] = {}
+    error_media_type: ClassVar[str] = "application/json"
     _renders: ClassVar[dict[type, Callable[[Any, Any], bytes]]]
 
     def __init__(
@@ -167,7 +171,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def error_body(self, error: StreamError) -> bytes:
-        """Return the JSON body of an error response, sent in place of a stream."""
+        """Return the body of an error response, sent in place of a stream."""
 
     def close(self) -> bytes:
         """Return the bytes after the last event; never a success that was not encoded."""

@@ -8,7 +8,7 @@ written is accepted by all three.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from msgspec import Struct
 
@@ -90,6 +90,11 @@ class UIMessageEncoder(Encoder):
 
     dialect = wire.DIALECT
     capabilities = CAPABILITIES
+    # Other front ends than `useChat` tell by it which protocol they read
+    # (`src/ui-message-stream/ui-message-stream-headers.ts`).
+    response_headers: ClassVar = {"x-vercel-ai-ui-message-stream": "v1"}
+    # The client shows the body as it is (`src/ui/create-ui-api-call-error.ts`).
+    error_media_type = "text/plain; charset=utf-8"
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
