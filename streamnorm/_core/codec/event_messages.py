@@ -279,14 +279,14 @@ class MessagePassthrough:
 
     def __init__(self, splitter: MessageSplitter) -> None:
         self._splitter = splitter
-        self._held: list[bytes] = []  # the reads with the beginning of a message
+        self._held = bytearray()  # the beginning of a message
         self._messages = 0  # before it
 
     def take_event(self, data: bytes) -> bytes:
         """Return the message that a read ends."""
         self._messages += 1
         if self._held:
-            data = b"".join([*self._held, data])
+            data = bytes(self._held) + data
             self._held.clear()
         return data
 
@@ -294,10 +294,10 @@ class MessagePassthrough:
         """Return the messages that `data` completes."""
         splitter, held = self._splitter, self._held
         if held:
-            held.append(data)
-            if splitter.messages == self._messages:  # one that is joined at its end alone
+            held += data
+            if splitter.messages == self._messages:  # one that is returned at its end alone
                 return b""
-            data = b"".join(held)
+            data = bytes(held)
             held.clear()
         if splitter.failure is None and not unread:
             end, self._messages = len(data) - splitter.unfinished_bytes, splitter.frames
@@ -306,8 +306,9 @@ class MessagePassthrough:
             read = splitter.frames - unread if unread else splitter.messages
             end = _end_of(data, read - self._messages)
             self._messages = splitter.messages
-        if end < len(data):
-            held.append(data[end:])
+        # Nothing follows a failure.
+        if end < len(data) and splitter.failure is None:
+            held += data[end:]
         return data[:end]
 
     take_other = take

@@ -126,7 +126,7 @@ class MessageBlocks:
 
     def start_text(self, id: str, extra: dict[str, Any], events: list[Event]) -> None:
         """Open a text message."""
-        if id in self.texts:
+        if id in self.texts or id in self.foreign:
             raise malformed("a text message starts twice, expected its end first")
         self.opener.check_names(id)
         self._end_loose_reasoning(events)
@@ -135,6 +135,8 @@ class MessageBlocks:
 
     def start_foreign(self, id: str) -> None:
         """Begin a message of another role, which is no part of the answer."""
+        if id in self.texts:
+            raise malformed("a text message starts twice, expected its end first")
         self.opener.store(text_bytes(id) + OBJECT_BYTES)
         self.foreign[id] = None
 
@@ -211,7 +213,9 @@ class MessageBlocks:
         if self._all_calls.get(id) or is_server_call(metadata):
             block = result_from_wire(id, content, metadata)
         else:
-            block = ToolResult(id, tuple(map(_part_from_wire, _parts_of(content))))
+            is_error = is_object(metadata) and metadata.get(wire.IS_ERROR) is True
+            parts = tuple(map(_part_from_wire, _parts_of(content)))
+            block = ToolResult(id, parts, is_error=is_error)
         self._emit_whole(block, events)
 
     # Reasoning

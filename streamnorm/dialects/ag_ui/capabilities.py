@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnorm._core.blocks import Reasoning, Text, ToolCall
+from streamnorm._core.blocks import Reasoning, Text, ToolCall, ToolResult
 from streamnorm._core.losses import Capabilities
 from streamnorm.dialects.ag_ui.wire import DIALECT
 
@@ -36,8 +36,8 @@ CAPABILITIES = Capabilities(
     broken_arguments=True,
     # Any kind: a mark in `metadata` tells such calls from those of the client.
     server_tools=("",),
-    # Assistant messages have string content only.
-    media=(),
+    # Assistant messages have string content only; results are messages of their own.
+    media=(ToolResult,),
     file_urls=False,
     # `metadata` of the message.
     citations=frozenset({URL_CITATION}),

@@ -28,6 +28,12 @@ _Value: TypeAlias = dict[str, Any]
 
 _TEXT, _CALL, _REASONING = "text", "call", "reasoning"
 _CHUNKS = {wire.TEXT_CHUNK: _TEXT, wire.CALL_CHUNK: _CALL, wire.REASONING_CHUNK: _REASONING}
+# The events that a chunk stands for.
+_EXPANDED = {
+    _TEXT: (wire.TEXT_START, wire.TEXT_CONTENT, wire.TEXT_END),
+    _CALL: (wire.CALL_START, wire.CALL_ARGS, wire.CALL_END),
+    _REASONING: (wire.REASONING_START, wire.REASONING_CONTENT, wire.REASONING_END),
+}
 # Events that leave a lane of chunks open (`src/chunks/transform.ts` of `@ag-ui/client`).
 _LANE_STAYS = frozenset({"RAW", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", wire.ENCRYPTED_VALUE})
 # Only this role is the answer; a missing one is the assistant's.
@@ -119,7 +125,7 @@ class AGUIDecoder(Decoder):
         outcome = value.get("outcome")
         if is_object(outcome) and outcome.get("type") == "cancelled":
             raise Fatal(StreamError("upstream", "the run was cancelled", "cancelled"))
-        stop = stop_from_wire(value.get("metadata"), has_client_call=self._blocks.has_client_call)
+        stop = stop_from_wire(value, has_client_call=self._blocks.has_client_call)
         events.append(stop)
         self.outcome = Completed(stop.reason, self._usage)
 
@@ -227,12 +233,12 @@ class AGUIDecoder(Decoder):
         else:
             id = lane[1]
         if value.get("delta") is not None:
-            content = {key: id, "delta": value["delta"]}
+            content = {"type": _EXPANDED[kind][1], key: id, "delta": value["delta"]}
             self._LANES[kind][1](self, content, events)
 
     def _open_lane(self, kind: str, id: str, value: _Value, events: list[Event]) -> None:
         self._blocks.lane = (kind, id)
-        fields = wire.unknown_fields(value, "delta")
+        fields = wire.unknown_fields(value, "delta") | {"type": _EXPANDED[kind][0]}
         if kind == _REASONING:  # whose chunks have no role
             fields["role"] = "reasoning"
         self._LANES[kind][0](self, fields, events)
@@ -240,7 +246,8 @@ class AGUIDecoder(Decoder):
     def _close_lane(self, events: list[Event]) -> None:
         if self._blocks.lane is not None:
             (kind, id), self._blocks.lane = self._blocks.lane, None
-            self._LANES[kind][2](self, {"messageId": id, "toolCallId": id}, events)
+            key = "toolCallId" if kind == _CALL else "messageId"
+            self._LANES[kind][2](self, {"type": _EXPANDED[kind][2], key: id}, events)
 
     def _text_chunk(self, value: _Value, events: list[Event]) -> None:
         self._chunk(wire.TEXT_CHUNK, value, events)

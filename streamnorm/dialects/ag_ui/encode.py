@@ -17,6 +17,7 @@ from streamnorm._core.blocks import (
     ServerToolResult,
     Text,
     ToolCall,
+    ToolResult,
 )
 from streamnorm._core.codec import EncodeOptions, Encoder
 from streamnorm._core.events import (
@@ -32,7 +33,7 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.json import compact, dumps
+from streamnorm._core.json import compact, dumps, object_in, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES
@@ -147,6 +148,8 @@ class AGUIEncoder(Encoder):
             case ServerToolResult():
                 self._unanswered.pop(block.tool_call_id, None)
                 return self._result(block.tool_call_id, result_to_wire(block))
+            case ToolResult():
+                return self._result(block.tool_call_id, self._client_result(block))
             case Reasoning():
                 id = self._ids[index] = self._next_id()
                 return _frame(wire.SPAN_START, {**extra, "messageId": id})
@@ -185,6 +188,14 @@ class AGUIEncoder(Encoder):
             self._unanswered[call.id] = None
             fields["metadata"] = mark_of(call)
         return _frame(wire.CALL_START, fields)
+
+    def _client_result(self, result: ToolResult) -> dict[str, Any]:
+        texts = [part.text for part in result.content if isinstance(part, Text)]
+        if len(texts) < len(result.content):
+            self._losses.add("media", "ToolResult", "dropped")
+        fields: dict[str, Any] = {"content": "".join(texts)}
+        # The event has no field for it.
+        return {**fields, "metadata": {wire.IS_ERROR: True}} if result.is_error else fields
 
     def _result(self, call_id: str, fields: dict[str, Any]) -> bytes:
         ids = {"messageId": self._next_id(), "toolCallId": call_id}
@@ -240,6 +251,10 @@ class AGUIEncoder(Encoder):
         return {"usage": usage} if usage else {}
 
     def _opaque(self, event: Opaque) -> bytes:
+        # The clients fail at an event without a type.
+        if not string_of(object_in(event.data), "type"):
+            self._losses.add("opaque", "event without a type", "dropped")
+            return b""
         return event_to_wire(event)
 
 

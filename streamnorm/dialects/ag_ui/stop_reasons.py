@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from streamnorm._core.events import MessageStop, StopReason
 from streamnorm._core.json import is_object, string_of
-from streamnorm.dialects.ag_ui.wire import STOP_REASON
+from streamnorm.dialects.ag_ui.wire import STOP_REASON, unknown_fields
 
 _SEQUENCE = "stopSequence"
 _ALL: tuple[StopReason, ...] = get_args(StopReason)
@@ -25,17 +25,23 @@ def stop_to_wire(stop: MessageStop) -> dict[str, Any]:
     return metadata
 
 
-def stop_from_wire(metadata: Any, *, has_client_call: bool) -> MessageStop:
+def stop_from_wire(value: dict[str, Any], *, has_client_call: bool) -> MessageStop:
     """Return the stop of a run; without a reason, an unanswered call decides.
 
     Args:
-        metadata: `metadata` of `RUN_FINISHED`.
+        value: The `RUN_FINISHED`.
         has_client_call: Whether a call of the client has no result.
     """
+    metadata, outcome = value.get("metadata"), value.get("outcome")
     fields = metadata if is_object(metadata) else {}
     raw = string_of(fields, STOP_REASON)
     reason = _REASONS.get(raw, "end_turn")
     # Whether a call awaits the client is never decided by a word.
     if reason in ("end_turn", "tool_use"):
         reason = "tool_use" if has_client_call else "end_turn"
-    return MessageStop(reason, raw or None, string_of(fields, _SEQUENCE) or None)
+    # The run waits for a person.
+    if is_object(outcome) and outcome.get("type") == "interrupt" and not raw:
+        reason, raw = "pause", "interrupt"
+    extra = unknown_fields(value, "type", "threadId", "runId", "usage", "metadata", "timestamp")
+    sequence = string_of(fields, _SEQUENCE) or None
+    return MessageStop(reason, raw or None, sequence, extra=extra or None)

@@ -11,6 +11,9 @@ from typing import Any
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of, objects_of
 
+# The client refuses the event, and so the run, for a count that JavaScript cannot hold.
+_MAX_COUNT = 2**53 - 1
+
 _FIELDS = {
     "input_tokens": "inputTokens",
     "output_tokens": "outputTokens",
@@ -23,13 +26,14 @@ _FIELDS = {
 def usage_to_wire(usage: Usage, model: str) -> list[dict[str, Any]]:
     """Return the `usage` array; [] if no count is known."""
     # The clients reject null, so an unknown count is left out.
+    counts = {wire: getattr(usage, name) for name, wire in _FIELDS.items()}
+    if usage.input_tokens is not None and usage.output_tokens is not None:
+        counts["totalTokens"] = usage.input_tokens + usage.output_tokens
     counts = {
-        wire: count for name, wire in _FIELDS.items() if (count := getattr(usage, name)) is not None
+        wire: count for wire, count in counts.items() if count is not None and count <= _MAX_COUNT
     }
     if not counts:
         return []
-    if usage.input_tokens is not None and usage.output_tokens is not None:
-        counts["totalTokens"] = usage.input_tokens + usage.output_tokens
     return [{**({"model": model} if model else {}), **counts}]
 
 

@@ -12,6 +12,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from streamnorm._core.json import clean_tree
+
 DIALECT = "ag_ui"
 
 RUN_STARTED = "RUN_STARTED"
@@ -69,6 +71,7 @@ MESSAGE_ID = "messageId"
 PROVIDER_EXECUTED = "providerExecuted"
 CITATIONS = "citations"
 STOP_REASON = "stopReason"
+IS_ERROR = "isError"
 
 
 class Content(Struct, gc=False):
@@ -86,4 +89,6 @@ decode_content = _CONTENT.decode
 
 def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
     """Return the fields of an object that are neither null nor mapped to a unified field."""
-    return {key: item for key, item in value.items() if key not in mapped and item is not None}
+    found = {key: item for key, item in value.items() if key not in mapped and item is not None}
+    # A `delta` of another event than those of pieces may end in half a surrogate pair.
+    return {key: clean_tree(item) for key, item in found.items()}

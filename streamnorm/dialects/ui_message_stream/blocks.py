@@ -32,12 +32,13 @@ from streamnorm._core.events import (
     SignatureDelta,
     TextDelta,
 )
-from streamnorm._core.json import InvalidJSON, clean, decode_any, rejoin
-from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes
+from streamnorm._core.json import InvalidJSON, clean, clean_tree, decode_any, rejoin
+from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
 from streamnorm.dialects.ui_message_stream.citations import citation_from_wire
 from streamnorm.dialects.ui_message_stream.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.ui_message_stream.tool_calls import (
     BROKEN,
+    UNFINISHED,
     file_from_wire,
     result_from_wire,
 )
@@ -52,6 +53,7 @@ PartKind: TypeAlias = Literal["text", "reasoning"]
 
 # Summaries of one item are numbered so (`@ai-sdk/openai`).
 _SUMMARY = re.compile(r"(.*):([0-9]{1,6})", re.DOTALL)
+_PART_FIELDS = ("type", "id")
 _CALL_FIELDS = ("type", "toolCallId", "toolName", "providerExecuted", "input", "errorText")
 
 
@@ -66,6 +68,8 @@ class OpenPart(Struct):
         extra: Fields of its start that no unified one stands for.
         part: Number of the summary.
         has_text: Whether a delta with text of it has arrived.
+        stored_bytes: Bytes counted for its id and its extra fields.
+        metadata_bytes: Bytes counted for its metadata.
     """
 
     kind: PartKind
@@ -75,6 +79,8 @@ class OpenPart(Struct):
     extra: dict[str, Any] | None = None
     part: int = 0
     has_text: bool = False
+    stored_bytes: int = 0
+    metadata_bytes: int = 0
 
 
 class Call(Struct):
@@ -151,12 +157,21 @@ class MessageBlocks:
         if kind == "reasoning" and self._continue_summary(id, value):
             return
         self.flush(events)
-        metadata = value.get("providerMetadata")
-        extra = {name: item for name, item in value.items() if name not in ("type", "id")}
-        part = self.open[kind, id] = OpenPart(kind, metadata=metadata, extra=extra or None)
+        extra = clean_tree({name: each for name, each in value.items() if name not in _PART_FIELDS})
+        part = self.open[kind, id] = OpenPart(kind, extra=extra or None)
+        # A part without a text opens no block, which would be counted.
+        part.stored_bytes = OBJECT_BYTES + text_bytes(id) + value_bytes(extra)
+        self.opener.store(part.stored_bytes)
+        self._keep_metadata(part, value.get("providerMetadata"))
         # Whether reasoning is redacted is known by its first text, or at its end.
         if kind == "text":
             self._start_block(part, events)
+
+    def _keep_metadata(self, part: OpenPart, metadata: object) -> None:
+        size = value_bytes(metadata)
+        self.opener.store(size)
+        self.opener.stored.release(part.metadata_bytes)
+        part.metadata, part.metadata_bytes = metadata, size
 
     def _continue_summary(self, id: str, value: Chunk) -> bool:
         summary = _SUMMARY.fullmatch(id)
@@ -168,7 +183,7 @@ class MessageBlocks:
         self.ended = None
         part.part, part.has_text = int(summary[2]), False
         part.delta = ReasoningDelta(part.delta.index, "", part.part)
-        part.metadata = value.get("providerMetadata") or part.metadata
+        self._keep_metadata(part, value.get("providerMetadata") or part.metadata)
         self.open["reasoning", id] = part
         return True
 
@@ -185,7 +200,7 @@ class MessageBlocks:
         if part is None:
             raise malformed(f"{kind}-delta of no open id, expected a {kind}-start before it")
         if metadata is not None:
-            part.metadata = metadata
+            self._keep_metadata(part, metadata)
         text, part.carry = rejoin(part.carry, text)
         if text:
             delta = part.delta or self._start_block(part, events)
@@ -231,6 +246,7 @@ class MessageBlocks:
         return part.delta
 
     def _stop_part(self, part: OpenPart, events: list[Event]) -> None:
+        self.opener.stored.release(part.stored_bytes + part.metadata_bytes)
         redacted = redacted_from_wire(part.metadata) if part.kind == "reasoning" else None
         self._emit_carry(part, events)
         if part.delta is None and redacted is not None:
@@ -264,11 +280,12 @@ class MessageBlocks:
             raise malformed("second call of one id in a step, expected another id")
         self._has_unanswered_call |= before is not None and _awaits_client(before)
         by_provider = value.get("providerExecuted") is True
-        extra = {key: item for key, item in value.items() if key not in _CALL_FIELDS}
+        extra = clean_tree({key: item for key, item in value.items() if key not in _CALL_FIELDS})
         if _is_signed(extra.get("providerMetadata")):
             del extra["providerMetadata"]
         block = ServerToolCall(id, name, kind=name) if by_provider else ToolCall(id, name)
-        self.opener.store(text_bytes(id) + text_bytes(name) + OBJECT_BYTES)
+        size = text_bytes(id) + text_bytes(name) + value_bytes(value.get("providerMetadata"))
+        self.opener.store(size + OBJECT_BYTES)
         index = self.opener.open(block, events, extra=extra)
         call = self.calls[id] = Call(JSONDelta(index, ""), by_provider, name, self.step)
         call.metadata = value.get("providerMetadata")
@@ -322,9 +339,9 @@ class MessageBlocks:
         call.metadata = None
         if signed is not None and not call.by_provider:
             events.append(SignatureDelta(call.delta.index, *signed))
-        self._stop_call(call, events)
         error = clean(text_field(value, "errorText")) if is_error else BROKEN
-        if error != BROKEN:
+        self._stop_call(call, events, is_unfinished=error == UNFINISHED)
+        if error not in (BROKEN, UNFINISHED):
             id = clean(text_field(value, "toolCallId"))
             call.has_result = True
             failed = ServerToolResult(id, call.name, error)
@@ -351,12 +368,12 @@ class MessageBlocks:
         except InvalidJSON:
             return text
 
-    def _stop_call(self, call: Call, events: list[Event]) -> None:
+    def _stop_call(self, call: Call, events: list[Event], *, is_unfinished: bool = False) -> None:
         if call.carry:
             events.append(JSONDelta(call.delta.index, clean(call.carry)))
         call.is_open, call.carry, call.fragments = False, "", []
         self.opener.stored.release(call.stored_bytes)
-        events.append(BlockStop(call.delta.index))
+        events.append(BlockStop(call.delta.index, is_unfinished))
 
     def add_output(self, value: Chunk, events: list[Event]) -> bool:
         """Append the result of a call; False if another one of it follows.
@@ -414,8 +431,9 @@ class MessageBlocks:
             self._stop_part(part, events)
         for call in self.calls.values():
             if call.is_open:
+                # The client executes no call whose input was never available.
                 self._note("unfinished_arguments", "tool call")
-                self._stop_call(call, events)
+                self._stop_call(call, events, is_unfinished=True)
 
 
 def _extended(delta: Delta, text: str) -> Delta:

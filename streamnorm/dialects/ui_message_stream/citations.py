@@ -10,7 +10,7 @@ from typing import Any
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import clean, count_of, is_object, string_of
-from streamnorm.dialects.ui_message_stream.wire import OWN, Chunk, with_metadata
+from streamnorm.dialects.ui_message_stream.wire import OWN, Chunk, is_refused, with_metadata
 
 URL = "source-url"
 DOCUMENT = "source-document"
@@ -34,7 +34,7 @@ def citation_to_wire(citation: Citation, source_id: str) -> Chunk:
         "citedText": citation.cited_text,
         "startIndex": citation.start,
         "endIndex": citation.end,
-        "extra": citation.extra,
+        "extra": None if is_refused(citation.extra) else citation.extra,
     }
     metadata = {name: value for name, value in own.items() if value is not None}
     fields: Chunk

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
@@ -28,6 +30,8 @@ class _Head(Struct):
     type: str
     errorText: str | None = None  # noqa: N815 - the protocol's
     messageId: str | None = None  # noqa: N815 - the protocol's
+    messageMetadata: Any = None  # noqa: N815 - the protocol's
+    finishReason: str | None = None  # noqa: N815 - the protocol's
 
 
 _HEAD: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
@@ -44,7 +48,9 @@ def recognises(frame: Frame) -> bool:
         return True
     if kind == "error":
         return head.errorText is not None
-    return kind in ("start", "finish", "abort")
+    # The next chunk decides about those that say nothing else.
+    said = (head.messageId, head.messageMetadata, head.finishReason)
+    return kind in ("start", "finish") and any(each is not None for each in said)
 
 
 def is_terminal(frame: Frame) -> bool:

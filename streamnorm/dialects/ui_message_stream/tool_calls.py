@@ -6,15 +6,24 @@ import base64
 import re
 from typing import Any
 
-import msgspec
-
 from streamnorm._core.blocks import Document, Image, ServerToolResult, Text, ToolResult, file_block
-from streamnorm._core.json import clean, compact, dumps, is_json, is_object
-from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk
+from streamnorm._core.json import (
+    InvalidJSON,
+    clean,
+    compact,
+    decode_any,
+    dumps,
+    is_json,
+    is_object,
+)
+from streamnorm._core.limits import Limits
+from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk, is_refused
 
-BROKEN = "the arguments of the call are not whole"
+BROKEN = "the arguments of the call are no JSON"
+UNFINISHED = "the arguments of the call ended early"
 REFUSED = "the result has keys that no page accepts"
 
+_MAX_DEPTH = Limits().max_json_depth
 _LINE_ENDS = re.compile("[\r\n]")
 
 
@@ -31,8 +40,8 @@ def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -
     """
     text = arguments.strip() or "{}"
     if is_unfinished or not is_json(text) or _is_refused_text(text):
-        fields = {"type": "tool-input-error", **call, "input": arguments, "errorText": BROKEN}
-        return chunk(fields)
+        error = UNFINISHED if is_unfinished else BROKEN
+        return chunk({"type": "tool-input-error", **call, "input": arguments, "errorText": error})
     # Line ends, which JSON has only between its tokens, would end the line of the frame.
     body = _LINE_ENDS.sub(" ", text).encode("utf-8", "replace")
     head = dumps({"type": "tool-input-available", **call})
@@ -42,32 +51,18 @@ def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -
 def _is_refused_text(text: str) -> bool:
     # A key may be spelt with escapes.
     suspect = "__proto__" in text or "prototype" in text or "\\u" in text
-    return suspect and _is_refused(msgspec.json.decode(text.encode("utf-8", "replace")))
-
-
-def _is_refused(value: object) -> bool:
-    """Whether the client refuses the chunk of a value, and with it the rest of the stream.
-
-    `secure-json-parse.ts` of `@ai-sdk/provider-utils` 5.0.81 does so for a key that reaches a
-    prototype.
-    """
-    left = [value]
-    while left:
-        found = left.pop()
-        if is_object(found):
-            owner = found.get("constructor")
-            if "__proto__" in found or (is_object(owner) and "prototype" in owner):
-                return True
-            left += found.values()
-        elif isinstance(found, list):
-            left += found
-    return False
+    if not suspect:
+        return False
+    try:
+        return is_refused(decode_any(text, max_depth=_MAX_DEPTH))
+    except InvalidJSON:  # nests too deep
+        return True
 
 
 def server_result_to_wire(result: ServerToolResult) -> Chunk:
     """Return the chunk of a result of the provider's tool."""
     call = {"toolCallId": result.tool_call_id, "providerExecuted": True}
-    if _is_refused(result.content):
+    if is_refused(result.content):
         return {"type": "tool-output-error", **call, "errorText": REFUSED}
     return {"type": "tool-output-available", **call, "output": result.content}
 

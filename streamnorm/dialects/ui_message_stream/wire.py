@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal
-from streamnorm._core.json import FAST_ERRORS, compact, dumps
+from streamnorm._core.json import FAST_ERRORS, compact, dumps, is_object
 from streamnorm._core.shapes import found
 
 DIALECT = "ui_message_stream"
@@ -35,6 +35,25 @@ def chunk(fields: Chunk) -> bytes:
 def with_metadata(fields: Chunk, metadata: dict[str, Any]) -> Chunk:
     """Return the fields of a chunk, with `providerMetadata` unless it is empty."""
     return {**fields, "providerMetadata": metadata} if metadata else fields
+
+
+def is_refused(value: object) -> bool:
+    """Whether the client refuses the chunk of a value, and with it the rest of the stream.
+
+    `secure-json-parse.ts` of `@ai-sdk/provider-utils` 5.0.81 does so for a key that reaches a
+    prototype.
+    """
+    left = [value]
+    while left:
+        found = left.pop()
+        if is_object(found):
+            owner = found.get("constructor")
+            if "__proto__" in found or (is_object(owner) and "prototype" in owner):
+                return True
+            left += found.values()
+        elif isinstance(found, list):
+            left += found
+    return False
 
 
 def text_field(value: Chunk, name: str) -> str:

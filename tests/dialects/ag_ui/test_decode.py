@@ -457,3 +457,43 @@ def test_any_chunking_gives_the_same_events(size: int) -> None:
     for start in range(0, len(data), size):
         events += parts.feed(data[start : start + size])
     assert events == whole.feed(data)
+
+
+def test_run_that_waits_for_a_person_pauses() -> None:
+    outcome = {"type": "interrupt", "interrupts": [{"id": "i", "reason": "approve"}]}
+    events, _ = decode(STARTED, {**FINISHED, "outcome": outcome, "result": 5})
+    assert events[-1] == MessageStop("pause", "interrupt", extra={"outcome": outcome, "result": 5})
+
+
+def test_failed_result_is_read_from_its_mark() -> None:
+    result = {"type": "TOOL_CALL_RESULT", "messageId": "x", "toolCallId": "c", "content": "no"}
+    events, _ = within({**result, "metadata": {"isError": True}})
+    assert events[0] == BlockStart(0, ToolResult("c", (Text("no"),), is_error=True))
+
+
+def test_chunk_of_another_role_keeps_its_type() -> None:
+    """The clients fail at an event without one."""
+    chunk = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "u", "role": "user", "delta": "x"}
+    events, _ = within(chunk)
+    found = [json.loads(event.data) for event in events if isinstance(event, Opaque)]
+    assert [each["type"] for each in found] == [
+        f"TEXT_MESSAGE_{part}" for part in ("START", "CONTENT", "END")
+    ]
+
+
+def test_one_id_is_of_one_role() -> None:
+    user = text("START", role="user")
+    assert failure(text("START", role="assistant"), user).kind == "malformed"
+    assert failure(user, text("START", role="assistant")).kind == "malformed"
+
+
+def test_half_a_character_in_another_field_is_cleaned() -> None:
+    started = b'data: {"type":"RUN_STARTED","threadId":"t","runId":"r","delta":"\\ud800"}\n\n'
+    (event,) = decoder("ag_ui").feed(started)
+    assert event == MessageStart("r", "", {"threadId": "t", "delta": "\ufffd"})
+
+
+def test_fields_that_a_citation_alone_has_are_read() -> None:
+    metadata = {"citations": [{"url": "https://u", "extra": {"x": 1}}]}
+    events, _ = within(text("START"), text("CONTENT", delta="a"), text("END", metadata=metadata))
+    assert events[2] == CitationDelta(0, Citation("url_citation", "https://u", extra={"x": 1}))

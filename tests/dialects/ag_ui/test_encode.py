@@ -29,6 +29,7 @@ from streamnorm import (
     Text,
     TextDelta,
     ToolCall,
+    ToolResult,
     Usage,
     UsageUpdate,
 )
@@ -308,3 +309,47 @@ def test_delta_writer_equals_the_event() -> None:
     for event in (START, BlockStart(0, Text()), TextDelta(0, "a")):
         assert writer.encode(event) == other.encode(event)
     assert writer.delta_writer(0)("é") == other.encode(TextDelta(0, "é"))
+
+
+def test_result_of_a_client_tool_answers_its_call() -> None:
+    """Otherwise a client takes the call for its own, and runs it a second time."""
+    result = ToolResult("c", (Text("it "), Text("snows")))
+    events = written(*call(0, "c", "{}"), BlockStart(1, result), BlockStop(1))
+    assert events[-1] == {
+        "type": "TOOL_CALL_RESULT",
+        "messageId": "m-2",
+        "toolCallId": "c",
+        "content": "it snows",
+        "role": "tool",
+    }
+
+
+def test_failed_result_is_marked_and_its_images_are_counted() -> None:
+    result = ToolResult("c", (Text("no"), Image("image/png", "QUJD")), is_error=True)
+    writer = encoder("ag_ui")
+    events = [START, *call(0, "c", "{}"), BlockStart(1, result), BlockStop(1), END]
+    *_, found, _ = payloads(b"".join(map(writer.encode, events)))
+    assert (found["content"], found["metadata"]) == ("no", {"isError": True})
+    assert [(loss.feature, loss.where) for loss in writer.losses] == [("media", "ToolResult")]
+
+
+def test_count_beyond_javascript_is_left_out() -> None:
+    """`@ag-ui/client` 1.0.0 refuses the event for it."""
+    usage = Usage(2**53, 2)
+    last = payloads(encode(START, UsageUpdate(usage), END))[-1]
+    assert last["usage"] == [{"model": "fast-1", "outputTokens": 2}]
+
+
+def test_event_without_a_type_is_a_loss() -> None:
+    writer = encoder("ag_ui", extras=True)
+    writer.encode(START)
+    assert writer.encode(Opaque("ag_ui", "message", '{"foo":1}')) == b""
+    assert [loss.feature for loss in writer.losses] == ["opaque"]
+
+
+def test_fields_that_a_citation_alone_has_stay() -> None:
+    citation = Citation("url_citation", "https://u", extra={"x": 1})
+    block = [BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, citation), BlockStop(0)]
+    assert written(*block)[-1]["metadata"] == {
+        "citations": [{"url": "https://u", "extra": {"x": 1}}]
+    }

@@ -286,7 +286,7 @@ def test_error_of_an_input_is_a_failed_result() -> None:
         BlockStop(0),
         BlockStart(1, ToolResult("c", (Text("bad"),), is_error=True)),
     ]
-    ours = "the arguments of the call are not whole"
+    ours = "the arguments of the call are no JSON"
     deltas = tool("input-start"), tool("input-delta", inputTextDelta='{"a')
     assert len(middle(*deltas, tool("input-error", input='{"a', errorText=ours))) == 3
     found = middle(tool("input-error", input={}, errorText="bad", providerExecuted=True))
@@ -461,10 +461,16 @@ def test_run_reads_what_the_full_reading_reads() -> None:
 
 def test_frames_are_recognised_by_their_type() -> None:
     known = decoder(None)
-    assert known.feed(b'data: {"type":"start"}\n\n') == [MessageStart()]
-    for data in ('{"type":"text-start"}', '{"type":"data-x"}', '{"type":"finish"}'):
+    assert known.feed(b'data: {"type":"start"}\n\n') == []  # says nothing alone
+    assert known.feed(b'data: {"type":"start-step"}\n\n') == [MessageStart()]
+    for data in (
+        '{"type":"text-start"}',
+        '{"type":"data-x"}',
+        '{"type":"finish","finishReason":"stop"}',
+    ):
         assert detect(Frame("message", data)) == UI
-    assert detect(Frame("message", '{"type":"image"}')) is None
+    for foreign in ('{"type":"image"}', '{"type":"finish"}', '{"type":"abort"}'):
+        assert detect(Frame("message", foreign)) is None
     assert detect(Frame("message", '{"type":"error","errorText":"no"}')) is not None
     assert detect(Frame("message", "{")) is None
 
@@ -503,3 +509,31 @@ def test_signature_at_the_start_of_a_call_holds_to_its_end() -> None:
         SignatureDelta(0, "g", "google"),
         BlockStop(0),
     ]
+
+
+def test_call_whose_input_never_came_is_unfinished() -> None:
+    """The client executes no call before its input is available."""
+    assert middle(tool("input-start"))[-1] == BlockStop(0, is_unfinished=True)
+    error = "the arguments of the call ended early"
+    ended = tool("input-error", input="", errorText=error)
+    assert middle(tool("input-start"), ended)[-1] == BlockStop(0, is_unfinished=True)
+
+
+def test_parts_without_text_are_bounded() -> None:
+    limits = Limits(max_accumulated_bytes=5000)
+    parts = [start("reasoning", str(number), x="y" * 100) for number in range(60)]
+    assert failure(*parts, limits=limits).kind == "too_large"
+
+
+def test_replaced_metadata_counts_once() -> None:
+    limits = Limits(max_accumulated_bytes=5000)
+    metadata = {"x": {"y": "z" * 1000}}
+    deltas = [delta("text", "a", providerMetadata=metadata) for _ in range(60)]
+    _, reader = read(START, STEP, start("text"), *deltas, end("text"), FINISH, limits=limits)
+    assert isinstance(reader.outcome, Completed)
+
+
+def test_half_a_character_in_a_field_of_the_start_is_cleaned() -> None:
+    raw = r'{"type":"text-start","id":"0","delta":"\ud800"}'
+    events, _ = read(START, STEP, raw)
+    assert events[1] == BlockStart(0, Text(), extra={"delta": "\ufffd"})

@@ -151,6 +151,7 @@ def test_call_without_arguments_has_an_input() -> None:
     "arguments",
     [
         *('{"a":', '{"__proto__":{"a":1}}', '{"constructor":{"prototype":{}}}'),
+        '{"\\u0061":' + "[" * 600 + "]" * 600 + "}",
         *('{"\\u005f_proto__":1}', '{"a":[{"c\\u006fnstructor":{"prototype":1}}]}'),
     ],
 )
@@ -165,6 +166,26 @@ def test_input_that_clients_cannot_parse_is_an_error_of_the_call(arguments: str)
 )
 def test_harmless_keys_are_input(arguments: str) -> None:
     assert call(arguments)[-1]["input"] == json.loads(arguments)
+
+
+@pytest.mark.parametrize(
+    ("number", "end"), [("1e999", "tool-input-available"), ("9" * 5000, "tool-input-error")]
+)
+def test_numbers_beyond_python_are_no_failure(number: str, end: str) -> None:
+    """JavaScript reads them; one that is not looked through here is not made available."""
+    events = [BlockStart(0, ToolCall("c", "f")), JSONDelta(0, r'{"\u0061":' + number + "}")]
+    writer = encoder("ui_message_stream")
+    written = [writer.encode(event) for event in (START, *events, BlockStop(0))]
+    assert json.loads(written[-1].removeprefix(b"data: "), parse_int=str)["type"] == end
+    assert number.encode() in written[-1]
+
+
+def test_citation_keeps_no_key_that_clients_refuse() -> None:
+    citation = Citation("url_citation", "https://u", extra={"__proto__": {"a": 1}})
+    start, stop = BlockStart(0, Text()), BlockStop(0)
+    sources = middle(start, TextDelta(0, "a"), CitationDelta(0, citation), stop)
+    (source,) = [chunk for chunk in sources if chunk["type"] == "source-url"]
+    assert "__proto__" not in json.dumps(source)
 
 
 def test_unfinished_call_is_never_an_input() -> None:
