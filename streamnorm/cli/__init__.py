@@ -3,7 +3,7 @@
 `streams` translates streams and reads their sources, `inspecting` inspects and validates them;
 `bodies` translates whole requests and responses, and validates requests.
 `recordings` records and replays, `gateway` runs a gateway, each on a server (`serving`).
-`running` runs a command on a gateway: as the job in the `foreground`, set up as its `agents` need.
+`running` runs a command on a gateway: as the job in the foreground, set up as its `agents` need.
 `converting` imports and exports recordings, `scanning` finds secrets in them.  `console` has the
 parser, the messages and the output of all.
 What one command alone needs is imported when it runs.

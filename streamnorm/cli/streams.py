@@ -376,8 +376,20 @@ def add_commands(add_parser: console.AddParser) -> None:
     decode.set_defaults(run=_decode)
 
 
+def _check_framing(dialect: str, framing: Framing | None) -> None:
+    """Raise `UsageError` for a framing in which no server sends the dialect."""
+    known = lookup(dialect)
+    spoken = {known.framing, *(route.framing for route in known.endpoints.routes)} - {None}
+    if framing is not None and framing not in spoken:
+        names = [name for name, each in FRAMINGS.items() if each in spoken]
+        raise console.UsageError(
+            f"--to-framing: no framing of {known.name}, expected {' or '.join(names)}"
+        )
+
+
 def _transcode(arguments: argparse.Namespace) -> int:
     source = Source(arguments.file, arguments.source, arguments.server, arguments.framing)
+    _check_framing(arguments.to, arguments.to_framing)
     transcoder = Transcoder(
         source.dialect,
         arguments.to,

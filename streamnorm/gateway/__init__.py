@@ -2,12 +2,11 @@
 
     app = streamnorm.gateway.app(streamnorm.gateway.read_config("gateway.toml"))
 
-A request comes in at the `door` of the `application`, which decodes its body.
+A request comes in at the `application`, which decodes its body; `admission` says who may ask.
 `messages` answers it: `routing` chooses the upstreams, `attempts` asks one after the other over
 the `network` until an answer begins, and `sending` writes that to the client.  `config` is what
-a configuration says, `model_options` what it changes in requests.  `records` is what is known of
-each request, for `observing`: `logs`, `metrics` and `telemetry`.  `log_writing`
-writes lines in a thread of its own.
+a configuration says.  `observing` records what is known of each request and logs it in a thread of
+its own; `metrics` and `telemetry` report it.
 """
 
 try:

@@ -1,4 +1,4 @@
 """Inspection of one stream: `survey` makes a report of its bytes, `page` renders it as text.
 
-`summary` accumulates the blocks of the report, `timeline` draws them as bars.
+`summary` accumulates the blocks of the report, which the page draws as bars, too.
 """

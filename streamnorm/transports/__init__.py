@@ -4,6 +4,5 @@
 
     from streamnorm.transports.httpx2 import RecordingTransport, TranscodingTransport
 
-`recorded`, `replayed` and `transcoded` implement them for both, in terms of the classes that
-`family` collects; `provider_body` reads a body that arrives compressed, in bounded steps.
+`recorded` and `transcoded` implement them for both, in terms of the classes that `family` collects.
 """

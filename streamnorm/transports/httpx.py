@@ -38,7 +38,7 @@ class ReplayTransport(
 
         client = httpx.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
-    `replayed.GenericReplayTransport` describes the arguments.
+    `recorded.GenericReplayTransport` describes the arguments.
     """
 
     _family = _FAMILY

@@ -41,7 +41,7 @@ class ReplayTransport(
 
         client = httpx2.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
-    `replayed.GenericReplayTransport` describes the arguments.
+    `recorded.GenericReplayTransport` describes the arguments.
     """
 
     _family = _FAMILY

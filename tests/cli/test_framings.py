@@ -151,6 +151,25 @@ def test_event_stream_that_is_not_there_is_no_question_of_its_framing(capsys: Ou
     assert capsys.readouterr() == ("", told)
 
 
+@pytest.mark.parametrize(
+    ("to", "framing", "expected"),
+    [
+        ("openai_chat", "eventstream", "sse"),
+        ("anthropic", "eventstream", "sse or invoke_chunks"),
+        ("ui_message_stream", "invoke_chunks", "sse"),
+        ("bedrock_converse", "sse", "eventstream"),
+    ],
+)
+def test_framing_that_no_server_of_the_target_has_is_refused(
+    to: str, framing: str, expected: str, bare: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["transcode", *NAMED, "--to", to, "--to-framing", framing, str(bare)]
+    assert main(command) == 2
+    out, told = capsys.readouterr()
+    assert not out
+    assert f"no framing of {to}, expected {expected}" in told
+
+
 def test_transcode_writes_the_framing_that_is_named(
     bare: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -347,8 +347,11 @@ class EventMessageSplitter(MessageSplitter):
         if self._is_on_run and b"" not in payloads:
             frames += payloads
         else:
-            line = self._last_line
-            frames += [Fragment(line + payload + _EVENT_END) for payload in payloads]
+            line, is_on_run = self._last_line, self._is_on_run
+            frames += [
+                payload if is_on_run and payload else Fragment(line + payload + _EVENT_END)
+                for payload in payloads
+            ]
 
 
 # All 5,887 events in recordings of Bedrock have these headers, in this order.

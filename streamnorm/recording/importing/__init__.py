@@ -1,7 +1,7 @@
 """Import of recordings from the files of other tools, and export to HAR.
 
 `import_file` reads cassettes of vcrpy and cassetter and HAR files; `export_har` writes HAR.
-`cassettes` and `har` read the formats, `entries` reads YAML within bounds and makes recordings of
+`archives` reads the formats, `entries` reads YAML within bounds and makes recordings of
 exchanges, `files` detects the format of a file and saves its recordings.
 """
 

@@ -1,8 +1,8 @@
 """Redaction: the secrets of an exchange are found and replaced by "x".
 
 `redaction` collects the secrets of one exchange and replaces them, also in a body that arrives
-in chunks.  `credentials` finds them in headers, URLs and JSON, `bodies` in the other formats of a
-request's body.  `patterns` finds keys and tokens of known shapes, and known values in any form.
+in chunks.  `credentials` finds them in headers, URLs and JSON, `patterns` finds keys and tokens of
+known shapes, and known values in any form.
 """
 
 from streamnorm.recording.secrets.redaction import Secrets
