@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import anyio
 import pytest
 from support.http.asgi_client import CHUNKS, PING, Client, Message, transcode
@@ -70,19 +72,27 @@ async def test_no_ping_is_sent_before_the_first_chunk() -> None:
 
 
 async def test_ping_waits_for_a_blocked_send() -> None:
-    inside = 0
+    inside, pinged = 0, anyio.Event()
 
-    async def send(_: Message) -> None:
+    async def send(message: Message) -> None:
         nonlocal inside
         assert inside == 0
         inside += 1
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
         inside -= 1
+        if message.get("body") == PING:
+            pinged.set()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield CHUNKS[0]
+        await pinged.wait()  # there may be none while nothing waits
+        for chunk in CHUNKS[1:]:
+            yield chunk
 
     client = Client(send)
-    source = AsyncBytes(CHUNKS, waits=True)
-    await client.request(EventStreamResponse(transcode(source), keepalive_s=0))
+    with anyio.fail_after(60):
+        await client.request(EventStreamResponse(transcode(chunks()), keepalive_s=0))
     assert client.finished
     assert PING in client.bodies
 

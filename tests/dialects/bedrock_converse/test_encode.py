@@ -292,6 +292,21 @@ def test_opaque_event_is_written_back_with_its_index() -> None:
     assert found["last"] == {"contentBlockIndex": 7}
 
 
+def test_delta_of_a_newer_kind_is_written_in_a_block_that_has_begun() -> None:
+    data = '{"contentBlockIndex":0,"delta":{"newer":1}}'
+    new = Opaque("bedrock_converse", "contentBlockDelta", data, 0)
+    for before, losses in (
+        ([TextDelta(0, "a")], []),
+        ([], [("opaque", "bedrock_converse contentBlockDelta")]),
+    ):
+        writer = encoder("bedrock_converse")
+        events = [MessageStart(), BlockStart(0, Text()), *before, new, BlockStop(0)]
+        out = b"".join(map(writer.encode, events))
+        assert (b'"newer":1' in out) == (not losses)
+        found = [(loss.feature, loss.where) for loss in writer.losses]
+        assert [each for each in found if each[0] == "opaque"] == losses
+
+
 def test_tokens_are_always_written() -> None:
     assert last(MessageStop("end_turn")) == (
         {"stopReason": "end_turn"},
