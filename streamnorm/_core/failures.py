@@ -74,6 +74,11 @@ def error_outcome(error: StreamError) -> Failed | Truncated:
     return Failed(error)
 
 
+def malformed(message: str) -> Fatal:
+    """Return the error that ends a stream which violates its protocol."""
+    return Fatal(StreamError("malformed", message))
+
+
 def too_large(limit: str, bound: int) -> Fatal:
     """Return the `Fatal` of a stream that exceeds a limit."""
     return Fatal(StreamError("too_large", f"{limit} of {bound} passed", code=limit))

@@ -19,6 +19,7 @@ from streamnorm._core.failures import (
     cut_stream,
     error_outcome,
     find_error,
+    malformed,
     named_error,
     not_a_stream,
     too_large,
@@ -356,7 +357,7 @@ class Decoder(ABC):
 
     def malformed(self, message: str) -> Fatal:
         """Return the error that ends a stream which violates its protocol."""
-        return Fatal(StreamError("malformed", message))
+        return malformed(message)
 
     def invalid(self, problem: InvalidJSON) -> Fatal:
         """Return the error that ends a stream with an undecodable payload."""

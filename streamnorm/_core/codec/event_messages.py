@@ -18,7 +18,7 @@ from typing import Any, Final
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.codec.message_layout import MessageLayout, PlainContent, StrictMessages
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import Fatal
+from streamnorm._core.failures import Fatal, malformed
 from streamnorm._core.json import object_in, string_of
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import (
@@ -61,11 +61,6 @@ INVOKE_EXCEPTIONS = frozenset(_STATUSES)
 
 CONVERSE_EXCEPTIONS = INVOKE_EXCEPTIONS - {"modelTimeoutException"}
 """Exceptions of `ConverseStream`; of any other, boto3 reports no code."""
-
-
-def malformed(message: str) -> Fatal:
-    """Return the error that ends a stream whose messages break their protocol."""
-    return Fatal(StreamError("malformed", message))
 
 
 def exception_error(name: str, payload: str) -> StreamError:

@@ -24,12 +24,11 @@ from streamnorm._core.codec.event_messages import (
     MessageSplitter,
     encode_exception,
     exception_of,
-    malformed,
 )
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.codec.message_layout import ChunkContent, MessageLayout, StrictChunks
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import NOT_A_STREAM, Fatal
+from streamnorm._core.failures import NOT_A_STREAM, Fatal, malformed
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import encode_message

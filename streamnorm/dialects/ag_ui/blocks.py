@@ -30,10 +30,9 @@ from streamnorm._core.events import (
     JSONDelta,
     ReasoningDelta,
     SignatureDelta,
-    StreamError,
     TextDelta,
 )
-from streamnorm._core.failures import Fatal
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, objects_of, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes
 from streamnorm.dialects.ag_ui import wire
@@ -378,8 +377,3 @@ def _part_from_wire(part: Any) -> Text | OpaqueBlock:
         return Text(string_of(part, "text"))
     kind = string_of(part, "type") if is_object(part) else ""
     return OpaqueBlock(dialect=wire.DIALECT, kind=kind, data=compact(part))
-
-
-def malformed(message: str) -> Fatal:
-    """Return the error that ends a run which violates the protocol."""
-    return Fatal(StreamError("malformed", message))

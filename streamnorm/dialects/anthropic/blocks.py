@@ -32,10 +32,9 @@ from streamnorm._core.events import (
     JSONDelta,
     ReasoningDelta,
     SignatureDelta,
-    StreamError,
     TextDelta,
 )
-from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.failures import malformed, too_large
 from streamnorm._core.json import clean, is_json, objects_of, rejoin, string_of
 from streamnorm._core.limits import (
     OBJECT_BYTES,
@@ -181,11 +180,6 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
             return OpenBlock(opaque_from_wire(kind, block))
         case _:
             raise malformed("content block without a type, expected one")
-
-
-def malformed(message: str) -> Fatal:
-    """Return the error for blocks that violate the protocol."""
-    return Fatal(StreamError("malformed", message))
 
 
 class MessageBlocks:

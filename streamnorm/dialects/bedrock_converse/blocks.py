@@ -35,6 +35,7 @@ from streamnorm._core.events import (
     SignatureDelta,
     TextDelta,
 )
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, is_array, is_object, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
 from streamnorm.dialects.bedrock_converse.citations import citation_from_wire
@@ -55,7 +56,6 @@ from streamnorm.dialects.bedrock_converse.wire import (
     BLOCK_DELTA,
     INDEX,
     REASONING,
-    malformed,
     text_of,
     unknown_fields,
 )

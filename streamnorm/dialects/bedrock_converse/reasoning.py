@@ -10,9 +10,9 @@ import base64
 import binascii
 
 from streamnorm._core.blocks import RedactedReasoning
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean
 from streamnorm._core.text import Signed, tag_signature, untag_signature
-from streamnorm.dialects.bedrock_converse.wire import malformed
 
 # Claude's signatures pass from one platform to another (Anthropic's guide to extended thinking).
 _ISSUER = "anthropic"

@@ -10,9 +10,10 @@ import re
 from typing import Any
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, string_of
 from streamnorm._core.text import escape_id, mint_id, unescape_id
-from streamnorm.dialects.bedrock_converse.wire import malformed, unknown_fields
+from streamnorm.dialects.bedrock_converse.wire import unknown_fields
 
 TOOL_USE = "toolUse"
 TOOL_RESULT = "toolResult"

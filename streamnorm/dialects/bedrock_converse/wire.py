@@ -14,8 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.events import StreamError
-from streamnorm._core.failures import Fatal
+from streamnorm._core.failures import malformed
 from streamnorm._core.shapes import found
 
 DIALECT = "bedrock_converse"
@@ -54,11 +53,6 @@ def text_of(value: dict[str, Any], field: str) -> str:
     if text is None or isinstance(text, str):
         return text or ""
     raise malformed(f"{field} is {found(text)}, expected a string")
-
-
-def malformed(message: str) -> Fatal:
-    """Return the error that ends a stream which violates its protocol."""
-    return Fatal(StreamError("malformed", message))
 
 
 # A union has one member: a delta with any other field is read in full.

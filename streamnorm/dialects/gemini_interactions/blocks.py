@@ -24,10 +24,9 @@ from streamnorm._core.events import (
     Opaque,
     ReasoningDelta,
     SignatureDelta,
-    StreamError,
     TextDelta,
 )
-from streamnorm._core.failures import Fatal
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, rejoin, string_of
 from streamnorm._core.text import Signed, TextOffsets, untag_signature, unwrap_base64
 from streamnorm.dialects.gemini_interactions.citations import citation_from_wire
@@ -37,11 +36,6 @@ from streamnorm.dialects.gemini_interactions.wire import (
     TextFragment,
     unknown_fields,
 )
-
-
-def malformed(problem: str) -> Fatal:
-    """Return the error for steps that violate the protocol."""
-    return Fatal(StreamError("malformed", problem))
 
 
 class OutputText(Struct):

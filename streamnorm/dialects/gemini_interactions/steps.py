@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamnorm._core.events import Event
-from streamnorm._core.failures import too_large
+from streamnorm._core.failures import malformed, too_large
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, value_bytes
 from streamnorm._core.shapes import found
@@ -21,7 +21,6 @@ from streamnorm.dialects.gemini_interactions.blocks import (
     OutputText,
     ThoughtStep,
     UnknownStep,
-    malformed,
 )
 from streamnorm.dialects.gemini_interactions.tool_calls import (
     CALL_SUFFIX,

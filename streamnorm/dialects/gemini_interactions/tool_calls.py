@@ -11,13 +11,13 @@ from msgspec import structs
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_json, string_of
 from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.gemini_interactions.blocks import (
     GrowingBlock,
     InteractionBlocks,
     OpenStep,
-    malformed,
     signature_from_wire,
 )
 from streamnorm.dialects.gemini_interactions.wire import (

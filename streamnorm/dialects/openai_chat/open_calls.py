@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.events import BlockStop, Event, JSONDelta
-from streamnorm._core.failures import store_bytes, too_large
+from streamnorm._core.failures import malformed, store_bytes, too_large
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_chat.tool_calls import (
@@ -24,7 +24,6 @@ from streamnorm.dialects.openai_chat.tool_calls import (
     Call,
     CallFragment,
     ChunkId,
-    malformed,
 )
 
 # Queued items whose own memory is not counted.

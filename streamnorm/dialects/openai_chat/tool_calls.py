@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.blocks import ToolCall
-from streamnorm._core.events import Event, JSONDelta, StreamError
-from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.events import Event, JSONDelta
+from streamnorm._core.failures import malformed, too_large
 from streamnorm._core.json import clean, compact, is_json, is_object
 from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.text import Signed, TextBuffer, tag_signature, untag_signature
@@ -442,8 +442,3 @@ class Call(Struct, eq=False):
         self.arguments.append(text)
         self.has_placeholder = text == "{}"
         return "" if self.has_placeholder else text
-
-
-def malformed(message: str) -> Fatal:
-    """Return the error of a stream whose tool calls contradict themselves."""
-    return Fatal(StreamError("malformed", message))

@@ -32,6 +32,7 @@ from streamnorm._core.events import (
     SignatureDelta,
     TextDelta,
 )
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import InvalidJSON, clean, clean_tree, decode_any, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
 from streamnorm.dialects.ui_message_stream.citations import citation_from_wire
@@ -42,12 +43,7 @@ from streamnorm.dialects.ui_message_stream.tool_calls import (
     file_from_wire,
     result_from_wire,
 )
-from streamnorm.dialects.ui_message_stream.wire import (
-    Chunk,
-    input_text,
-    malformed,
-    text_field,
-)
+from streamnorm.dialects.ui_message_stream.wire import Chunk, input_text, text_field
 
 PartKind: TypeAlias = Literal["text", "reasoning"]
 

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.events import StreamError
-from streamnorm._core.failures import Fatal
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import FAST_ERRORS, compact, dumps, is_object
 from streamnorm._core.shapes import found
 
@@ -66,11 +65,6 @@ def text_field(value: Chunk, name: str) -> str:
     if isinstance(text, str):
         return text
     raise malformed(f"{name} is {found(text)}, expected a string")
-
-
-def malformed(message: str) -> Fatal:
-    """Return the error that ends a stream which violates its protocol."""
-    return Fatal(StreamError("malformed", message))
 
 
 # Only these have structs: nearly every chunk of a stream is one of them.

@@ -10,7 +10,7 @@ from zlib import crc32
 from streamnorm._core.blocks import Block, Refusal, ToolCall
 from streamnorm._core.codec import BlockOpener
 from streamnorm._core.events import Event, StreamError
-from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.failures import Fatal, malformed, too_large
 from streamnorm._core.json import rejoin, string_of
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, Limits, StoredBytes, value_bytes
 from streamnorm._core.text import TextBuffer
@@ -98,11 +98,6 @@ class Item(ABC):
         self.is_done = True
         self._opener.stored.release(self._initial_bytes)
         self._initial, self._initial_bytes = {}, 0
-
-
-def malformed(message: str) -> Fatal:
-    """Return the error of a stream that contradicts itself."""
-    return Fatal(StreamError("malformed", message))
 
 
 def id_of(item: dict[str, Any]) -> str:

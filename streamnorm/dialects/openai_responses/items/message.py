@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import Refusal, Text
 from streamnorm._core.events import BlockStop, CitationDelta, Event, RefusalDelta, TextDelta
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import is_array, objects_of, string_of
 from streamnorm.dialects.openai_responses import opaque, wire
 from streamnorm.dialects.openai_responses.citations import citation_from_wire
@@ -18,7 +19,6 @@ from streamnorm.dialects.openai_responses.items.item import (
     TextProgress,
     align_parts,
     extra_fields,
-    malformed,
     part_position,
 )
 from streamnorm.dialects.openai_responses.items.types import OUTPUT_TEXT, REFUSAL

@@ -12,16 +12,11 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from streamnorm._core.blocks import Refusal, Text
 from streamnorm._core.events import Event
-from streamnorm._core.failures import Fatal
+from streamnorm._core.failures import Fatal, malformed
 from streamnorm._core.json import is_object, objects_of, string_of
 from streamnorm.dialects.openai_responses import opaque
 from streamnorm.dialects.openai_responses.items import types
-from streamnorm.dialects.openai_responses.items.item import (
-    Item,
-    ResponseBlockOpener,
-    id_of,
-    malformed,
-)
+from streamnorm.dialects.openai_responses.items.item import Item, ResponseBlockOpener, id_of
 from streamnorm.dialects.openai_responses.items.message import MessageItem
 from streamnorm.dialects.openai_responses.items.reasoning import CONTENT, SUMMARY, ReasoningItem
 from streamnorm.dialects.openai_responses.items.tool_calls import (

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import Reasoning
 from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureDelta
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import objects_of, string_of
 from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_responses.delta_run import OpenText
@@ -19,7 +20,6 @@ from streamnorm.dialects.openai_responses.items.item import (
     TextProgress,
     align_parts,
     extra_fields,
-    malformed,
     part_position,
 )
 from streamnorm.dialects.openai_responses.items.types import REASONING_TEXT, SUMMARY_TEXT

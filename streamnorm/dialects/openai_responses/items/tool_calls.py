@@ -11,6 +11,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import Block, ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, Opaque
+from streamnorm._core.failures import malformed
 from streamnorm._core.json import FAST_ERRORS, compact, is_json, is_object, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm.dialects.openai_responses import opaque
@@ -20,7 +21,6 @@ from streamnorm.dialects.openai_responses.items.item import (
     ResponseBlockOpener,
     StoredText,
     extra_fields,
-    malformed,
 )
 from streamnorm.dialects.openai_responses.items.types import ITEM_TYPES
 from streamnorm.dialects.openai_responses.wire import DeltaEvent
