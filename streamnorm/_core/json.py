@@ -251,6 +251,14 @@ def compact(value: Any) -> str:
         return dumps(clean_tree(msgspec.to_builtins(value))).decode()
 
 
+def encode_line(text: str) -> bytes:
+    """Return JSON text as bytes that are one line of a frame.
+
+    JSON has line ends only between its tokens, where white space means nothing.
+    """
+    return text.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")
+
+
 def clean(text: str) -> str:
     """Return text with surrogate pairs joined and lone surrogates as U+FFFD."""
     if text.isascii():

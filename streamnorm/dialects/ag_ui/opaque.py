@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import compact
+from streamnorm._core.json import compact, encode_line
 from streamnorm.dialects.ag_ui.wire import DIALECT
 
 
@@ -16,6 +16,4 @@ def event_from_wire(name: str, value: Any) -> Opaque:
 
 def event_to_wire(event: Opaque) -> bytes:
     """Return the frame of an event."""
-    # A line end, which JSON has only between its tokens, would end the `data` line.
-    line = event.data.replace("\r", " ").replace("\n", " ")
-    return b"data: %b\n\n" % line.encode("utf-8", "replace")
+    return b"data: %b\n\n" % encode_line(event.data)

@@ -12,7 +12,7 @@ import msgspec
 
 from streamnorm._core.blocks import OpaqueBlock
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import FAST_ERRORS, clean, compact, is_object
+from streamnorm._core.json import FAST_ERRORS, clean, compact, encode_line, is_object
 from streamnorm.dialects.anthropic.wire import DIALECT
 from streamnorm.sse import encode_frame
 
@@ -45,8 +45,7 @@ def complete_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlo
 
 def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
     """Return the block of a `content_block_start`, and the delta that follows it, if any."""
-    # A line end, which JSON has only between its tokens, would end the `data` line.
-    line = block.data.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")
+    line = encode_line(block.data)
     if block.kind != "compaction":
         return msgspec.Raw(line), None
     # The API starts a compaction without its summary and sends the summary, if there is one, in

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamnorm._core.blocks import OpaqueBlock
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import clean, compact, is_array, is_object, object_in
+from streamnorm._core.json import clean, compact, encode_line, is_array, is_object, object_in
 from streamnorm.dialects.bedrock_converse.wire import DIALECT, INDEX, PADDING
 
 _LINE_ENDS = re.compile("[\r\n]")
@@ -29,8 +29,7 @@ def event_to_wire(event: Opaque, index: int | None) -> tuple[str, bytes]:
     if index is not None:
         value = object_in(data)
         data = compact({**value, INDEX: index}) if INDEX in value else data
-    # A line end, which JSON has only between its tokens, would end the line of the payload.
-    return _on_one_line(event.name), _on_one_line(data).encode("utf-8", "replace")
+    return _LINE_ENDS.sub(" ", event.name), encode_line(data)
 
 
 def block_from_wire(start: Any, deltas: list[Any]) -> OpaqueBlock:
@@ -42,10 +41,6 @@ def block_from_wire(start: Any, deltas: list[Any]) -> OpaqueBlock:
 
 def block_to_wire(block: OpaqueBlock) -> tuple[object, list[object]]:
     """Return the start of a block (None if it has none) and its deltas."""
-    fields = object_in(_on_one_line(block.data))
+    fields = object_in(block.data)
     deltas = fields.get("deltas")
     return fields.get("start"), deltas if is_array(deltas) else []
-
-
-def _on_one_line(text: str) -> str:
-    return _LINE_ENDS.sub(" ", text)

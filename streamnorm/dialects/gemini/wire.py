@@ -15,7 +15,7 @@ from msgspec import Meta, Raw, Struct
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal
-from streamnorm._core.json import is_object
+from streamnorm._core.json import encode_line, is_object
 
 DIALECT = "gemini"
 
@@ -175,8 +175,7 @@ field of a server that is missing here, characters that are cut in two are lost.
 
 def raw_json(text: str) -> Raw:
     """Return JSON text to be embedded in a payload unchanged, on one line."""
-    # JSON has line ends only between its tokens.
-    return Raw(text.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace"))
+    return Raw(encode_line(text))
 
 
 # Names of fields in bodies.  Readers accept `lowerCamelCase` and the `snake_case` of the protocol

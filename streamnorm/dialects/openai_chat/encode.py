@@ -29,7 +29,7 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
-from streamnorm._core.json import count_of, dumps
+from streamnorm._core.json import count_of, dumps, encode_line
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
@@ -313,7 +313,7 @@ class ChatEncoder(Encoder):
         if placed is None or choice is None:
             # Clients read every frame as a chunk, and fail at JSON other than an object.
             if event.data.lstrip().startswith("{"):
-                return b"data: %b\n\n" % _one_line(event.data)
+                return b"data: %b\n\n" % encode_line(event.data)
             self._losses.add("opaque", event.name, "no object, dropped")
             return b""
         position, fields = placed
@@ -329,8 +329,3 @@ class ChatEncoder(Encoder):
 
 def _frame(payload: dict[str, Any]) -> bytes:
     return b"data: " + dumps(payload) + b"\n\n"
-
-
-def _one_line(data: str) -> bytes:
-    # JSON has line ends only between its tokens; one of them would end the frame's line.
-    return data.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")

@@ -9,7 +9,15 @@ import msgspec
 
 from streamnorm._core.blocks import OpaqueBlock
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import FAST_ERRORS, clean, compact, is_array, is_object, string_of
+from streamnorm._core.json import (
+    FAST_ERRORS,
+    clean,
+    compact,
+    encode_line,
+    is_array,
+    is_object,
+    string_of,
+)
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 _LINE_BREAKS = re.compile("[\r\n\0]")
@@ -43,8 +51,7 @@ def block_from_wire(item: dict[str, Any]) -> OpaqueBlock:
 
 def block_to_wire(data: str) -> bytes:
     """Return the JSON of an item or a content part on one line."""
-    # Line breaks stand between JSON tokens only, and would end the `data` line.
-    return data.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")
+    return encode_line(data)
 
 
 def logprobs_from_wire(tokens: Any, index: int) -> Opaque:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import clean, compact, string_of
+from streamnorm._core.json import clean, compact, encode_line, string_of
 from streamnorm.dialects.ui_message_stream.wire import DIALECT, Chunk
-
-_LINE_ENDS = re.compile("[\r\n]")
 
 
 def chunk_from_wire(value: Chunk) -> Opaque:
@@ -18,5 +14,4 @@ def chunk_from_wire(value: Chunk) -> Opaque:
 
 def chunk_to_wire(event: Opaque) -> bytes:
     """Return the frame of a chunk that was read from the same dialect."""
-    data = _LINE_ENDS.sub(" ", event.data).encode("utf-8", "replace")
-    return b"data: %b\n\n" % data
+    return b"data: %b\n\n" % encode_line(event.data)

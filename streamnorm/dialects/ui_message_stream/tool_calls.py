@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from typing import Any
 
 from streamnorm._core.blocks import Document, Image, ServerToolResult, Text, ToolResult, file_block
@@ -13,6 +12,7 @@ from streamnorm._core.json import (
     compact,
     decode_any,
     dumps,
+    encode_line,
     is_json,
     is_object,
 )
@@ -24,7 +24,6 @@ UNFINISHED = "the arguments of the call ended early"
 REFUSED = "the result has keys that no page accepts"
 
 _MAX_DEPTH = Limits().max_json_depth
-_LINE_ENDS = re.compile("[\r\n]")
 
 
 def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -> bytes:
@@ -42,10 +41,8 @@ def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -
     if is_unfinished or not is_json(text) or _is_refused_text(text):
         error = UNFINISHED if is_unfinished else BROKEN
         return chunk({"type": "tool-input-error", **call, "input": arguments, "errorText": error})
-    # Line ends, which JSON has only between its tokens, would end the line of the frame.
-    body = _LINE_ENDS.sub(" ", text).encode("utf-8", "replace")
     head = dumps({"type": "tool-input-available", **call})
-    return b'data: %b,"input":%b}\n\n' % (head[:-1], body)
+    return b'data: %b,"input":%b}\n\n' % (head[:-1], encode_line(text))
 
 
 def _is_refused_text(text: str) -> bool:
@@ -76,8 +73,7 @@ def result_to_wire(result: ToolResult) -> bytes:
     value = result.value
     if value is not None and is_json(value) and not _is_refused_text(value):
         head = dumps({"type": "tool-output-available", **call})
-        body = _LINE_ENDS.sub(" ", value).encode("utf-8", "replace")
-        return b'data: %b,"output":%b}\n\n' % (head[:-1], body)
+        return b'data: %b,"output":%b}\n\n' % (head[:-1], encode_line(value))
     return chunk({"type": "tool-output-available", **call, "output": text})
 
 
