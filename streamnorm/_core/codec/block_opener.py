@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from streamnorm._core.blocks import Block, ServerToolCall, ToolCall
-from streamnorm._core.events import BlockStart, Event
+from streamnorm._core.events import BlockStart, BlockStop, Event
 from streamnorm._core.failures import store_bytes, too_large
 from streamnorm._core.limits import Limits, StoredBytes, text_bytes, value_bytes
 from streamnorm._core.text import mint_id
@@ -56,6 +56,11 @@ class BlockOpener(Struct):
                 block = structs.replace(block, id=mint_id(*self.seed, index))
         events.append(BlockStart(index, block, extra=extra or None))
         return index
+
+    def add_whole(self, block: Block, events: list[Event]) -> None:
+        """Append the start and the stop of a block that is complete."""
+        index = self.next_index()
+        events += [BlockStart(index, block), BlockStop(index)]
 
     def next_index(self) -> int:
         """Return the index of the next block; there are at most `max_blocks`."""

@@ -159,7 +159,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         null_arguments: Tool arguments that are the JSON text `null`.
         broken_arguments: Tool arguments that are no JSON object.
         server_tools: Suffixes of the kinds of server tool calls, and of their results.
-        media: Types of blocks that come whole: images, documents, the dialect's own.
+        media: Types of blocks that come whole: images, documents, results of the
+            client's tools, the dialect's own.
         file_urls: Images and documents by their URL.
         citations: Kinds of citations.
         url_citation: Kind to write for any other citation with a URL; None if there is none.
@@ -231,19 +232,16 @@ class Capabilities(Struct, frozen=True, kw_only=True):
                 dialect == self.dialect and isinstance(block, self.media)
             ):
                 return "opaque_block"
-            case Image() | Document() | ToolResult() if not self._carries_file(block):
+            case Image() | Document() if not self._carries_file(block):
+                return "media"
+            case ToolResult() if ToolResult not in self.media:
                 return "media"
             case _:
                 return None
 
-    def _carries_file(self, block: Image | Document | ToolResult) -> bool:
-        """Return whether a block is a file of a known type, inline or by URL, and no more.
-
-        Or a tool result, in dialects whose streams hold the results of a page's tools.
-        """
+    def _carries_file(self, block: Image | Document) -> bool:
+        """Return whether a block is a file of a known type, inline or by URL, and no more."""
         match block:
-            case ToolResult():
-                return ToolResult in self.media
             case Image(str(media_type), data, url):
                 types: tuple[str, ...] = ("image/",)
             case Document(str(media_type), data, url, title=None):

@@ -23,7 +23,6 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import (
-    BlockStart,
     BlockStop,
     CitationDelta,
     Event,
@@ -31,6 +30,7 @@ from streamnorm._core.events import (
     ReasoningDelta,
     SignatureDelta,
     TextDelta,
+    delta_factory,
 )
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, objects_of, rejoin, string_of
@@ -215,7 +215,7 @@ class MessageBlocks:
             is_error = is_object(metadata) and metadata.get(wire.IS_ERROR) is True
             parts = tuple(map(_part_from_wire, _parts_of(content)))
             block = ToolResult(id, parts, is_error=is_error)
-        self._emit_whole(block, events)
+        self.opener.add_whole(block, events)
 
     # Reasoning
 
@@ -302,7 +302,7 @@ class MessageBlocks:
         elif entity in self.texts:
             self._sign(self.texts[entity], value, events)
         elif (redacted := redacted_from_wire(clean(value))) is not None:
-            self._emit_whole(redacted, events)
+            self.opener.add_whole(redacted, events)
             if span is not None:
                 span.is_spent = True
         elif span is not None and entity in (span.id, span.message):
@@ -337,32 +337,21 @@ class MessageBlocks:
             self._note("missing_block_stop", "text")
             self.end_text(id, None, events)
 
-    def _emit_whole(self, block: Block, events: list[Event]) -> None:
-        index = self.opener.next_index()
-        events += [BlockStart(index, block), BlockStop(index)]
-
     def _append(self, block: OpenBlock, text: str, events: list[Event]) -> None:
         if text and (self.may_split_pairs or block.carry):
             text, block.carry = rejoin(block.carry, text)
         if text:
-            events.append(_delta(block, text))
+            events.append(delta_factory(block.delta)(text))
 
     def _flush_carry(self, block: OpenBlock, events: list[Event]) -> None:
         if block.carry:
             carry, block.carry = clean(block.carry), ""
-            events.append(_delta(block, carry))
+            events.append(delta_factory(block.delta)(carry))
 
     def _stop(self, block: OpenBlock, events: list[Event]) -> None:
         self._flush_carry(block, events)
         self.opener.stored.release(text_bytes(block.signature))
         events.append(BlockStop(block.index))
-
-
-def _delta(block: OpenBlock, text: str) -> Delta:
-    delta = block.delta
-    if isinstance(delta, ReasoningDelta):
-        return ReasoningDelta(delta.index, text, delta.part)
-    return type(delta)(delta.index, text)
 
 
 def _parts_of(content: Any) -> list[Any]:

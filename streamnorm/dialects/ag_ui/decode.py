@@ -233,21 +233,25 @@ class AGUIDecoder(Decoder):
         else:
             id = lane[1]
         if value.get("delta") is not None:
-            content = {"type": _EXPANDED[kind][1], key: id, "delta": value["delta"]}
-            self._LANES[kind][1](self, content, events)
+            self._expand(kind, 1, {key: id, "delta": value["delta"]}, events)
 
     def _open_lane(self, kind: str, id: str, value: _Value, events: list[Event]) -> None:
         self._blocks.lane = (kind, id)
-        fields = wire.unknown_fields(value, "delta") | {"type": _EXPANDED[kind][0]}
+        fields = wire.unknown_fields(value, "delta")
         if kind == _REASONING:  # whose chunks have no role
             fields["role"] = "reasoning"
-        self._LANES[kind][0](self, fields, events)
+        self._expand(kind, 0, fields, events)
 
     def _close_lane(self, events: list[Event]) -> None:
         if self._blocks.lane is not None:
             (kind, id), self._blocks.lane = self._blocks.lane, None
             key = "toolCallId" if kind == _CALL else "messageId"
-            self._LANES[kind][2](self, {"type": _EXPANDED[kind][2], key: id}, events)
+            self._expand(kind, 2, {key: id}, events)
+
+    def _expand(self, kind: str, number: int, fields: _Value, events: list[Event]) -> None:
+        """Read the start (0), content (1) or end (2) that a chunk stands for."""
+        name = _EXPANDED[kind][number]
+        self._READERS[name](self, {**fields, "type": name}, events)
 
     def _text_chunk(self, value: _Value, events: list[Event]) -> None:
         self._chunk(wire.TEXT_CHUNK, value, events)
@@ -257,12 +261,6 @@ class AGUIDecoder(Decoder):
 
     def _reasoning_chunk(self, value: _Value, events: list[Event]) -> None:
         self._chunk(wire.REASONING_CHUNK, value, events)
-
-    _LANES: ClassVar[dict[str, tuple[_Read, _Read, _Read]]] = {
-        _TEXT: (_text_start, _text_content, _text_end),
-        _CALL: (_call_start, _call_args, _call_end),
-        _REASONING: (_reasoning_start, _reasoning_content, _reasoning_end),
-    }
 
     _READERS: ClassVar[dict[str, _Read]] = {
         wire.RUN_STARTED: _run_started,

@@ -41,6 +41,6 @@ def block_from_wire(start: Any, deltas: list[Any]) -> OpaqueBlock:
 
 def block_to_wire(block: OpaqueBlock) -> tuple[object, list[object]]:
     """Return the start of a block (None if it has none) and its deltas."""
-    fields = object_in(block.data)
+    fields = object_in(_LINE_ENDS.sub(" ", block.data))
     deltas = fields.get("deltas")
     return fields.get("start"), deltas if is_array(deltas) else []

@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 from streamnorm._core.blocks import (
-    Block,
     Reasoning,
     ServerToolCall,
     ServerToolResult,
@@ -23,7 +22,6 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import (
-    BlockStart,
     BlockStop,
     CitationDelta,
     Event,
@@ -31,6 +29,7 @@ from streamnorm._core.events import (
     ReasoningDelta,
     SignatureDelta,
     TextDelta,
+    delta_factory,
 )
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import InvalidJSON, clean, clean_tree, decode_any, rejoin
@@ -201,7 +200,7 @@ class MessageBlocks:
         if text:
             delta = part.delta or self._start_block(part, events)
             part.has_text = True
-            events.append(_extended(delta, text))
+            events.append(delta_factory(delta)(text))
 
     def end_part(self, kind: PartKind, value: Chunk, events: list[Event]) -> None:
         """Close the part of a `text-end` or `reasoning-end`."""
@@ -246,7 +245,7 @@ class MessageBlocks:
         redacted = redacted_from_wire(part.metadata) if part.kind == "reasoning" else None
         self._emit_carry(part, events)
         if part.delta is None and redacted is not None:
-            self.add_whole(redacted, events)
+            self.opener.add_whole(redacted, events)
             return
         delta = part.delta or self._start_block(part, events)
         signed = signature_from_wire(part.metadata)
@@ -254,12 +253,12 @@ class MessageBlocks:
             events.append(SignatureDelta(delta.index, *signed))
         events.append(BlockStop(delta.index))
         if redacted is not None:
-            self.add_whole(redacted, events)
+            self.opener.add_whole(redacted, events)
 
     def _emit_carry(self, part: OpenPart, events: list[Event]) -> None:
         if part.carry:
             text, part.carry = clean(part.carry), ""
-            events.append(_extended(part.delta or self._start_block(part, events), text))
+            events.append(delta_factory(part.delta or self._start_block(part, events))(text))
 
     # Calls
 
@@ -342,7 +341,7 @@ class MessageBlocks:
             call.has_result = True
             failed = ServerToolResult(id, call.name, error)
             block = ToolResult(id, (Text(error),), is_error=True)
-            self.add_whole(failed if call.by_provider else block, events)
+            self.opener.add_whole(failed if call.by_provider else block, events)
 
     def _settle_input(
         self, call: Call, value: object, data: str, *, is_text: bool, events: list[Event]
@@ -401,7 +400,7 @@ class MessageBlocks:
         by_provider = call.by_provider or value.get("providerExecuted") is True
         call.has_result = True
         result = ServerToolResult(id, call.name, output) if by_provider else block
-        self.add_whole(result, events)
+        self.opener.add_whole(result, events)
         return True
 
     # Whole blocks, and the end
@@ -411,13 +410,8 @@ class MessageBlocks:
         block = file_from_wire(text_field(value, "mediaType"), text_field(value, "url"))
         if block is None:
             return False
-        self.add_whole(block, events)
+        self.opener.add_whole(block, events)
         return True
-
-    def add_whole(self, block: Block, events: list[Event]) -> None:
-        """Append a block that is complete at its start."""
-        index = self.opener.next_index()
-        events += [BlockStart(index, block), BlockStop(index)]
 
     def finish(self, events: list[Event]) -> None:
         """Close all that is open at the end of the message."""
@@ -430,12 +424,6 @@ class MessageBlocks:
                 # The client executes no call whose input was never available.
                 self._note("unfinished_arguments", "tool call")
                 self._stop_call(call, events, is_unfinished=True)
-
-
-def _extended(delta: Delta, text: str) -> Delta:
-    if isinstance(delta, ReasoningDelta):
-        return ReasoningDelta(delta.index, text, delta.part)
-    return TextDelta(delta.index, text)
 
 
 def _awaits_client(call: Call) -> bool:
