@@ -18,12 +18,8 @@ COMMON = (
     "decode",
     "blocks",
     "tool_calls",
-    "reasoning",
-    "citations",
-    "usage",
-    "stop_reasons",
-    "errors",
-    "opaque",
+    "content",
+    "outcome",
     "delta_run",
     "encode",
     "capabilities",
@@ -57,8 +53,7 @@ LACKS = {
     "bedrock_converse": {"options"},
     "gemini": {"options"},
     "gemini_interactions": {
-        *("reasoning", "errors", "opaque", "delta_run"),
-        *("encode", "capabilities", "options", "body", "validate"),
+        *("delta_run", "encode", "capabilities", "options", "body", "validate"),
     },
     "openai_responses": {"blocks", "tool_calls", "options"},  # the first two in `items`
     "ui_message_stream": {

@@ -36,8 +36,11 @@ from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, objects_of, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes
 from streamnorm.dialects.ag_ui import wire
-from streamnorm.dialects.ag_ui.citations import citation_from_wire
-from streamnorm.dialects.ag_ui.reasoning import redacted_from_wire, signature_from_wire
+from streamnorm.dialects.ag_ui.content import (
+    citation_from_wire,
+    redacted_from_wire,
+    signature_from_wire,
+)
 from streamnorm.dialects.ag_ui.tool_calls import (
     is_server_call,
     is_unanswered,

@@ -17,11 +17,9 @@ from streamnorm._core.json import InvalidJSON, clean, decode_any, is_object, str
 from streamnorm._core.shapes import found
 from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.blocks import MessageBlocks
+from streamnorm.dialects.ag_ui.content import event_from_wire
 from streamnorm.dialects.ag_ui.delta_run import AGUIRun
-from streamnorm.dialects.ag_ui.errors import error_from_wire
-from streamnorm.dialects.ag_ui.opaque import event_from_wire
-from streamnorm.dialects.ag_ui.stop_reasons import stop_from_wire
-from streamnorm.dialects.ag_ui.usage import usage_from_wire
+from streamnorm.dialects.ag_ui.outcome import error_from_wire, stop_from_wire, usage_from_wire
 from streamnorm.sse import Frame
 
 _Value: TypeAlias = dict[str, Any]

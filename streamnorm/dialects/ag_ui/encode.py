@@ -37,13 +37,14 @@ from streamnorm._core.json import compact, dumps, object_in, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES
-from streamnorm.dialects.ag_ui.citations import citation_to_wire
-from streamnorm.dialects.ag_ui.errors import error_to_wire
-from streamnorm.dialects.ag_ui.opaque import event_to_wire
-from streamnorm.dialects.ag_ui.reasoning import redacted_to_wire, signature_to_wire
-from streamnorm.dialects.ag_ui.stop_reasons import stop_to_wire
+from streamnorm.dialects.ag_ui.content import (
+    citation_to_wire,
+    event_to_wire,
+    redacted_to_wire,
+    signature_to_wire,
+)
+from streamnorm.dialects.ag_ui.outcome import error_to_wire, stop_to_wire, usage_to_wire
 from streamnorm.dialects.ag_ui.tool_calls import mark_of, result_to_wire, unanswered_to_wire
-from streamnorm.dialects.ag_ui.usage import usage_to_wire
 
 _RUN_ID, _THREAD_ID = "runId", "threadId"
 _DELTA_END = b"}\n\n"

@@ -46,13 +46,14 @@ from streamnorm._core.limits import (
 )
 from streamnorm._core.text import LONG_CHARS, TextBuffer
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.citations import citation_from_wire
-from streamnorm.dialects.anthropic.opaque import (
+from streamnorm.dialects.anthropic.content import (
+    citation_from_wire,
     complete_compaction,
     event_from_wire,
     opaque_from_wire,
+    redacted_from_wire,
+    signature_from_wire,
 )
-from streamnorm.dialects.anthropic.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.anthropic.tool_calls import (
     CALL_TYPES,
     call_from_wire,

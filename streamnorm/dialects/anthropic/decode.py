@@ -27,10 +27,12 @@ from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.detect import EVENT_TYPES
-from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
-from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire
+from streamnorm.dialects.anthropic.outcome import (
+    UsageReader,
+    stop_reason_from_wire,
+    untyped_error_from_wire,
+)
 from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
-from streamnorm.dialects.anthropic.usage import UsageReader
 from streamnorm.sse import Frame
 
 # Frames of these names are read in full at once: only a server that misnames its frames sends

@@ -39,13 +39,15 @@ from streamnorm._core.events import (
 from streamnorm._core.json import dumps
 from streamnorm._core.text import Signed
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
-from streamnorm.dialects.anthropic.citations import citation_to_wire
-from streamnorm.dialects.anthropic.errors import error_to_wire
-from streamnorm.dialects.anthropic.opaque import event_to_wire, opaque_to_wire
-from streamnorm.dialects.anthropic.reasoning import redacted_to_wire, signature_to_wire
-from streamnorm.dialects.anthropic.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.anthropic.content import (
+    citation_to_wire,
+    event_to_wire,
+    opaque_to_wire,
+    redacted_to_wire,
+    signature_to_wire,
+)
+from streamnorm.dialects.anthropic.outcome import error_to_wire, stop_reason_to_wire, usage_to_wire
 from streamnorm.dialects.anthropic.tool_calls import call_to_wire, result_to_wire
-from streamnorm.dialects.anthropic.usage import usage_to_wire
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'

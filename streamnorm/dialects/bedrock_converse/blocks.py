@@ -38,10 +38,11 @@ from streamnorm._core.events import (
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, is_array, is_object, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
-from streamnorm.dialects.bedrock_converse.citations import citation_from_wire
-from streamnorm.dialects.bedrock_converse.opaque import block_from_wire, event_from_wire
-from streamnorm.dialects.bedrock_converse.reasoning import (
+from streamnorm.dialects.bedrock_converse.content import (
     blob_from_wire,
+    citation_from_wire,
+    event_from_wire,
+    opaque_from_wire,
     redacted_from_wire,
     signature_from_wire,
 )
@@ -395,7 +396,7 @@ def _complete(held: HeldBlock) -> tuple[Block, dict[str, Any]]:
     if is_object(image) and (data := _image_data(held.deltas)) is not None:
         format = string_of(image, "format")
         return Image(f"image/{format}", data), unknown_fields(image, "format")
-    return block_from_wire(held.start, held.deltas), {}
+    return opaque_from_wire(held.start, held.deltas), {}
 
 
 def _all(deltas: list[dict[str, Any]], member: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamnorm._core.blocks import Image, OpaqueBlock, Reasoning
 from streamnorm._core.losses import Capabilities
-from streamnorm.dialects.bedrock_converse.citations import LOCATIONS, UNLOCATED, WEB
-from streamnorm.dialects.bedrock_converse.stop_reasons import NATIVE_STOP_REASONS
+from streamnorm.dialects.bedrock_converse.content import LOCATIONS, UNLOCATED, WEB
+from streamnorm.dialects.bedrock_converse.outcome import NATIVE_STOP_REASONS
 from streamnorm.dialects.bedrock_converse.tool_calls import TOOL_RESULT, TOOL_USE
 from streamnorm.dialects.bedrock_converse.wire import BLOCK_DELTA, DIALECT
 

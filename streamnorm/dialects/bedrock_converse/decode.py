@@ -21,12 +21,12 @@ from streamnorm._core.shapes import found
 from streamnorm.dialects.bedrock_converse import wire
 from streamnorm.dialects.bedrock_converse.blocks import MessageBlocks
 from streamnorm.dialects.bedrock_converse.delta_run import ConverseRun
-from streamnorm.dialects.bedrock_converse.errors import error_from_wire
-from streamnorm.dialects.bedrock_converse.stop_reasons import (
+from streamnorm.dialects.bedrock_converse.outcome import (
+    error_from_wire,
     stop_reason_from_wire,
     stop_sequence_from_wire,
+    usage_from_wire,
 )
-from streamnorm.dialects.bedrock_converse.usage import usage_from_wire
 from streamnorm.sse import Frame
 
 _Value: TypeAlias = dict[str, Any]

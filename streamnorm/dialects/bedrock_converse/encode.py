@@ -39,18 +39,25 @@ from streamnorm._core.json import dumps, is_object
 from streamnorm._core.text import Signed
 from streamnorm.dialects.bedrock_converse import wire
 from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
-from streamnorm.dialects.bedrock_converse.citations import citation_to_wire
-from streamnorm.dialects.bedrock_converse.errors import error_body, exception_to_wire
-from streamnorm.dialects.bedrock_converse.opaque import block_to_wire, event_to_wire
-from streamnorm.dialects.bedrock_converse.reasoning import redacted_to_wire, signature_to_wire
-from streamnorm.dialects.bedrock_converse.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.bedrock_converse.content import (
+    citation_to_wire,
+    event_to_wire,
+    opaque_to_wire,
+    redacted_to_wire,
+    signature_to_wire,
+)
+from streamnorm.dialects.bedrock_converse.outcome import (
+    error_body,
+    exception_to_wire,
+    stop_reason_to_wire,
+    usage_to_wire,
+)
 from streamnorm.dialects.bedrock_converse.tool_calls import (
     TOOL_RESULT,
     TOOL_USE,
     call_to_wire,
     result_to_wire,
 )
-from streamnorm.dialects.bedrock_converse.usage import usage_to_wire
 
 # Fields of `metadata`; all others of the end of a message stand in `messageStop`.
 _METADATA_FIELDS = ("metrics", "trace", "performanceConfig")
@@ -208,6 +215,6 @@ def _block_to_wire(block: Block) -> tuple[object, list[object]]:
             start = {"image": {"format": _image_format(media_type)}}
             return start, [{"image": {"source": {"bytes": data}}}]
         case OpaqueBlock():
-            return block_to_wire(block)
+            return opaque_to_wire(block)
         case _:
             raise AssertionError(f"{type(block).__name__} passed the projection")

@@ -40,9 +40,12 @@ from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, compact, is_object, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm._core.text import TextOffsets
-from streamnorm.dialects.gemini.opaque import replace_half_characters
-from streamnorm.dialects.gemini.reasoning import redacted_from_wire, signature_from_wire
-from streamnorm.dialects.gemini.stop_reasons import stop_reason_from_wire
+from streamnorm.dialects.gemini.content import (
+    redacted_from_wire,
+    replace_half_characters,
+    signature_from_wire,
+)
+from streamnorm.dialects.gemini.outcome import stop_reason_from_wire
 from streamnorm.dialects.gemini.tool_calls import (
     CallPart,
     CandidateCalls,

@@ -28,12 +28,14 @@ from streamnorm._core.shapes import found
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.blocks import CandidateBlocks
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
-from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
+from streamnorm.dialects.gemini.content import (
+    grounding_from_wire,
+    recitations_from_wire,
+    replace_half_characters,
+)
 from streamnorm.dialects.gemini.delta_run import GeminiRun
 from streamnorm.dialects.gemini.detect import has_finish
-from streamnorm.dialects.gemini.opaque import replace_half_characters
-from streamnorm.dialects.gemini.stop_reasons import failed_finish, finish_reason_of
-from streamnorm.dialects.gemini.usage import UsageReader
+from streamnorm.dialects.gemini.outcome import UsageReader, failed_finish, finish_reason_of
 from streamnorm.dialects.gemini.wire import DIALECT
 from streamnorm.sse import Frame
 

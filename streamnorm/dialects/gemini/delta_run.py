@@ -11,7 +11,7 @@ from streamnorm._core.codec import DeltaRun
 from streamnorm._core.events import UsageUpdate
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.gemini.blocks import CandidateBlocks
-from streamnorm.dialects.gemini.usage import UsageReader
+from streamnorm.dialects.gemini.outcome import UsageReader
 from streamnorm.dialects.gemini.wire import Counts, decode_text
 
 

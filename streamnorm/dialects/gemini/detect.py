@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from streamnorm._core.codec import DONE
 from streamnorm._core.json import FAST_ERRORS, is_array, is_object, object_in, objects_of
-from streamnorm.dialects.gemini.stop_reasons import finish_reason_of
+from streamnorm.dialects.gemini.outcome import finish_reason_of
 from streamnorm.sse import Frame
 
 _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}

@@ -47,13 +47,21 @@ from streamnorm._core.json import dumps
 from streamnorm._core.limits import OBJECT_BYTES
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.citations import citations_to_wire
-from streamnorm.dialects.gemini.errors import error_to_wire
-from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason, opaque_to_wire
-from streamnorm.dialects.gemini.reasoning import redacted_to_wire, signature_to_wire
-from streamnorm.dialects.gemini.stop_reasons import FAILED, stop_reason_to_wire
+from streamnorm.dialects.gemini.content import (
+    CHUNK_LEVEL_FIELDS,
+    block_reason,
+    citations_to_wire,
+    opaque_to_wire,
+    redacted_to_wire,
+    signature_to_wire,
+)
+from streamnorm.dialects.gemini.outcome import (
+    FAILED,
+    error_to_wire,
+    stop_reason_to_wire,
+    usage_to_wire,
+)
 from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
-from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT, raw_json
 
 # google-genai reads any other line than `data: ` as JSON, comments included: a blank line is the

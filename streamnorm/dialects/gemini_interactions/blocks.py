@@ -29,7 +29,7 @@ from streamnorm._core.events import (
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, rejoin, string_of
 from streamnorm._core.text import Signed, TextOffsets, untag_signature, unwrap_base64
-from streamnorm.dialects.gemini_interactions.citations import citation_from_wire
+from streamnorm.dialects.gemini_interactions.content import citation_from_wire
 from streamnorm.dialects.gemini_interactions.wire import (
     DIALECT,
     Delta,

@@ -18,16 +18,16 @@ from streamnorm._core.failures import Fatal, find_error, named_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
 from streamnorm.dialects.gemini_interactions.blocks import InteractionBlocks
 from streamnorm.dialects.gemini_interactions.detect import event_type
-from streamnorm.dialects.gemini_interactions.steps import OpenSteps
-from streamnorm.dialects.gemini_interactions.stop_reasons import (
+from streamnorm.dialects.gemini_interactions.outcome import (
     FINAL_EVENTS,
     TERMINAL,
+    UsageReader,
     contradicts,
     failed_status,
     status_of,
     stop_reason,
 )
-from streamnorm.dialects.gemini_interactions.usage import UsageReader
+from streamnorm.dialects.gemini_interactions.steps import OpenSteps
 from streamnorm.dialects.gemini_interactions.wire import (
     DIALECT,
     PIECES,

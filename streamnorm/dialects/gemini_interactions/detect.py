@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from streamnorm._core.codec import DONE
 from streamnorm._core.json import FAST_ERRORS, object_in, string_of
-from streamnorm.dialects.gemini_interactions.stop_reasons import FINAL_EVENTS
+from streamnorm.dialects.gemini_interactions.outcome import FINAL_EVENTS
 from streamnorm.sse import Frame
 
 _TERMINALS = tuple(f"interaction.{name}" for name in FINAL_EVENTS)

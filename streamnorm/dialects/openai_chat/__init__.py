@@ -31,5 +31,5 @@ DIALECT = Dialect(
     options=ChatOptions,
     servers_with_quirks=frozenset(QUIRKS),
     endpoints=ENDPOINTS,
-    refusal_body=on_first_use("streamnorm.dialects.openai_chat.errors", "refusal_body"),
+    refusal_body=on_first_use("streamnorm.dialects.openai_chat.outcome", "refusal_body"),
 )

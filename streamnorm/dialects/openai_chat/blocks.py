@@ -37,7 +37,12 @@ from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, value_bytes
 from streamnorm._core.text import Signed
-from streamnorm.dialects.openai_chat.citations import citation_from_wire
+from streamnorm.dialects.openai_chat.content import (
+    EncryptedReasoning,
+    ReasoningDetail,
+    ThinkTags,
+    citation_from_wire,
+)
 from streamnorm.dialects.openai_chat.open_calls import (
     HeldText,
     PendingStarts,
@@ -45,8 +50,7 @@ from streamnorm.dialects.openai_chat.open_calls import (
     ToolCalls,
 )
 from streamnorm.dialects.openai_chat.options import StreamState
-from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
-from streamnorm.dialects.openai_chat.stop_reasons import stop_reason_from_wire
+from streamnorm.dialects.openai_chat.outcome import stop_reason_from_wire
 from streamnorm.dialects.openai_chat.tool_calls import Call, CallFragment
 
 _BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}

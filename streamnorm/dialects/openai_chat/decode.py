@@ -34,14 +34,12 @@ from streamnorm._core.json import (
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
+from streamnorm.dialects.openai_chat.content import OPAQUE_DELTA_FIELDS, reasoning_from_wire
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
 from streamnorm.dialects.openai_chat.detect import is_terminal
-from streamnorm.dialects.openai_chat.errors import chunk_error
-from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
 from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions, Quirks, StreamState
-from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
+from streamnorm.dialects.openai_chat.outcome import UsageReader, chunk_error
 from streamnorm.dialects.openai_chat.tool_calls import call_fragment_from_wire
-from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
 
 

@@ -22,8 +22,8 @@ from streamnorm._core.json import FAST_ERRORS, too_deep
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
 from streamnorm.dialects.openai_chat.options import StreamState
+from streamnorm.dialects.openai_chat.outcome import UsageReader
 from streamnorm.dialects.openai_chat.tool_calls import ChunkId
-from streamnorm.dialects.openai_chat.usage import UsageReader
 
 _Chunk: TypeAlias = (
     wire.RunChunk[wire.TextRunDelta]

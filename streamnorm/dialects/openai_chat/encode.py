@@ -32,18 +32,18 @@ from streamnorm._core.events import (
 from streamnorm._core.json import count_of, dumps, encode_line
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_chat.citations import Annotations
-from streamnorm.dialects.openai_chat.errors import error_to_wire
-from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
+from streamnorm.dialects.openai_chat.content import Annotations, ReasoningDetails, opaque_to_wire
 from streamnorm.dialects.openai_chat.options import ChatOptions
-from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
-from streamnorm.dialects.openai_chat.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.openai_chat.outcome import (
+    error_to_wire,
+    stop_reason_to_wire,
+    usage_to_wire,
+)
 from streamnorm.dialects.openai_chat.tool_calls import (
     arguments_frame,
     call_signature_to_wire,
     call_start_to_wire,
 )
-from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
 _DONE = b"data: [DONE]\n\n"
 # A comment: openai-python raises at an event without data, and skips comments (3.54.0, read

@@ -28,17 +28,19 @@ from streamnorm._core.failures import (
 )
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
 from streamnorm.dialects.openai_responses import wire
+from streamnorm.dialects.openai_responses.content import event_from_wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun, SequenceNumbers
 from streamnorm.dialects.openai_responses.detect import TERMINALS
-from streamnorm.dialects.openai_responses.errors import error_from_wire
 from streamnorm.dialects.openai_responses.items.item import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.message import MessageItem
 from streamnorm.dialects.openai_responses.items.output import ItemEvents, OutputItems
 from streamnorm.dialects.openai_responses.items.reasoning import ReasoningItem, field_of
 from streamnorm.dialects.openai_responses.items.tool_calls import ToolCallItem
-from streamnorm.dialects.openai_responses.opaque import event_from_wire
-from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_from_wire
-from streamnorm.dialects.openai_responses.usage import usage_from_wire
+from streamnorm.dialects.openai_responses.outcome import (
+    error_from_wire,
+    stop_reason_from_wire,
+    usage_from_wire,
+)
 from streamnorm.sse import Frame
 
 # A frame without an event line is named `message`.

@@ -39,8 +39,14 @@ from streamnorm._core.events import (
 from streamnorm._core.json import dumps, is_array, is_object
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, text_bytes
 from streamnorm._core.text import Signed, escape_id
-from streamnorm.dialects.openai_responses import opaque
 from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_responses.content import (
+    event_to_wire,
+    logprobs_to_wire,
+    opaque_to_wire,
+    redacted_to_wire,
+    signature_to_wire,
+)
 from streamnorm.dialects.openai_responses.encode_items import (
     FrameWriter,
     ItemHead,
@@ -52,12 +58,13 @@ from streamnorm.dialects.openai_responses.encode_items import (
     ToolCallWriter,
     WholeItemWriter,
 )
-from streamnorm.dialects.openai_responses.errors import error_to_wire
 from streamnorm.dialects.openai_responses.items import types
 from streamnorm.dialects.openai_responses.items.tool_calls import result_to_wire
-from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire, signature_to_wire
-from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_to_wire
-from streamnorm.dialects.openai_responses.usage import usage_to_wire
+from streamnorm.dialects.openai_responses.outcome import (
+    error_to_wire,
+    stop_reason_to_wire,
+    usage_to_wire,
+)
 
 # Bound on events of this dialect that arrive before the message starts.
 MAX_EARLY_EVENTS = 16
@@ -216,7 +223,7 @@ class ResponsesEncoder(Encoder):
             case OpaqueBlock(data=data) if "item_id" in (event.extra or {}):
                 return self._write_whole_part(index, extra, data)
             case OpaqueBlock(data=data):
-                return self._start_whole_item(index, opaque.block_to_wire(data))
+                return self._start_whole_item(index, opaque_to_wire(data))
             case block:
                 raise AssertionError(f"{type(block).__name__} passed the projection")
 
@@ -254,7 +261,7 @@ class ResponsesEncoder(Encoder):
     def _write_whole_part(self, index: int, extra: dict[str, Any], data: str) -> bytes:
         """Return the events of a part of an unknown type, given as JSON."""
         message, started = self._message_for(extra)
-        written = message.write_whole(opaque.block_to_wire(data))
+        written = message.write_whole(opaque_to_wire(data))
         self._positions[index] = message.position
         self._store_done(message)
         return started + written
@@ -397,7 +404,7 @@ class ResponsesEncoder(Encoder):
     def _write_opaque(self, event: Opaque) -> bytes:
         """Return an event with the ids and indexes under which its item is written."""
         position = self._positions.get(event.index, {}) if event.index is not None else {}
-        typed_fields = opaque.event_to_wire(event, position)
+        typed_fields = event_to_wire(event, position)
         if typed_fields is None:
             self._losses.add("opaque", event.name, "no object, dropped")
             return b""
@@ -405,7 +412,7 @@ class ResponsesEncoder(Encoder):
 
     def _write_logprobs(self, event: Opaque) -> bytes:
         part = self._parts.get(event.index) if event.index is not None else None
-        logprobs = opaque.logprobs_to_wire(event)
+        logprobs = logprobs_to_wire(event)
         if part is None or logprobs is None:
             self._losses.add("opaque", event.name, "no text, dropped")
             return b""

@@ -18,7 +18,7 @@ from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, dumps, is_json, is_object
 from streamnorm._core.limits import OBJECT_BYTES, PART_BYTES, StoredBytes, text_bytes, value_bytes
 from streamnorm._core.text import TextBuffer
-from streamnorm.dialects.openai_responses.citations import citation_to_wire
+from streamnorm.dialects.openai_responses.content import citation_to_wire
 from streamnorm.dialects.openai_responses.items import types
 
 

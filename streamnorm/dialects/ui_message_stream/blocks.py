@@ -34,8 +34,11 @@ from streamnorm._core.events import (
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import InvalidJSON, clean, clean_tree, decode_any, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
-from streamnorm.dialects.ui_message_stream.citations import citation_from_wire
-from streamnorm.dialects.ui_message_stream.reasoning import redacted_from_wire, signature_from_wire
+from streamnorm.dialects.ui_message_stream.content import (
+    citation_from_wire,
+    redacted_from_wire,
+    signature_from_wire,
+)
 from streamnorm.dialects.ui_message_stream.tool_calls import (
     BROKEN,
     UNFINISHED,

@@ -14,7 +14,7 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.losses import Capabilities
-from streamnorm.dialects.ui_message_stream.citations import KINDS, URL
+from streamnorm.dialects.ui_message_stream.content import KINDS, URL
 from streamnorm.dialects.ui_message_stream.wire import DIALECT
 
 CAPABILITIES = Capabilities(

@@ -32,15 +32,15 @@ from streamnorm._core.json import (
 from streamnorm._core.shapes import found
 from streamnorm.dialects.ui_message_stream import wire
 from streamnorm.dialects.ui_message_stream.blocks import MessageBlocks, PartKind
+from streamnorm.dialects.ui_message_stream.content import chunk_from_wire
 from streamnorm.dialects.ui_message_stream.delta_run import UIMessageRun
-from streamnorm.dialects.ui_message_stream.errors import error_from_wire
-from streamnorm.dialects.ui_message_stream.opaque import chunk_from_wire
-from streamnorm.dialects.ui_message_stream.stop_reasons import (
+from streamnorm.dialects.ui_message_stream.outcome import (
     ERROR,
     INTERRUPTED,
+    error_from_wire,
     stop_reason_from_wire,
+    usage_from_wire,
 )
-from streamnorm.dialects.ui_message_stream.usage import usage_from_wire
 from streamnorm.sse import Frame
 
 _Value: TypeAlias = dict[str, Any]

@@ -42,18 +42,24 @@ from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.ui_message_stream import wire
 from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
-from streamnorm.dialects.ui_message_stream.citations import citation_to_wire
-from streamnorm.dialects.ui_message_stream.errors import error_body, error_to_wire
-from streamnorm.dialects.ui_message_stream.opaque import chunk_to_wire
-from streamnorm.dialects.ui_message_stream.reasoning import redacted_to_wire, signature_to_wire
-from streamnorm.dialects.ui_message_stream.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.ui_message_stream.content import (
+    chunk_to_wire,
+    citation_to_wire,
+    redacted_to_wire,
+    signature_to_wire,
+)
+from streamnorm.dialects.ui_message_stream.outcome import (
+    error_body,
+    error_to_wire,
+    stop_reason_to_wire,
+    usage_to_wire,
+)
 from streamnorm.dialects.ui_message_stream.tool_calls import (
     file_to_wire,
     input_to_wire,
     result_to_wire,
     server_result_to_wire,
 )
-from streamnorm.dialects.ui_message_stream.usage import usage_to_wire
 from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk, with_metadata
 
 _STEP = "start-step"

@@ -9,7 +9,7 @@ from support.anthropic import payloads
 from support.anthropic.frames import block, body, delta, stop
 
 from streamnorm import BlockStart, BlockStop, Citation, CitationDelta, Text, TextDelta
-from streamnorm.dialects.anthropic.citations import citation_from_wire, citation_to_wire
+from streamnorm.dialects.anthropic.content import citation_from_wire, citation_to_wire
 
 
 def test_citations_arrive_in_the_start_or_by_deltas() -> None:

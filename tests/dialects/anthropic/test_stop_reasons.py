@@ -19,7 +19,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
+from streamnorm.dialects.anthropic.outcome import stop_reason_from_wire, stop_reason_to_wire
 
 WORDS: dict[str, tuple[StopReason, StopReason]] = {
     "end_turn": ("end_turn", "tool_use"),

@@ -13,7 +13,7 @@ from support.streams.event_strategies import make_usage
 
 from streamnorm import Event, Loss, LossyEncoding, MessageStop, StreamError, Usage, UsageUpdate
 from streamnorm.codec import encoder
-from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
+from streamnorm.dialects.anthropic.outcome import UsageReader, usage_to_wire
 
 
 def merged(*wires: dict[str, Any]) -> Usage:

@@ -20,7 +20,7 @@ from streamnorm import (
 )
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.text import TextOffsets
-from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
+from streamnorm.dialects.gemini.content import grounding_from_wire, recitations_from_wire
 
 SEA = {"web": {"uri": "https://sea.example", "title": "sea"}}
 MAP = {"maps": {"uri": "https://map.example", "title": "Riff", "placeId": "p1"}}

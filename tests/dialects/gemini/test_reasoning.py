@@ -8,7 +8,7 @@ import pytest
 
 from streamnorm import RedactedReasoning
 from streamnorm._core.text import Signed
-from streamnorm.dialects.gemini.reasoning import (
+from streamnorm.dialects.gemini.content import (
     redacted_from_wire,
     redacted_to_wire,
     signature_from_wire,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import MessageStop, StopReason, StreamError
-from streamnorm.dialects.gemini.stop_reasons import (
+from streamnorm.dialects.gemini.outcome import (
     failed_finish,
     finish_reason_of,
     stop_reason_from_wire,

@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 
 from streamnorm import Usage
 from streamnorm.dialects.gemini.delta_run import GeminiRun
-from streamnorm.dialects.gemini.usage import UsageReader, usage_to_wire
+from streamnorm.dialects.gemini.outcome import UsageReader, usage_to_wire
 from streamnorm.dialects.gemini.wire import Counts
 
 

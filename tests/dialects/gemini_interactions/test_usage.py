@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import Usage
-from streamnorm.dialects.gemini_interactions.usage import UsageReader
+from streamnorm.dialects.gemini_interactions.outcome import UsageReader
 
 TOTAL, TOOLS = "totalTokenCount", "toolUsePromptTokenCount"
 

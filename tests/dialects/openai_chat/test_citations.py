@@ -28,7 +28,7 @@ from streamnorm import (
 )
 from streamnorm._core.limits import StoredBytes
 from streamnorm.codec import encoder
-from streamnorm.dialects.openai_chat.citations import Annotations
+from streamnorm.dialects.openai_chat.content import Annotations
 
 END = chunk({}, "stop") + DONE
 URL = {"url": "https://e.org", "title": "E", "content": "words", "start_index": 1, "end_index": 3}

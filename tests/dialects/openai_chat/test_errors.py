@@ -10,7 +10,7 @@ from support.openai_chat.payloads import encode
 
 from streamnorm import BlockStart, Event, StreamError, Text, TextDelta
 from streamnorm.codec import encoder
-from streamnorm.dialects.openai_chat.errors import refusal_body
+from streamnorm.dialects.openai_chat.outcome import refusal_body
 from streamnorm.validation import RequestViolation
 
 

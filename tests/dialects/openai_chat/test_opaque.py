@@ -10,7 +10,7 @@ from support.openai_chat.chunks import DONE, chunk, content, decode, frame
 
 from streamnorm import Event, Loss, MessageStart, MessageStop, Opaque, TextDelta, Transcoder
 from streamnorm.codec import encoder
-from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
+from streamnorm.dialects.openai_chat.content import opaque_to_wire
 
 PLACES: dict[str, tuple[str, Any, int | None, tuple[str, Any]]] = {
     "logprobs": ("logprobs", {"content": []}, 0, ("choice", {"content": []})),

@@ -32,7 +32,7 @@ from streamnorm import (
 )
 from streamnorm._core.text import Signed, tag_signature
 from streamnorm.codec import encoder
-from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
+from streamnorm.dialects.openai_chat.content import ReasoningDetails
 
 END = chunk({}, "stop") + DONE
 A = '{"a":1}'

@@ -9,7 +9,7 @@ from support.openai_chat.chunks import DONE, call, calls, chunk, content, messag
 
 from streamnorm import Block, Reasoning, Text, ToolCall
 from streamnorm.codec import decoder
-from streamnorm.dialects.openai_chat.reasoning import ThinkTags
+from streamnorm.dialects.openai_chat.content import ThinkTags
 
 END = chunk({}, "stop") + DONE
 THOUGHT = Reasoning(("a",))

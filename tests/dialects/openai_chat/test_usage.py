@@ -13,7 +13,7 @@ from support.streams.event_strategies import make_usage
 
 from streamnorm import Completed, Loss, LossyEncoding, MessageStart, StreamError, Usage, UsageUpdate
 from streamnorm.codec import encoder
-from streamnorm.dialects.openai_chat.usage import usage_from_wire, usage_to_wire
+from streamnorm.dialects.openai_chat.outcome import usage_from_wire, usage_to_wire
 
 COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 LAST = frame({"id": "1", "choices": [], "usage": COUNTS})

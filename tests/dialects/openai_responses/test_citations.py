@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import Citation
-from streamnorm.dialects.openai_responses.citations import citation_from_wire
+from streamnorm.dialects.openai_responses.content import citation_from_wire
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from support.openai_responses.frames import (
 )
 
 from streamnorm import MessageStop, StopReason, StreamError
-from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_from_wire
+from streamnorm.dialects.openai_responses.outcome import stop_reason_from_wire
 
 
 @pytest.mark.parametrize("refused", [False, True])

@@ -9,7 +9,7 @@ from support.openai_responses.frames import START, completed, decode, event
 
 from streamnorm import MessageStart, Usage, UsageUpdate
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
-from streamnorm.dialects.openai_responses.usage import usage_from_wire
+from streamnorm.dialects.openai_responses.outcome import usage_from_wire
 
 WHOLE = {
     "input_tokens": 100,

@@ -40,7 +40,7 @@ from streamnorm import (
 )
 from streamnorm.codec import Decoder, decoder
 from streamnorm.dialects.ui_message_stream.detect import is_terminal, recognises
-from streamnorm.dialects.ui_message_stream.stop_reasons import stop_reason_from_wire
+from streamnorm.dialects.ui_message_stream.outcome import stop_reason_from_wire
 from streamnorm.sse import Frame
 
 UI = "ui_message_stream"

@@ -49,8 +49,9 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, is_object, json_value, string_of
 from streamnorm._core.text import Signed, escape_id, unescape_id
-from streamnorm.dialects.anthropic.citations import citation_from_wire, citation_to_wire
-from streamnorm.dialects.anthropic.reasoning import (
+from streamnorm.dialects.anthropic.content import (
+    citation_from_wire,
+    citation_to_wire,
     redacted_from_wire,
     redacted_to_wire,
     signature_from_wire,

@@ -25,9 +25,13 @@ from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.content import block_to_wire
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
-from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
-from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
-from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
+from streamnorm.dialects.anthropic.outcome import (
+    UsageReader,
+    stop_reason_from_wire,
+    stop_reason_to_wire,
+    untyped_error_from_wire,
+    usage_to_wire,
+)
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 # Fields that a stream sends in `message_delta` and not in `message_start`.

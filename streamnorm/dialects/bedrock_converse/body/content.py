@@ -54,9 +54,10 @@ from streamnorm.dialects.bedrock_converse.body.files import (
     read_video,
     text_of,
 )
-from streamnorm.dialects.bedrock_converse.citations import citation_from_wire, citation_to_wire
-from streamnorm.dialects.bedrock_converse.reasoning import (
+from streamnorm.dialects.bedrock_converse.content import (
     blob_from_wire,
+    citation_from_wire,
+    citation_to_wire,
     redacted_from_wire,
     redacted_to_wire,
     signature_from_wire,

@@ -35,8 +35,7 @@ from streamnorm.dialects.bedrock_converse.body.content import ContentWriter, mem
 from streamnorm.dialects.bedrock_converse.body.files import document_names
 from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
 from streamnorm.dialects.bedrock_converse.decode import ConverseDecoder
-from streamnorm.dialects.bedrock_converse.stop_reasons import stop_reason_to_wire
-from streamnorm.dialects.bedrock_converse.usage import usage_to_wire
+from streamnorm.dialects.bedrock_converse.outcome import stop_reason_to_wire, usage_to_wire
 from streamnorm.dialects.bedrock_converse.wire import (
     BLOCK_DELTA,
     BLOCK_START,

@@ -46,7 +46,7 @@ from streamnorm._core.failures import Fatal
 from streamnorm._core.json import compact, is_object, json_value, objects_of, string_of
 from streamnorm._core.limits import Limits, StoredBytes
 from streamnorm._core.text import Signed
-from streamnorm.dialects.gemini.reasoning import (
+from streamnorm.dialects.gemini.content import (
     is_decodable,
     redacted_from_wire,
     redacted_to_wire,

@@ -40,14 +40,19 @@ from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
 from streamnorm._core.text import Signed
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.citations import citations_to_wire, merge_citations, merge_metadata
+from streamnorm.dialects.gemini.content import (
+    CHUNK_LEVEL_FIELDS,
+    block_reason,
+    citations_to_wire,
+    merge_citations,
+    merge_metadata,
+    opaque_to_wire,
+    signature_to_wire,
+)
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import complete_part
-from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason, opaque_to_wire
-from streamnorm.dialects.gemini.reasoning import signature_to_wire
-from streamnorm.dialects.gemini.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.gemini.outcome import stop_reason_to_wire, usage_to_wire
 from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
-from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.dialects.gemini.wire import MODIFIERS
 from streamnorm.sse import Frame
 

@@ -24,7 +24,7 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object, objects_of
 from streamnorm._core.shapes import changed_fields, is_count, parse_object, problems
-from streamnorm.dialects.gemini.stop_reasons import finish_reason_of
+from streamnorm.dialects.gemini.outcome import finish_reason_of
 from streamnorm.dialects.gemini.validate.shapes import CHUNK, DATA, ERROR, MODIFIERS, VALUES
 from streamnorm.sse import Frame
 

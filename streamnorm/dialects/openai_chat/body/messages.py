@@ -55,8 +55,8 @@ from streamnorm.dialects.openai_chat.body.content import (
     part_to_wire,
     take_cache_mark,
 )
+from streamnorm.dialects.openai_chat.content import ReasoningDetails, reasoning_from_wire
 from streamnorm.dialects.openai_chat.options import StreamState
-from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails, reasoning_from_wire
 from streamnorm.dialects.openai_chat.tool_calls import (
     call_to_wire,
     signature_from_wire,

@@ -25,12 +25,10 @@ from streamnorm._core.messages import Message, came_from
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.body.content import DIALECT
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_chat.citations import Annotations
+from streamnorm.dialects.openai_chat.content import Annotations, opaque_to_wire
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
-from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
-from streamnorm.dialects.openai_chat.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.openai_chat.outcome import stop_reason_to_wire, usage_to_wire
 from streamnorm.dialects.openai_chat.tool_calls import call_to_wire
-from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:

@@ -33,8 +33,11 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.files import PDF, data_url, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.json import compact, is_object, object_in, objects_of, string_of
-from streamnorm.dialects.openai_responses.citations import citation_from_wire, citation_to_wire
-from streamnorm.dialects.openai_responses.opaque import block_from_wire
+from streamnorm.dialects.openai_responses.content import (
+    citation_from_wire,
+    citation_to_wire,
+    opaque_from_wire,
+)
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
@@ -117,7 +120,7 @@ def _block_from_wire(value: object) -> InputBlock:
         return _file_from_wire(part)
     if kind == "refusal":
         return Refusal(require_str(part, "refusal"), extra=unknown_extra(part, _REFUSAL))
-    return block_from_wire(part)
+    return opaque_from_wire(part)
 
 
 def _text_from_wire(part: dict[str, Any]) -> Text:
@@ -138,7 +141,7 @@ def _text_from_wire(part: dict[str, Any]) -> Text:
 def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
     url, file_id, detail = (get_str(part, name) for name in ("image_url", "file_id", "detail"))
     if not (url or file_id):
-        return block_from_wire(part)
+        return opaque_from_wire(part)
     mark, extra = take_cache_mark(part, _IMAGE)
     inline = split_data_url(url) if url else None
     if inline is not None:
@@ -161,14 +164,14 @@ def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
         if inline is not None and inline[0].startswith("text/"):
             inline = _decode_text(*inline)
         if inline is None:
-            return block_from_wire(part)
+            return opaque_from_wire(part)
         media_type, data = inline
         return Document(media_type or PDF, data, title=title, cache=mark, extra=extra)
     if url:
         return Document(url=url, title=title, cache=mark, extra=extra)
     if file_id:
         return Document(file_id=file_id, title=title, issuer=ISSUER, cache=mark, extra=extra)
-    return block_from_wire(part)
+    return opaque_from_wire(part)
 
 
 def _decode_text(media_type: str, data: str) -> tuple[str, str] | None:

@@ -53,14 +53,14 @@ from streamnorm.dialects.openai_responses.body.content import (
     unknown_fields_of,
 )
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
-from streamnorm.dialects.openai_responses.items import types
-from streamnorm.dialects.openai_responses.items.tool_calls import result_to_wire
-from streamnorm.dialects.openai_responses.opaque import block_from_wire
-from streamnorm.dialects.openai_responses.reasoning import (
+from streamnorm.dialects.openai_responses.content import (
+    opaque_from_wire,
     redacted_from_wire,
     redacted_to_wire,
     signature_from_wire,
 )
+from streamnorm.dialects.openai_responses.items import types
+from streamnorm.dialects.openai_responses.items.tool_calls import result_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 _Item: TypeAlias = dict[str, Any]
@@ -202,11 +202,11 @@ class InputReader:
             self._append(item, hosted_call_from_wire(item))
         elif row.role != "assistant":
             self._end_assistant_message()
-            self._add_message(row.role, item, (block_from_wire(item),))
+            self._add_message(row.role, item, (opaque_from_wire(item),))
         elif kind.endswith("_output"):
             self._append(item, ServerToolResult(string_of(item, "call_id"), kind, item))
         else:
-            self._append(item, block_from_wire(item))
+            self._append(item, opaque_from_wire(item))
 
     # Items of the user and the developer
 

@@ -10,8 +10,12 @@ from streamnorm._core.blocks import Refusal, Text
 from streamnorm._core.events import BlockStop, CitationDelta, Event, RefusalDelta, TextDelta
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import is_array, objects_of, string_of
-from streamnorm.dialects.openai_responses import opaque, wire
-from streamnorm.dialects.openai_responses.citations import citation_from_wire
+from streamnorm.dialects.openai_responses import wire
+from streamnorm.dialects.openai_responses.content import (
+    citation_from_wire,
+    logprobs_from_wire,
+    opaque_from_wire,
+)
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
@@ -103,7 +107,7 @@ class MessageItem(Item):
                 self._opener.note("misplaced_delta", "logprobs")
                 return
             part.has_logprobs = True
-            events.append(opaque.logprobs_from_wire(tokens, part.index))
+            events.append(logprobs_from_wire(tokens, part.index))
 
     def add_citation(
         self,
@@ -279,7 +283,7 @@ class MessageItem(Item):
             return
         if is_array(part.get("logprobs")) and part["logprobs"] and not known.has_logprobs:
             known.has_logprobs = True
-            events.append(opaque.logprobs_from_wire(part["logprobs"], known.index))
+            events.append(logprobs_from_wire(part["logprobs"], known.index))
         for annotation in annotations:
             self._cite(known, annotation, events)
 
@@ -322,6 +326,6 @@ class MessageItem(Item):
             return
         self._opener.count_stored()
         self._opaque_parts[position] = None
-        block = opaque.block_from_wire(part)
+        block = opaque_from_wire(part)
         index = self.index = self._opener.open(block, self._pop_extra({}), events)
         events.append(BlockStop(index))

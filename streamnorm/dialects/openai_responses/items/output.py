@@ -14,7 +14,7 @@ from streamnorm._core.blocks import Refusal, Text
 from streamnorm._core.events import Event
 from streamnorm._core.failures import Fatal, malformed
 from streamnorm._core.json import is_object, objects_of, string_of
-from streamnorm.dialects.openai_responses import opaque
+from streamnorm.dialects.openai_responses.content import event_from_wire
 from streamnorm.dialects.openai_responses.items import types
 from streamnorm.dialects.openai_responses.items.item import Item, ResponseBlockOpener, id_of
 from streamnorm.dialects.openai_responses.items.message import MessageItem
@@ -382,7 +382,7 @@ class ItemEvents:
         item = self._output.peek(_output_index(value), string_of(value, "item_id"))
         value.pop("obfuscation", None)
         index = item.index if item is not None and item.index >= 0 else None
-        event = opaque.event_from_wire(event_type, value, index)
+        event = event_from_wire(event_type, value, index)
         if index is None and isinstance(item, DeferredItem):
             item.hold(event)
         else:

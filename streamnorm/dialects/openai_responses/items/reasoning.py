@@ -13,6 +13,7 @@ from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureD
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import objects_of, string_of
 from streamnorm._core.text import TextBuffer
+from streamnorm.dialects.openai_responses.content import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
@@ -23,7 +24,6 @@ from streamnorm.dialects.openai_responses.items.item import (
     part_position,
 )
 from streamnorm.dialects.openai_responses.items.types import REASONING_TEXT, SUMMARY_TEXT
-from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.openai_responses.wire import DeltaEvent, SummaryTextDelta
 
 SUMMARY, CONTENT = SUMMARY_TEXT.field, REASONING_TEXT.field

@@ -14,7 +14,7 @@ from streamnorm._core.events import BlockStop, Event, JSONDelta, Opaque
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import FAST_ERRORS, compact, is_json, is_object, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
-from streamnorm.dialects.openai_responses import opaque
+from streamnorm.dialects.openai_responses.content import opaque_from_wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
@@ -312,7 +312,7 @@ class OpaqueItem(DeferredItem):
     """An item of an unknown type."""
 
     def block(self, item: dict[str, Any]) -> Block:
-        return opaque.block_from_wire(item)
+        return opaque_from_wire(item)
 
 
 def result_to_wire(block: ServerToolResult, item_id: object) -> dict[str, Any]:

@@ -1,9 +1,15 @@
-"""Token counts of Gemini.
+"""How an answer ends, in both directions: finish reason, token counts, error.
+
+https://ai.google.dev/api/generate-content#FinishReason (read 2026-11-22).  Add a finish reason
+of another server to the table of its meaning, and not to `validate`, which knows the vendor's
+finish reasons alone.
 
 https://ai.google.dev/api/generate-content#UsageMetadata (read 2026-11-22).
 `promptTokenCount` includes cached tokens but not those of the provider's own tools, and
 `candidatesTokenCount` leaves out the thoughts.  Each usage object is a snapshot of the whole
 message so far and replaces the one before: an absent count is unknown.
+
+https://cloud.google.com/apis/design/errors (read 2026-11-22): errors as Google's APIs report them.
 """
 
 from __future__ import annotations
@@ -12,9 +18,99 @@ from typing import Any
 
 from msgspec import Raw
 
-from streamnorm._core.events import Usage
-from streamnorm._core.json import count_of
+from streamnorm._core.context_overflow import ContextOverflow, context_overflow
+from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage
+from streamnorm._core.failures import upstream_error
+from streamnorm._core.json import clean, count_of
 from streamnorm.dialects.gemini.wire import Counts
+
+_UNSPECIFIED = frozenset(
+    {"FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "0"}
+)
+"""Finish and block reasons that count as absent."""
+
+FAILED = frozenset(
+    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"}
+    | {"MISSING_THOUGHT_SIGNATURE", "MALFORMED_RESPONSE"}
+)
+"""Finish reasons of an answer that failed."""
+
+_REFUSALS = frozenset(
+    {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"}
+    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
+    | {"MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED"}
+)
+_OTHERS = frozenset({"OTHER", "NO_IMAGE", "IMAGE_OTHER"})
+_KNOWN_OTHERS = _OTHERS | frozenset(map(str, range(5, 32)))  # with the numbers of the enumeration
+
+_FROM_WIRE: dict[str, StopReason] = {
+    "STOP": "end_turn",
+    "MAX_TOKENS": "max_tokens",
+    # The client sends the message back with its continuation token to go on.
+    "CONTINUATION": "pause",
+    # With `enum-encoding=int`; the numbers above 4 differ between Google's two services.
+    "1": "end_turn",
+    "2": "max_tokens",
+    "3": "refusal",
+    "4": "refusal",
+}
+_TO_WIRE: dict[StopReason, str] = {
+    "end_turn": "STOP",
+    "tool_use": "STOP",
+    "max_tokens": "MAX_TOKENS",
+    # The reason that clients show as a refusal; the finer ones name rules of Google's.
+    "refusal": "SAFETY",
+    "pause": "CONTINUATION",
+    "other": "OTHER",
+}
+
+
+def finish_reason_of(value: Any) -> str:
+    """Return a finish or block reason; "" if it is absent or unspecified.
+
+    Clients can ask for numbers (`enum-encoding=int`), which become strings here.
+    """
+    reason = str(value) if type(value) is int else clean(value) if isinstance(value, str) else ""
+    return "" if reason in _UNSPECIFIED else reason
+
+
+def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopReason:
+    """Return the stop reason of a finish reason; Google has none for tool calls.
+
+    Args:
+        finish_reason: Finish reason as spelt on the wire.
+        awaits_client: Whether the answer holds a client tool call without a result.
+    """
+    if finish_reason in _REFUSALS:
+        return "refusal"
+    reason = _FROM_WIRE.get(finish_reason, "other")
+    # A reason that is newer than this table does not cancel a call that the client must run.
+    is_unknown = finish_reason not in _FROM_WIRE and finish_reason not in _KNOWN_OTHERS
+    return "tool_use" if awaits_client and (is_unknown or reason == "end_turn") else reason
+
+
+def stop_reason_to_wire(event: MessageStop) -> str:
+    """Return the `finishReason`: the raw one if it maps to the same stop reason."""
+    raw = event.raw_reason or ""
+    # Google's finer reasons return as they came.
+    if event.reason == "refusal" and raw in _REFUSALS:
+        return raw
+    return raw if event.reason == "other" and raw in _OTHERS else _TO_WIRE[event.reason]
+
+
+def failed_finish(finish_reason: str, message: str) -> StreamError | None:
+    """Return the error of a finish reason that means failure, else None.
+
+    Args:
+        finish_reason: Finish reason as spelt on the wire.
+        message: `finishMessage` of the candidate; "" if it is missing.
+    """
+    if finish_reason not in FAILED:
+        return None
+    return upstream_error(
+        message or f"the provider ended with {finish_reason!r}", code=finish_reason
+    )
+
 
 _NOTHING = Raw()
 _DETAILS = (
@@ -140,3 +236,57 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
     if usage.reasoning_tokens is not None:
         wire["thoughtsTokenCount"] = thoughts
     return wire
+
+
+_TOO_LONG = "input token count"
+
+_STATUSES = {
+    401: "UNAUTHENTICATED",
+    # Google has no status for a bill that is due; this one covers quotas.
+    402: "RESOURCE_EXHAUSTED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    # google-genai retries 503 and knows no 529.
+    529: "UNAVAILABLE",
+}
+
+
+def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
+    """Return an error as a payload.
+
+    google-genai raises only if the payload begins with `{"error":`.
+
+    Args:
+        error: The error.
+        extras: Whether to write the status and the fields of Google's own error back.
+    """
+    code, message = error.status_hint, error.message
+    overflow = context_overflow(error)
+    if overflow is not None:
+        code, message = 400, _overflow_message(message, overflow)
+    if code is None:
+        code = 504 if error.kind == "stalled" else 500
+    status = _STATUSES.get(code, "INVALID_ARGUMENT" if code < 500 else "INTERNAL")
+    body: dict[str, Any] = {"code": code, "message": message, "status": status}
+    if extras and error.kind == "upstream":
+        if error.code and error.code.isupper():  # one of Google's statuses
+            body["status"] = error.code
+        body |= error.extra or {}
+    return {"error": body}
+
+
+def _overflow_message(message: str, overflow: ContextOverflow) -> str:
+    """Return Google's message for a request that is too long: clients match its text."""
+    if _TOO_LONG in message.lower():
+        return message
+    if overflow.input_tokens is None or overflow.limit is None or overflow.input_fits:
+        return f"The {_TOO_LONG} exceeds the maximum number of tokens allowed: {message}"
+    count, limit = overflow.input_tokens, overflow.limit
+    return f"The {_TOO_LONG} ({count}) exceeds the maximum number of tokens allowed ({limit})."

@@ -1,19 +1,99 @@
-"""Citations of an answer: `groundingMetadata` and `citationMetadata`, in both directions.
+"""Content other than text and calls, in both directions: signatures, citations, opaque fields.
 
-https://ai.google.dev/api/generate-content#GroundingMetadata (read 2026-11-22).  Google counts
-UTF-8 bytes: in a part for grounding, in the whole answer for recitations.  Unified citations
-count the characters of their block.
+https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Clients decode
+signatures as Base64 and raise where they cannot.  A foreign signature is therefore written as
+the Base64 of a tagged value that names its issuer.  Google's signatures return to its clients
+unchanged.
+
+https://ai.google.dev/api/generate-content#GroundingMetadata (read 2026-11-22).  Citations are in
+`groundingMetadata` and `citationMetadata`.  Google counts UTF-8 bytes: in a part for grounding, in
+the whole answer for recitations.  Unified citations count the characters of their block.
+
+https://ai.google.dev/api/generate-content (read 2026-11-22): fields without a unified event, and
+the object that each is written to.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from base64 import b64decode, b64encode
+from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
-from streamnorm._core.blocks import Citation
-from streamnorm._core.json import compact, count_of, is_array, is_object
-from streamnorm._core.text import TextOffsets
+from streamnorm._core.blocks import Citation, RedactedReasoning
+from streamnorm._core.events import Opaque
+from streamnorm._core.json import FAST_ERRORS, compact, count_of, is_array, is_object
+from streamnorm._core.text import (
+    Signed,
+    TextOffsets,
+    tag_redacted_reasoning,
+    tag_signature,
+    untag_redacted_reasoning,
+    untag_signature,
+    unwrap_base64,
+)
+from streamnorm.dialects.gemini.outcome import finish_reason_of
+from streamnorm.dialects.gemini.wire import PIECES
+
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
+
+
+def signature_from_wire(signature: str) -> Signed:
+    """Return a signature and its issuer: the issuer in its tag, else Google."""
+    return untag_signature(unwrap_base64(signature)) or Signed(signature, "google")
+
+
+def signature_to_wire(signed: Signed, *, extras: bool) -> str:
+    """Return a signature for the wire: Google's unchanged, any other tagged with its issuer.
+
+    Args:
+        signed: The signature.
+        extras: Whether the signature came from Google itself and is written even if it is no
+            Base64.  Another server may have cut it, and clients that cannot decode it raise.
+    """
+    signature, issuer, _ = signed
+    # Google refuses a signature that differs from its own by one byte.
+    if issuer == "google" and (extras or _is_base64(signature)) and not _is_tagged(signature):
+        return signature
+    return b64encode(tag_signature(*signed).encode("utf-8", "replace")).decode()
+
+
+def redacted_from_wire(signature: str) -> RedactedReasoning | None:
+    """Return the redacted reasoning that `redacted_to_wire` wrote as a signature, else None."""
+    untagged = untag_redacted_reasoning(unwrap_base64(signature))
+    return None if untagged is None else RedactedReasoning(*untagged)
+
+
+def redacted_to_wire(block: RedactedReasoning) -> str:
+    """Return redacted reasoning of another vendor as a signature."""
+    tagged = tag_redacted_reasoning(block.data, block.issuer, block.id)
+    return b64encode(tagged.encode("utf-8", "replace")).decode()
+
+
+def is_decodable(signature: str) -> bool:
+    """Return whether the API can decode a signature: Base64 of either alphabet, padded or not."""
+    is_whole = len(signature.rstrip("=")) % 4 != 1
+    return is_whole and _BASE64.fullmatch(signature) is not None
+
+
+def _is_base64(text: str) -> bool:
+    """Return whether text is padded Base64."""
+    # google-genai refuses unpadded Base64 in either alphabet (3.4.0, read 2026-11-22).
+    if len(text) % 4 or _BASE64.fullmatch(text) is None:
+        return False
+    symbols = b"-_" if "-" in text or "_" in text else b"+/"
+    data = b64decode(text, altchars=symbols)
+    return b64encode(data, altchars=symbols).decode() == text  # no surplus bits at the end
+
+
+def _is_tagged(signature: str) -> bool:
+    """Return whether a reader would untag the signature, or ignore it because it is empty."""
+    value = unwrap_base64(signature)
+    is_ours = untag_signature(value) is not None or untag_redacted_reasoning(value) is not None
+    return is_ours or not signature
+
 
 _SUPPORTS, _CHUNKS = "groundingSupports", "groundingChunks"
 _SCORES = "confidenceScores"
@@ -307,3 +387,38 @@ class _ByteOffsets:
         size += len(self._text[known:character].encode("utf-8", "replace"))
         self._last = (character, size)
         return size
+
+
+Target: TypeAlias = Literal["candidate", "part", "frame", "dropped"]
+
+CHUNK_LEVEL_FIELDS = frozenset({"createTime", "modelStatus", "promptFeedback"})
+"""Fields of `MessageStop.extra` that belong to the chunk, not to its candidate."""
+
+_CANDIDATE_FIELDS = frozenset({"citationMetadata", "groundingMetadata", "logprobsResult"})
+_FRAME = "frame"
+
+
+def replace_half_characters(key: str, value: Any) -> Any:
+    """Return the value of an unknown field, with lone surrogates of fragments replaced."""
+    return msgspec.json.decode(compact(value)) if key in PIECES else value
+
+
+def opaque_to_wire(event: Opaque) -> tuple[Target, dict[str, Any]]:
+    """Return the object that an opaque event is written to, and its fields there."""
+    try:
+        value: Any = msgspec.json.decode(event.data)
+    except FAST_ERRORS:
+        return "dropped", {}
+    if event.name in _CANDIDATE_FIELDS:
+        return "candidate", {event.name: value}
+    if event.name == _FRAME:
+        return ("frame", value) if is_object(value) else ("dropped", {})
+    # A string is the data of a frame with an event name: no field of a part is a string.
+    return ("dropped", {}) if isinstance(value, str) else ("part", {event.name: value})
+
+
+def block_reason(fields: dict[str, Any]) -> str:
+    """Return the `blockReason` in fields of a chunk; "" if the prompt was not blocked."""
+    feedback = fields.get("promptFeedback")
+    reason = feedback.get("blockReason") if is_object(feedback) else None
+    return finish_reason_of(reason) if isinstance(reason, str) else ""

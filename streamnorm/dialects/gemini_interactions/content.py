@@ -1,4 +1,4 @@
-"""Annotations of a text as citations.
+"""Content other than text and calls: annotations of a text as citations.
 
 https://ai.google.dev/api/interactions-api#Resource:Annotation (read 2026-11-22).  Offsets count
 bytes of the text.  `Citation.kind` is the name of the same source in `generateContent`, so that

@@ -1,0 +1,100 @@
+"""How a run ends, in both directions: stop reason, token usage, error.
+
+AG-UI has no stop reasons: a run that stops for tools of the client is a success like any other.
+The encoder states the unified reason in `metadata` of `RUN_FINISHED`.
+
+`TokenUsage` of `@ag-ui/core` 1.0.0 (read 2026-11-27) is an array with one entry per provider and
+model; input and output are totals, the other counts parts of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage
+from streamnorm._core.failures import upstream_error
+from streamnorm._core.json import count_of, is_object, objects_of, string_of
+from streamnorm.dialects.ag_ui.wire import STOP_REASON, unknown_fields
+
+_SEQUENCE = "stopSequence"
+_ALL: tuple[StopReason, ...] = get_args(StopReason)
+_REASONS: dict[str, StopReason] = dict(zip(_ALL, _ALL, strict=True))
+
+
+def stop_to_wire(stop: MessageStop) -> dict[str, Any]:
+    """Return the `metadata` of the end of a run."""
+    metadata: dict[str, Any] = {STOP_REASON: stop.reason}
+    if stop.stop_sequence is not None:
+        metadata[_SEQUENCE] = stop.stop_sequence
+    return metadata
+
+
+def stop_from_wire(value: dict[str, Any], *, has_client_call: bool) -> MessageStop:
+    """Return the stop of a run; without a reason, an unanswered call decides.
+
+    Args:
+        value: The `RUN_FINISHED`.
+        has_client_call: Whether a call of the client has no result.
+    """
+    metadata, outcome = value.get("metadata"), value.get("outcome")
+    fields = metadata if is_object(metadata) else {}
+    raw = string_of(fields, STOP_REASON)
+    reason = _REASONS.get(raw, "end_turn")
+    # Whether a call awaits the client is never decided by a word.
+    if reason in ("end_turn", "tool_use"):
+        reason = "tool_use" if has_client_call else "end_turn"
+    # The run waits for a person.
+    if is_object(outcome) and outcome.get("type") == "interrupt" and not raw:
+        reason, raw = "pause", "interrupt"
+    extra = unknown_fields(value, "type", "threadId", "runId", "usage", "metadata", "timestamp")
+    sequence = string_of(fields, _SEQUENCE) or None
+    return MessageStop(reason, raw or None, sequence, extra=extra or None)
+
+
+# The client refuses the event, and so the run, for a count that JavaScript cannot hold.
+_MAX_COUNT = 2**53 - 1
+
+_FIELDS = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "reasoning_tokens": "reasoningTokens",
+    "cache_read_tokens": "cachedInputTokens",
+    "cache_write_tokens": "cacheWriteInputTokens",
+}
+
+
+def usage_to_wire(usage: Usage, model: str) -> list[dict[str, Any]]:
+    """Return the `usage` array; [] if no count is known."""
+    # The clients reject null, so an unknown count is left out.
+    counts = {wire: getattr(usage, name) for name, wire in _FIELDS.items()}
+    if usage.input_tokens is not None and usage.output_tokens is not None:
+        counts["totalTokens"] = usage.input_tokens + usage.output_tokens
+    counts = {
+        wire: count for wire, count in counts.items() if count is not None and count <= _MAX_COUNT
+    }
+    if not counts:
+        return []
+    return [{**({"model": model} if model else {}), **counts}]
+
+
+def usage_from_wire(value: Any) -> Usage:
+    """Return the sum of a `usage` array; a count that no entry has stays unknown."""
+    sums: dict[str, Any] = {}
+    for entry in objects_of(value):
+        for name, wire in _FIELDS.items():
+            if (count := count_of(entry.get(wire))) is not None:
+                sums[name] = sums.get(name, 0) + count
+    return Usage(**sums)
+
+
+def error_to_wire(error: StreamError) -> dict[str, Any]:
+    """Return `message` and `code` of a `RUN_ERROR`, or of the body of an error response."""
+    return {"message": error.message, "code": error.code or error.kind}
+
+
+def error_from_wire(value: dict[str, Any]) -> StreamError:
+    """Return the error of a `RUN_ERROR`."""
+    extra = unknown_fields(value, "type", "message", "code", "usage", "timestamp")
+    return upstream_error(
+        string_of(value, "message"), code=string_of(value, "code") or None, extra=extra
+    )

@@ -1,0 +1,173 @@
+"""Content other than text and calls, in both directions: signatures, citations, opaque chunks.
+
+Signatures and redacted reasoning stand in `providerMetadata` under the keys that the AI SDK's own
+providers read back (`@ai-sdk/anthropic` 4.0.105, `@ai-sdk/openai` 4.0.118, `@ai-sdk/google`
+4.0.121); those of another issuer stand under our own key.
+
+All clients read sources.  Only late releases of v7 read `citations` of a `text-end`, so what a
+source has no field for stands in its `providerMetadata`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.blocks import Citation, RedactedReasoning
+from streamnorm._core.events import Opaque
+from streamnorm._core.json import clean, compact, count_of, encode_line, is_object, string_of
+from streamnorm._core.text import Signed
+from streamnorm.dialects.ui_message_stream.wire import (
+    DIALECT,
+    OWN,
+    Chunk,
+    is_refused,
+    with_metadata,
+)
+
+_ANTHROPIC, _OPENAI, _GEMINI = "anthropic", "openai", "google"
+# Vertex AI's provider writes the same field under its own name.
+_GOOGLE = ("google", "vertex", "googleVertex")
+_PYDANTIC = "pydantic_ai"
+_ISSUERS = {"google-gla": _GEMINI, "google-vertex": _GEMINI}
+
+
+def signature_to_wire(signed: Signed) -> dict[str, Any]:
+    """Return the `providerMetadata` of a signature."""
+    signature, issuer, id = signed
+    if issuer == _ANTHROPIC and id is None:
+        return {"anthropic": {"signature": signature}}
+    if issuer == _OPENAI:
+        item = {"itemId": id} if id is not None else {}
+        return {"openai": {**item, "reasoningEncryptedContent": signature}}
+    if issuer == _GEMINI and id is None:
+        return {"google": {"thoughtSignature": signature}}
+    own = {"signature": signature, "issuer": issuer, "id": id}
+    return {OWN: {name: item for name, item in own.items() if item is not None}}
+
+
+def signature_from_wire(metadata: object) -> Signed | None:
+    """Return the signature in a `providerMetadata`; None if it has none."""
+    if not is_object(metadata):
+        return None
+    for key, issuer, name in (
+        ("anthropic", _ANTHROPIC, "signature"),
+        ("openai", _OPENAI, "reasoningEncryptedContent"),
+        *((key, _GEMINI, "thoughtSignature") for key in _GOOGLE),
+    ):
+        fields = metadata.get(key)
+        if is_object(fields) and (signature := string_of(fields, name)):
+            id = fields.get("itemId")
+            return Signed(clean(signature), issuer, clean(id) if isinstance(id, str) else None)
+    for key, names in ((OWN, ("issuer", "id")), (_PYDANTIC, ("provider_name", "id"))):
+        fields = metadata.get(key)
+        if is_object(fields) and (signature := string_of(fields, "signature")):
+            named, id = (clean(string_of(fields, name)) or None for name in names)
+            return Signed(clean(signature), _ISSUERS.get(named or "", named), id)
+    return None
+
+
+def redacted_to_wire(block: RedactedReasoning) -> dict[str, Any]:
+    """Return the `providerMetadata` of redacted reasoning."""
+    if block.issuer == _ANTHROPIC and block.id is None:
+        return {"anthropic": {"redactedData": block.data}}
+    own = {"redactedData": block.data, "issuer": block.issuer, "id": block.id}
+    ours = {OWN: {name: item for name, item in own.items() if item is not None}}
+    if block.issuer != _OPENAI:
+        return ours
+    return {**signature_to_wire(Signed(block.data, block.issuer, block.id)), **ours}
+
+
+def redacted_from_wire(metadata: object) -> RedactedReasoning | None:
+    """Return the redacted reasoning in a `providerMetadata`; None if it has none."""
+    if not is_object(metadata):
+        return None
+    for key in ("anthropic", OWN):
+        fields = metadata.get(key)
+        if is_object(fields) and (data := string_of(fields, "redactedData")):
+            issuer = "anthropic" if key == "anthropic" else clean(string_of(fields, "issuer"))
+            id = clean(string_of(fields, "id"))
+            return RedactedReasoning(clean(data), issuer or None, id or None)
+    return None
+
+
+URL = "source-url"
+DOCUMENT = "source-document"
+
+KINDS = frozenset(
+    {URL, DOCUMENT}
+    # Kinds of the vendors: of Anthropic, OpenAI, Gemini and Bedrock.
+    | {"char_location", "page_location", "content_block_location", "search_result_location"}
+    | {"web_search_result_location"}
+    | {"url_citation", "file_citation", "container_file_citation", "file_path"}
+    | {"citation", "image", "maps", "retrievedContext", "web"}
+    | {"documentChar", "documentPage", "documentChunk", "searchResultLocation"}
+    | {"citationsContent"}
+)
+
+
+def citation_to_wire(citation: Citation, source_id: str) -> Chunk:
+    """Return the source of a citation: a document unless it has a URL."""
+    own: dict[str, Any] = {
+        "kind": citation.kind,
+        "citedText": citation.cited_text,
+        "startIndex": citation.start,
+        "endIndex": citation.end,
+        "extra": None if is_refused(citation.extra) else citation.extra,
+    }
+    metadata = {name: value for name, value in own.items() if value is not None}
+    fields: Chunk
+    if citation.url is None:
+        # The title is required here, and optional of a URL.
+        own_title = citation.title is None
+        title = citation.kind if citation.title is None else citation.title
+        fields = {
+            "type": DOCUMENT,
+            "sourceId": source_id,
+            "mediaType": "text/plain",
+            "title": title,
+        }
+        if own_title:
+            metadata["untitled"] = True
+    else:
+        fields = {"type": URL, "sourceId": source_id, "url": citation.url}
+        if citation.title is not None:
+            fields["title"] = citation.title
+    if metadata in ({"kind": URL}, {"kind": DOCUMENT}):
+        metadata = {}
+    return with_metadata(fields, {OWN: metadata} if metadata else {})
+
+
+def citation_from_wire(value: Chunk) -> Citation:
+    """Return the citation of a `source-url` or `source-document`."""
+    metadata = value.get("providerMetadata")
+    metadata = metadata if is_object(metadata) else {}
+    own = metadata.get(OWN)
+    own = own if is_object(own) else {}
+    extra = own.get("extra")
+    foreign = {name: item for name, item in metadata.items() if name != OWN}
+    if not is_object(extra):
+        extra = {"providerMetadata": foreign} if foreign else None
+    title = value.get("title")
+    if own.get("untitled") is True or not isinstance(title, str):
+        title = None
+    url = value.get("url")
+    cited = own.get("citedText")
+    return Citation(
+        clean(string_of(own, "kind")) or string_of(value, "type"),
+        clean(url) if isinstance(url, str) else None,
+        None if title is None else clean(title),
+        clean(cited) if isinstance(cited, str) else None,
+        count_of(own.get("startIndex")),
+        count_of(own.get("endIndex")),
+        extra,
+    )
+
+
+def chunk_from_wire(value: Chunk) -> Opaque:
+    """Return a chunk of a type that no unified event stands for."""
+    return Opaque(DIALECT, clean(string_of(value, "type")), compact(value))
+
+
+def chunk_to_wire(event: Opaque) -> bytes:
+    """Return the frame of a chunk that was read from the same dialect."""
+    return b"data: %b\n\n" % encode_line(event.data)
