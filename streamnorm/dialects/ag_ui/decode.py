@@ -1,4 +1,4 @@
-"""Decoder of AG-UI: frames, chunks, and the level of the run.
+"""Decoder of AG-UI: frames, chunks, the level of the run, and delta runs.
 
 `@ag-ui/core` and `@ag-ui/client` 1.0.0 (read 2026-11-27), and the deviations of deployed servers.
 `blocks.py` reads messages and calls.  A stream without `RUN_FINISHED` or `RUN_ERROR` is cut,
@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias, Unpack
 
-from streamnorm._core.codec import DecodeOptions, Decoder, read_no_json
+from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, read_no_json
 from streamnorm._core.events import Completed, Event, MessageStart, StreamError, Usage, UsageUpdate
 from streamnorm._core.failures import Fatal, find_error
-from streamnorm._core.json import InvalidJSON, clean, decode_any, is_object, string_of
+from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
 from streamnorm._core.shapes import found
 from streamnorm.dialects.ag_ui import wire
-from streamnorm.dialects.ag_ui.blocks import MessageBlocks
+from streamnorm.dialects.ag_ui.blocks import MessageBlocks, OpenBlock
 from streamnorm.dialects.ag_ui.content import event_from_wire
-from streamnorm.dialects.ag_ui.delta_run import AGUIRun
 from streamnorm.dialects.ag_ui.outcome import error_from_wire, stop_from_wire, usage_from_wire
 from streamnorm.sse import Frame
 
@@ -289,3 +288,39 @@ _Read: TypeAlias = Callable[[AGUIDecoder, _Value, list[Event]], None]
 def _extra(value: _Value, *mapped: str) -> _Value:
     """Return the unknown fields of an event that starts a message or call."""
     return wire.unknown_fields(value, "type", "timestamp", *mapped)
+
+
+class AGUIRun(DeltaRun):
+    """The reader of content events that only extend an open block.
+
+    Args:
+        blocks: The open blocks of the run.
+    """
+
+    def __init__(self, blocks: MessageBlocks) -> None:
+        super().__init__()
+        self._blocks = blocks
+
+    def decode(self, payload: bytes) -> str | None:
+        try:
+            event = wire.decode_content(payload)
+        except FAST_ERRORS:
+            return None
+        block = self._block_of(event)
+        if block is None or block.carry or block.signature:
+            return None
+        self.delta = block.delta
+        return event.delta
+
+    def _block_of(self, event: wire.Content) -> OpenBlock | None:
+        blocks = self._blocks
+        if blocks.lane is not None:  # which any other event closes
+            return None
+        if event.type == wire.TEXT_CONTENT:
+            return blocks.texts.get(event.message_id)
+        if event.type == wire.CALL_ARGS:
+            return blocks.calls.get(event.call_id)
+        span = blocks.span
+        if span is None or span.message != event.message_id:
+            return None
+        return span.block if span.is_open and span.has_text else None

@@ -3,8 +3,14 @@
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.content import SIGNING_SERVERS
-from streamnorm.dialects.anthropic.detect import is_request, is_response, is_terminal, recognises
-from streamnorm.dialects.anthropic.endpoints import ENDPOINTS, OVERLOADED_STATUS
+from streamnorm.dialects.anthropic.detect import (
+    ENDPOINTS,
+    OVERLOADED_STATUS,
+    is_request,
+    is_response,
+    is_terminal,
+    recognises,
+)
 
 __all__ = ["DIALECT"]
 

@@ -1,4 +1,4 @@
-"""Decoder of Anthropic Messages: frames and the message level.
+"""Decoder of Anthropic Messages: frames, the message level, and delta runs.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21) and the
 deviations of compatible servers.  `blocks.py` reads the content blocks.  Comments name the
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias, Unpack
 
-from streamnorm._core.codec import DecodeOptions, Decoder, read_no_json
+from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, read_no_json
 from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, Ping, UsageUpdate
 from streamnorm._core.failures import Fatal, named_error, too_large
 from streamnorm._core.json import (
@@ -23,9 +23,9 @@ from streamnorm._core.json import (
     string_of,
 )
 from streamnorm._core.shapes import found
+from streamnorm._core.text import LONG_CHARS
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks import MessageBlocks
-from streamnorm.dialects.anthropic.delta_run import AnthropicRun
+from streamnorm.dialects.anthropic.blocks import MAX_FRESH, MessageBlocks
 from streamnorm.dialects.anthropic.detect import EVENT_TYPES
 from streamnorm.dialects.anthropic.outcome import (
     UsageReader,
@@ -321,3 +321,37 @@ class AnthropicDecoder(Decoder):
         "message_delta": _message_delta,
         "message_stop": _message_stop,
     }
+
+
+class AnthropicRun(DeltaRun):
+    """The reader of `content_block_delta` events that only extend an open block.
+
+    Args:
+        blocks: The open blocks of the message.
+    """
+
+    prefix = b"event: content_block_delta\ndata: "
+
+    def __init__(self, blocks: MessageBlocks) -> None:
+        super().__init__()
+        self._blocks = blocks
+        self._stored = blocks.opener.stored
+
+    def decode(self, payload: bytes) -> str | None:
+        try:
+            event = wire.decode_delta(payload)
+        except FAST_ERRORS:
+            return None
+        delta = event.delta
+        block = self._blocks.appendable_block(event.index, type(delta))
+        if block is None or block.delta is None:
+            return None
+        text = delta.text
+        if type(delta) is wire.InputJSONDelta:
+            fresh = block.fragments.fresh
+            if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
+                fresh.append(text)
+            elif not block.append_fragment(text, self._stored):
+                return None
+        self.delta = block.delta
+        return text

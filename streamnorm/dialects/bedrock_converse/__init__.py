@@ -4,12 +4,12 @@ from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm._core.codec.event_messages import EVENTSTREAM
 from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
 from streamnorm.dialects.bedrock_converse.detect import (
+    ENDPOINTS,
     is_request,
     is_response,
     is_terminal,
     recognises,
 )
-from streamnorm.dialects.bedrock_converse.endpoints import ENDPOINTS
 
 __all__ = ["DIALECT"]
 

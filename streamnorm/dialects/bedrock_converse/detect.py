@@ -1,12 +1,33 @@
-"""Detection of Converse's frames, of the terminal frame, and of whole bodies."""
+"""The endpoints of Amazon Bedrock's Converse, and how its bodies and frames are recognised.
+
+botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json` (read 2026-11-23).
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from streamnorm._core.codec import Endpoints, Route
+from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.json import is_array, is_object, objects_of
 from streamnorm.dialects.bedrock_converse import wire
 from streamnorm.sse import Frame
+
+# Ids of models hold colons, and ARNs slashes.  The atomic group searches the path once, however
+# often it repeats `/model/`.
+_MODEL = r"(?s)\A(?>.*?/model/)(?P<model>.+)"
+
+ENDPOINTS = Endpoints(
+    routes=(
+        Route("POST", re.compile(rf"{_MODEL}/converse\Z"), "message", cloud=BEDROCK),
+        Route("POST", re.compile(rf"{_MODEL}/converse-stream\Z"), "stream", cloud=BEDROCK),
+        Route("POST", re.compile(rf"{_MODEL}/count-tokens\Z"), "count", cloud=BEDROCK),
+    ),
+    key_headers=BEDROCK.key_headers,
+    request_id_header=BEDROCK.request_id_header,
+)
+
 
 EVENT_TYPES = frozenset(
     {

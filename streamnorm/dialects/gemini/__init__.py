@@ -5,8 +5,13 @@ from __future__ import annotations
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.detect import is_request, is_response, is_terminal, recognises
-from streamnorm.dialects.gemini.endpoints import ENDPOINTS
+from streamnorm.dialects.gemini.detect import (
+    ENDPOINTS,
+    is_request,
+    is_response,
+    is_terminal,
+    recognises,
+)
 
 __all__ = ["DIALECT"]
 

@@ -8,11 +8,13 @@ https://docs.cloud.google.com/gemini-enterprise-agent-platform/reference/rest/v1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from streamnorm._core.events import StopReason, StreamError, Usage
 from streamnorm._core.failures import find_error, upstream_error
-from streamnorm._core.json import count_of, is_array, is_object, string_of
+from streamnorm._core.json import compact, count_of, is_array, is_object, string_of
+from streamnorm.sse import Frame
 
 _REASONS: dict[str, StopReason] = {
     "completed": "end_turn",
@@ -141,3 +143,16 @@ class UsageReader:
             extra = {**extra, _TOTAL: total}
         cached = counts.get("cachedContentTokenCount")
         return Usage(input_tokens, output_tokens, cached, None, thoughts, extra or None)
+
+
+def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:
+    """Return the `error` event of an overloaded server.
+
+    Args:
+        message: Message of the error.
+        stream: The frames of the stream without the error.
+        before: How many of them precede it.
+    """
+    fields = {"code": "service_unavailable", "message": message}
+    data = compact({"error": fields, "event_type": "error"})
+    return f"event: error\r\ndata: {data}\r\n\r\n".encode()

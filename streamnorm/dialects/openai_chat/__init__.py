@@ -3,12 +3,12 @@
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.detect import (
+    ENDPOINTS,
     is_request,
     is_response,
     is_terminal,
     recognises,
 )
-from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS
 from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions
 
 __all__ = ["DIALECT"]

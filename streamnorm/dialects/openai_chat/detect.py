@@ -1,14 +1,33 @@
-"""Detection of Chat Completions frames, of the terminal, and of whole bodies."""
+"""The endpoints of Chat Completions, and how its bodies and frames are recognised.
+
+https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21).
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from streamnorm._core.codec import DONE
+from streamnorm._core.codec import DONE, Endpoints, Route
 from streamnorm._core.failures import find_error
 from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object, objects_of
 from streamnorm._core.limits import Limits
 from streamnorm.sse import Frame
+
+ENDPOINTS = Endpoints(
+    routes=(
+        Route("POST", re.compile(r"/chat/completions\Z"), "message"),
+        Route("GET", re.compile(r"/models\Z"), "models"),
+        Route("GET", re.compile(r"\A(?>.*?/models/)(?P<model>.+)\Z"), "model"),
+    ),
+    # Base URLs of SDKs end in `/v1`, at compatible servers in other paths.
+    versioned_base=True,
+    key_headers=("authorization", "api-key"),  # the second is Azure's
+    vendor_headers=("openai-beta", "openai-organization", "openai-project"),
+    # They name the account that pays, which has to be that of the key.
+    account_headers=frozenset({"openai-organization", "openai-project"}),
+)
+
 
 _REQUEST_FIELDS = frozenset(
     {"frequency_penalty", "function_call", "functions", "logit_bias", "logprobs"}

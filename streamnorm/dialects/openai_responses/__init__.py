@@ -3,13 +3,13 @@
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.detect import (
+    ENDPOINTS,
     is_request,
     is_response,
     is_terminal,
     recognises,
 )
-from streamnorm.dialects.openai_responses.endpoints import (
-    ENDPOINTS,
+from streamnorm.dialects.openai_responses.outcome import (
     error_body,
     overloaded_frames,
     refusal_body,

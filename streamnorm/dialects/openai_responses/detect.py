@@ -1,14 +1,44 @@
-"""Detection of Responses frames, of the terminals, and of whole bodies."""
+"""The endpoints of Responses, and how its bodies and frames are recognised.
+
+https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from streamnorm._core.codec import Endpoints, Route
 from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of
 from streamnorm.sse import Frame
+
+_STORED = r"/responses/(?P<response_id>[^/]+)"
+
+ENDPOINTS = Endpoints(
+    routes=(
+        Route("POST", re.compile(r"/responses\Z"), "message"),
+        Route("POST", re.compile(r"/responses/input_tokens\Z"), "count"),
+        Route("POST", re.compile(r"/responses/compact\Z"), "compact"),
+        Route("GET", re.compile(rf"{_STORED}\Z"), "response"),
+        Route("DELETE", re.compile(rf"{_STORED}\Z"), "delete"),
+        Route("POST", re.compile(rf"{_STORED}/cancel\Z"), "cancel"),
+        Route("GET", re.compile(rf"{_STORED}/input_items\Z"), "input_items"),
+        Route("GET", re.compile(r"/models\Z"), "models"),
+        Route("GET", re.compile(r"\A(?>.*?/models/)(?P<model>.+)\Z"), "model"),
+    ),
+    versioned_base=True,
+    key_headers=("authorization", "api-key"),  # the second is Azure's
+    vendor_headers=("openai-beta", "openai-organization", "openai-project"),
+    account_headers=frozenset({"openai-organization", "openai-project"}),
+    forwarded_query=(
+        *("include", "include[]", "include_obfuscation", "stream", "starting_after"),
+        *("after", "limit", "order"),
+    ),
+)
+
 
 TERMINALS = {
     "response.completed": "completed",

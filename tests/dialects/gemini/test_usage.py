@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw, structs
 
 from streamnorm import Usage
-from streamnorm.dialects.gemini.delta_run import GeminiRun
+from streamnorm.dialects.gemini.decode import GeminiRun
 from streamnorm.dialects.gemini.outcome import UsageReader, usage_to_wire
 from streamnorm.dialects.gemini.wire import Counts
 

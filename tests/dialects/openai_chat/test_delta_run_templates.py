@@ -11,7 +11,7 @@ from support.openai_chat.chunks import call, calls, chunk, content, reasoning
 from support.streams.delta_runs import read_chunks
 
 from streamnorm import ReasoningDelta, TextDelta
-from streamnorm.dialects.openai_chat.delta_run import ChatRun, Template, learn_template
+from streamnorm.dialects.openai_chat.decode import ChatRun, Template, learn_template
 
 read = partial(read_chunks, "openai_chat")
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '"},"logprobs":null', "", "z"]

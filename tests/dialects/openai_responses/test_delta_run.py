@@ -37,7 +37,7 @@ from streamnorm import (
     TextDelta,
 )
 from streamnorm.codec import decoder
-from streamnorm.dialects.openai_responses.delta_run import ResponsesRun
+from streamnorm.dialects.openai_responses.decode import ResponsesRun
 from streamnorm.sse import Frame
 
 

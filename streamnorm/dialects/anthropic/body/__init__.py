@@ -1,22 +1,23 @@
 """Whole bodies of Anthropic Messages.
 
 Read `request.py` first (a request field by field, its options and betas), then `messages.py` and
-`content.py` (the conversation) and `tools.py`; `response.py` is the answer, `auxiliary.py` token
-counts and model lists.  `fitting.py` repairs bodies of Anthropic's own clients.
+`content.py` (the conversation) and `tools.py`; `response.py` holds answers, token counts and model
+lists.  `fitting.py` repairs bodies of Anthropic's own clients.
 """
 
 from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
-from streamnorm.dialects.anthropic.body.auxiliary import COUNT, MODELS
-from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.fitting import fit_body
 from streamnorm.dialects.anthropic.body.request import (
+    REQUEST_CAPABILITIES,
     cloud_headers,
     read_request,
     write_request,
 )
 from streamnorm.dialects.anthropic.body.response import (
+    COUNT,
+    MODELS,
     read_response,
     revise_response,
     write_response,

@@ -1,29 +1,42 @@
-"""Anthropic's whole responses: read as the events of a stream, written from messages.
+"""Whole responses, token counts and model lists, in both directions.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  A response is read by the
 blocks of the stream decoder, and written from the blocks of a projected message.  It has no
 field for its creation time.
+
+https://platform.claude.com/docs/en/api/messages-count-tokens and
+https://platform.claude.com/docs/en/api/models/list (read 2026-11-23).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
 
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.fields import as_object, get_array, get_object, get_str
-from streamnorm._core.codec import ReadContext, WriteContext
+from streamnorm._core.bodies.models import (
+    ModelField,
+    ModelInfo,
+    ModelsCodec,
+    Pages,
+    rfc3339_text,
+    seconds_of_text,
+    text,
+)
+from streamnorm._core.codec import CountCodec, ReadContext, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, MessageStop, StreamError, UsageUpdate
 from streamnorm._core.failures import FailedAnswer, Fatal, too_large
-from streamnorm._core.json import string_of
+from streamnorm._core.json import count_of, string_of
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
-from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.content import block_to_wire
+from streamnorm.dialects.anthropic.body.request import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.outcome import (
     UsageReader,
@@ -156,3 +169,60 @@ def _project_message(message: Message, losses: Losses) -> Message:
         raise FailedAnswer(last)
     dropped = projector.withdrawn_calls
     return accumulate(event for event in events if getattr(event, "index", None) not in dropped)
+
+
+# Fields of a request that the endpoint has, too; it has neither `max_tokens` nor `stream`.
+COUNT = CountCodec(
+    fields=frozenset(
+        {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
+        | {"cache_control", "speed", "mcp_servers", "context_management", "compaction"}
+        | {"billing_policy"}
+    ),
+    suffix="/count_tokens",
+)
+
+_MODEL_FIELDS = {
+    "display_name": ModelField("name", text, str),
+    "created_at": ModelField("created", seconds_of_text, rfc3339_text),
+    "retires_at": ModelField("retires", seconds_of_text, rfc3339_text),
+    "max_input_tokens": ModelField("max_input_tokens", count_of, int),
+    "max_tokens": ModelField("max_output_tokens", count_of, int),
+}
+
+
+def _new_model(model: ModelInfo) -> dict[str, Any]:
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": model.id,
+        "created_at": rfc3339_text(0),  # what the vendor writes for an unknown date
+        "lifecycle": "active" if model.retires is None else "deprecated",
+    }
+
+
+def _list_of(
+    objects: list[dict[str, Any]],
+    page: Sequence[ModelInfo],
+    has_more: bool,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    return {
+        "data": objects,
+        "has_more": has_more,
+        "first_id": page[0].id if page else None,
+        "last_id": page[-1].id if page else None,
+    }
+
+
+def _next_cursor(body: dict[str, Any]) -> str | None:
+    return text(body.get("last_id")) if body.get("has_more") is True else None
+
+
+MODELS = ModelsCodec(
+    dialect=DIALECT,
+    fields=_MODEL_FIELDS,
+    new_model=_new_model,
+    list_of=_list_of,
+    next_cursor=_next_cursor,
+    pages=Pages("limit", 20, 1000, "after_id", "before_id"),
+)

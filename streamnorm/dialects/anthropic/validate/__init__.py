@@ -1,5 +1,5 @@
 """Strict validator of Anthropic Messages streams."""
 
-from streamnorm.dialects.anthropic.validate.order import AnthropicChecker
+from streamnorm.dialects.anthropic.validate.stream import AnthropicChecker
 
 __all__ = ["AnthropicChecker"]

@@ -2,16 +2,19 @@
 
 Read `request.py` first (a request field by field), `model_options.py` (what only some models
 have), then `messages.py`, `content.py` and `files.py` (the conversation) and `tools.py`;
-`response.py` is the answer, `auxiliary.py` token counts.
+`response.py` holds answers and token counts.
 """
 
 from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
-from streamnorm.dialects.bedrock_converse.body.auxiliary import COUNT
-from streamnorm.dialects.bedrock_converse.body.capabilities import REQUEST_CAPABILITIES
-from streamnorm.dialects.bedrock_converse.body.request import read_request, write_request
+from streamnorm.dialects.bedrock_converse.body.request import (
+    REQUEST_CAPABILITIES,
+    read_request,
+    write_request,
+)
 from streamnorm.dialects.bedrock_converse.body.response import (
+    COUNT,
     read_response,
     revise_response,
     write_response,

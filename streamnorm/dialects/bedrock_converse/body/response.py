@@ -1,13 +1,17 @@
-"""Whole responses of Converse, in both directions.
+"""Whole responses of Converse and token counts, in both directions.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (read
 2026-11-27, botocore 1.44.8).  A response is read as the events of its stream, whose blocks nest
 otherwise, and written block by block as the messages of requests are.  It names neither itself
 nor its model.
+
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html (read
+2026-11-27, botocore 1.44.8).  Models are listed by another service of AWS.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -18,21 +22,22 @@ from streamnorm._core.blocks import InputBlock
 from streamnorm._core.bodies.fields import (
     get_array,
     get_object,
+    get_str,
     prefix_path,
     require_str,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import InputMessage
-from streamnorm._core.codec import ReadContext, WriteContext
+from streamnorm._core.codec import CountCodec, ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Failed, StreamError
 from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.json import compact, is_object, objects_of
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
-from streamnorm.dialects.bedrock_converse.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.bedrock_converse.body.content import ContentWriter, member_of
 from streamnorm.dialects.bedrock_converse.body.files import document_names
+from streamnorm.dialects.bedrock_converse.body.request import REQUEST_CAPABILITIES
 from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
 from streamnorm.dialects.bedrock_converse.decode import ConverseDecoder
 from streamnorm.dialects.bedrock_converse.outcome import stop_reason_to_wire, usage_to_wire
@@ -218,3 +223,49 @@ def _project_message(message: Message, losses: Losses) -> Message:
         raise FailedAnswer(last)
     dropped = projector.withdrawn_calls
     return accumulate(event for event in events if getattr(event, "index", None) not in dropped)
+
+
+_INPUT, _CONVERSE, _INVOKED = "input", "converse", "invokeModel"
+_INVOKED_BODY = f"$.{_INPUT}.{_INVOKED}.body"
+
+
+class _Count(CountCodec, frozen=True):
+    """The codec of `count-tokens`."""
+
+    def read_invocation(self, body: dict[str, Any]) -> bytes | None:
+        """Return the body within `input.invokeModel`; None if the input is of another kind.
+
+        Raises:
+            DecodeError: It is no base64.
+        """
+        invoked = get_object(get_object(body, _INPUT) or {}, _INVOKED)
+        if invoked is None:
+            return None
+        try:
+            return b64decode(get_str(invoked, "body") or "", validate=True)
+        except ValueError as exc:
+            raise DecodeError("no base64, expected that of a body", path=_INVOKED_BODY) from exc
+
+    def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the request within `input.converse`.
+
+        Raises:
+            DecodeError: The input is of another kind.
+        """
+        request = get_object(get_object(body, _INPUT) or {}, _CONVERSE)
+        if request is None:
+            raise DecodeError("missing, expected an object", path=f"$.{_INPUT}.{_CONVERSE}")
+        return request
+
+    def write_request(self, written: Written) -> Written:
+        resource, _, _ = written.path.rpartition("/")
+        if not resource:
+            raise EncodeError("no model, expected one", path="model")
+        body = {_INPUT: {_CONVERSE: written.body}}
+        return structs.replace(written, body=body, path=f"{resource}/count-tokens")
+
+
+COUNT = _Count(
+    fields=frozenset({"messages", "system", "toolConfig", "additionalModelRequestFields"}),
+    tokens="inputTokens",
+)

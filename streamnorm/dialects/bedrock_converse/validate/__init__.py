@@ -1,5 +1,5 @@
 """Strict validator of `ConverseStream`."""
 
-from streamnorm.dialects.bedrock_converse.validate.order import ConverseChecker
+from streamnorm.dialects.bedrock_converse.validate.stream import ConverseChecker
 
 __all__ = ["ConverseChecker"]

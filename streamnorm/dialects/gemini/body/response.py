@@ -1,20 +1,27 @@
-"""Whole responses of Gemini's `generateContent`, in both directions.
+"""Whole responses, token counts and model lists, in both directions.
 
 https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse (read 2026-11-23).  A
 response is read as a stream of one chunk, and written from the events of a projected message.
+
+https://ai.google.dev/api/tokens and https://ai.google.dev/api/models (read 2026-11-23).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 from msgspec import Struct, structs
 
 from streamnorm._core.accumulate import message_events
 from streamnorm._core.blocks import Block, Citation, Reasoning, ServerToolCall, Text, ToolCall
-from streamnorm._core.codec import ReadContext
+from streamnorm._core.bodies.fields import get_object, require_count
+from streamnorm._core.bodies.models import ModelField, ModelInfo, ModelsCodec, Pages, text
+from streamnorm._core.bodies.token_count import TokenCount
+from streamnorm._core.codec import CountCodec, ReadContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import (
     BlockStart,
@@ -35,7 +42,7 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.failures import FailedAnswer
-from streamnorm._core.json import compact, dumps
+from streamnorm._core.json import compact, count_of, dumps
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
 from streamnorm._core.text import Signed
@@ -53,7 +60,7 @@ from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import complete_part
 from streamnorm.dialects.gemini.outcome import stop_reason_to_wire, usage_to_wire
 from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
-from streamnorm.dialects.gemini.wire import MODIFIERS
+from streamnorm.dialects.gemini.wire import DIALECT, MODIFIERS, to_camel
 from streamnorm.sse import Frame
 
 # The extra fields of a message do not name their dialect; fields of these names are Google's.
@@ -289,3 +296,75 @@ class _ResponseWriter:
 def _select_fields(fields: dict[str, Any] | None, names: frozenset[str]) -> dict[str, Any]:
     """Return the fields with one of `names`."""
     return {name: item for name, item in (fields or {}).items() if name in names}
+
+
+_REQUEST, _CACHED = "generateContentRequest", "cachedContentTokenCount"
+_VERSION = "/v1beta/"
+
+
+class _Count(CountCodec, frozen=True):
+    """The codec of `countTokens`."""
+
+    def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return `generateContentRequest`, or the body itself if it has none.
+
+        Vertex AI has the fields of the request at the top level, as `generateContent` has them.
+        """
+        request = get_object(to_camel(body), _REQUEST)
+        return body if request is None else request
+
+    def write_request(self, written: Written) -> Written:
+        resource, _, _ = written.path.rpartition(":")
+        if not resource:
+            raise EncodeError("no model, expected one", path="model")
+        # At the top level the Gemini API reads `contents` alone: tools and the system
+        # instruction count only within `generateContentRequest`.
+        model = unquote(resource.removeprefix(_VERSION))
+        body = {_REQUEST: {"model": model, **written.body}}
+        return structs.replace(written, body=body, path=f"{resource}:countTokens")
+
+    def read_count(self, body: dict[str, Any]) -> TokenCount:
+        wire = to_camel(body)
+        return TokenCount(require_count(wire, self.tokens), count_of(wire.get(_CACHED)))
+
+    def write_count(self, count: TokenCount) -> dict[str, Any]:
+        cached = count.cached_tokens
+        return super().write_count(count) | ({} if cached is None else {_CACHED: cached})
+
+
+COUNT = _Count(tokens="totalTokens")
+
+_MODEL_FIELDS = {
+    "displayName": ModelField("name", text, str),
+    "inputTokenLimit": ModelField("max_input_tokens", count_of, int),
+    "outputTokenLimit": ModelField("max_output_tokens", count_of, int),
+}
+_PREFIX = "models/"  # tuned models are named `tunedModels/…`
+
+
+def _new_model(model: ModelInfo) -> dict[str, Any]:
+    # Both methods are translated for every model; clients hide models without `generateContent`.
+    methods = ["generateContent", "countTokens"]
+    return {"name": _PREFIX + model.id, "supportedGenerationMethods": methods}
+
+
+def _list_of(
+    objects: list[dict[str, Any]],
+    page: Sequence[ModelInfo],
+    has_more: bool,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    return {"models": objects, **({"nextPageToken": page[-1].id} if has_more else {})}
+
+
+MODELS = ModelsCodec(
+    dialect=DIALECT,
+    list_field="models",
+    id_field="name",
+    id_prefix=_PREFIX,
+    fields=_MODEL_FIELDS,
+    new_model=_new_model,
+    list_of=_list_of,
+    next_cursor=lambda body: text(body.get("nextPageToken")),
+    pages=Pages("pageSize", 50, 1000, "pageToken"),
+)

@@ -1,5 +1,5 @@
 """Strict validator of Gemini streams."""
 
-from streamnorm.dialects.gemini.validate.order import GeminiChecker
+from streamnorm.dialects.gemini.validate.stream import GeminiChecker
 
 __all__ = ["GeminiChecker"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
-from streamnorm.dialects.openai_chat.body.auxiliary import MODELS
-from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.body.fitting import fit_body
 from streamnorm.dialects.openai_chat.body.request import (
     REASONING_FIELDS,
     REQUEST,
+    REQUEST_CAPABILITIES,
     reasoning_from_wire,
     write_request,
 )
 from streamnorm.dialects.openai_chat.body.response import (
+    MODELS,
     read_response,
     revise_response,
     write_response,
@@ -25,7 +25,7 @@ __all__ = ["codec"]
 def codec() -> BodyCodec:
     """Return the reader and writer of whole bodies."""
     return BodyCodec(
-        capabilities=CAPABILITIES,
+        capabilities=REQUEST_CAPABILITIES,
         read_request=REQUEST.read_request,
         read_tools=tools_from_wire,
         write_request=write_request,

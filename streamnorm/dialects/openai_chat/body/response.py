@@ -1,12 +1,16 @@
-"""Whole responses, `chat.completion`, in both directions.
+"""Whole responses, `chat.completion`, and model lists, in both directions.
 
 https://platform.openai.com/docs/api-reference/chat/object (read 2026-11-23).  A response is
 read as a stream of one chunk, whose choices have a `message` in place of a `delta`.
+
+https://platform.openai.com/docs/api-reference/models (read 2026-11-23), and the lists of compatible
+servers.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -14,6 +18,15 @@ from msgspec import Struct
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import as_object, conversion_error, get_array, get_objects
+from streamnorm._core.bodies.models import (
+    ModelField,
+    ModelInfo,
+    ModelsCodec,
+    date_text,
+    seconds,
+    seconds_of_text,
+    text,
+)
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Opaque, StreamError, Usage
@@ -202,3 +215,34 @@ def _service_tier(message: Message) -> str | None:
         if isinstance(word, str):
             tier = CAPABILITIES.service_tiers.get(word)
     return tier
+
+
+_MODEL_FIELDS = {
+    "created": ModelField("created", seconds, int),
+    "owned_by": ModelField("owner", text, str),
+    "shutdown_date": ModelField("retires", seconds_of_text, date_text),
+    "name": ModelField("name", text),  # OpenRouter, Mistral
+    "max_model_len": ModelField("max_input_tokens", count_of),  # vLLM
+    "context_length": ModelField("max_input_tokens", count_of),  # OpenRouter
+    "context_window": ModelField("max_input_tokens", count_of),  # Groq
+}
+
+
+def _new_model(model: ModelInfo) -> dict[str, Any]:
+    # The vendor's schema requires the last two, even if unknown.
+    return {"id": model.id, "object": "model", "created": 0, "owned_by": ""}
+
+
+def _list_of(
+    objects: list[dict[str, Any]],
+    page: Sequence[ModelInfo],
+    has_more: bool,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"object": "list", "data": objects}
+    # Codex sends `client_version` to get its own catalog of prompts and tools; from an empty
+    # list it goes on with the catalog it has.
+    return {**body, "models": []} if "client_version" in query else body
+
+
+MODELS = ModelsCodec(dialect=DIALECT, fields=_MODEL_FIELDS, new_model=_new_model, list_of=_list_of)

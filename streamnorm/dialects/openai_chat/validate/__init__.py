@@ -1,5 +1,5 @@
 """Strict validator of Chat Completions streams."""
 
-from streamnorm.dialects.openai_chat.validate.order import ChatChecker
+from streamnorm.dialects.openai_chat.validate.stream import ChatChecker
 
 __all__ = ["ChatChecker"]

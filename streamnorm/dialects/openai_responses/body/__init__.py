@@ -4,11 +4,15 @@ https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23
 """
 
 from streamnorm._core.codec import BodyCodec
-from streamnorm.dialects.openai_responses.body.auxiliary import COUNT, MODELS
-from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.fitting import fit_body
-from streamnorm.dialects.openai_responses.body.request import read_request, write_request
+from streamnorm.dialects.openai_responses.body.request import (
+    REQUEST_CAPABILITIES,
+    read_request,
+    write_request,
+)
 from streamnorm.dialects.openai_responses.body.response import (
+    COUNT,
+    MODELS,
     read_response,
     revise_response,
     write_response,
@@ -22,7 +26,7 @@ __all__ = ["codec"]
 def codec() -> BodyCodec:
     """Return the codec of whole bodies."""
     return BodyCodec(
-        capabilities=CAPABILITIES,
+        capabilities=REQUEST_CAPABILITIES,
         read_request=read_request,
         read_tools=tools_from_wire,
         write_request=write_request,

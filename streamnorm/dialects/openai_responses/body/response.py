@@ -1,11 +1,15 @@
-"""Whole responses, in both directions.
+"""Whole responses, token counts and model lists, in both directions.
 
 A response is decoded as the terminal event of a stream and encoded as one, so that response and
 stream of a message agree.
+
+https://platform.openai.com/docs/api-reference/models (read 2026-11-23) and
+https://platform.openai.com/docs/api-reference/responses/input-tokens (read 2026-11-23).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamnorm._core.accumulate import message_events
@@ -17,16 +21,26 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unexpected,
 )
-from streamnorm._core.codec import ReadContext
+from streamnorm._core.bodies.models import (
+    ModelField,
+    ModelInfo,
+    ModelsCodec,
+    date_text,
+    seconds,
+    seconds_of_text,
+    text,
+)
+from streamnorm._core.codec import CountCodec, ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, StreamError
 from streamnorm._core.failures import FailedAnswer
-from streamnorm._core.json import dumps, object_in
+from streamnorm._core.json import count_of, dumps, object_in
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 from streamnorm.dialects.openai_responses.items.types import INPUT, ITEM_TYPES, item_type_of
+from streamnorm.dialects.openai_responses.wire import DIALECT
 
 _OBJECT = "response"
 _TEXTS = {
@@ -69,9 +83,9 @@ def _check_item(value: object) -> None:
     item = as_object(value)
     kind = require_str(item, "type")
     _check_texts(item, kind)
-    for text in item_type_of(kind).texts:
-        if text.part:
-            read_array(item.get(text.field), _check_part, f"$.{text.field}")
+    for each in item_type_of(kind).texts:
+        if each.part:
+            read_array(item.get(each.field), _check_part, f"$.{each.field}")
 
 
 def _check_part(value: object) -> None:
@@ -114,3 +128,44 @@ def revise_response(
     """Return a response with `model` and `created_at` replaced, each unless None."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created_at": int(created)}
+
+
+COUNT = CountCodec(
+    fields=frozenset(
+        {"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls"}
+        | {"reasoning", "text", "truncation", "personality"}
+        | {"previous_response_id", "conversation"}
+    ),
+    suffix="/input_tokens",
+    constants={"object": "response.input_tokens"},
+)
+
+_MODEL_FIELDS = {
+    "created": ModelField("created", seconds, int),
+    "owned_by": ModelField("owner", text, str),
+    "shutdown_date": ModelField("retires", seconds_of_text, date_text),
+    "name": ModelField("name", text),  # OpenRouter, Mistral
+    "max_model_len": ModelField("max_input_tokens", count_of),  # vLLM
+    "context_length": ModelField("max_input_tokens", count_of),  # OpenRouter
+    "context_window": ModelField("max_input_tokens", count_of),  # Groq
+}
+
+
+def _new_model(model: ModelInfo) -> dict[str, Any]:
+    # The vendor's schema requires the last two, even if unknown.
+    return {"id": model.id, "object": "model", "created": 0, "owned_by": ""}
+
+
+def _list_of(
+    objects: list[dict[str, Any]],
+    page: Sequence[ModelInfo],
+    has_more: bool,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"object": "list", "data": objects}
+    # Codex sends `client_version` to get its own catalog of prompts and tools; from an empty
+    # list it goes on with the catalog it has.
+    return {**body, "models": []} if "client_version" in query else body
+
+
+MODELS = ModelsCodec(dialect=DIALECT, fields=_MODEL_FIELDS, new_model=_new_model, list_of=_list_of)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 from zlib import crc32
 
+from msgspec import Struct
+
 from streamnorm._core.blocks import Block, Refusal, ToolCall
-from streamnorm._core.codec import BlockOpener
+from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import Fatal, malformed, too_large
 from streamnorm._core.json import rejoin, string_of
@@ -332,3 +334,21 @@ class StoredText(TextProgress):
     def _append(self, text: str, data: bytes) -> None:
         super()._append(text, data)
         self._stored.append(text)
+
+
+class OpenText(Struct, frozen=True):
+    """A text of an open block, and the indexes in its deltas.
+
+    Attributes:
+        delta: A unified delta of the block and part.
+        progress: Length and checksum of the text so far.
+        output_index: `output_index` of the deltas.
+        part: `content_index` or `summary_index` of the deltas.
+        stored: Counter of what the decoder stores, if the text is stored.
+    """
+
+    delta: Delta
+    progress: TextProgress
+    output_index: int | None
+    part: int | None
+    stored: StoredBytes | None = None

@@ -16,9 +16,9 @@ from streamnorm.dialects.openai_responses.content import (
     logprobs_from_wire,
     opaque_from_wire,
 )
-from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
+    OpenText,
     ResponseBlockOpener,
     TextProgress,
     align_parts,

@@ -14,9 +14,9 @@ from streamnorm._core.failures import malformed
 from streamnorm._core.json import objects_of, string_of
 from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_responses.content import redacted_from_wire, signature_from_wire
-from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
+    OpenText,
     ResponseBlockOpener,
     TextProgress,
     align_parts,

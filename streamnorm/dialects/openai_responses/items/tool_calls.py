@@ -15,9 +15,9 @@ from streamnorm._core.failures import malformed
 from streamnorm._core.json import FAST_ERRORS, compact, is_json, is_object, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm.dialects.openai_responses.content import opaque_from_wire
-from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
+    OpenText,
     ResponseBlockOpener,
     StoredText,
     extra_fields,

@@ -1,5 +1,5 @@
 """Strict validator of Responses streams."""
 
-from streamnorm.dialects.openai_responses.validate.order import ResponsesChecker
+from streamnorm.dialects.openai_responses.validate.stream import ResponsesChecker
 
 __all__ = ["ResponsesChecker"]

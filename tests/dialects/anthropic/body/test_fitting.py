@@ -10,8 +10,8 @@ from msgspec import structs
 from streamnorm import Encoded, EncodeError, decode_request, encode_request
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.losses import Losses
-from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.fitting import fit_body
+from streamnorm.dialects.anthropic.body.request import REQUEST_CAPABILITIES
 
 CHECKED = structs.replace(REQUEST_CAPABILITIES, vendor_checks=True)
 CLEARS = {"type": "clear_thinking_20251015", "keep": "all"}

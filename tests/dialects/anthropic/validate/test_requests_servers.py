@@ -8,7 +8,7 @@ import pytest
 from support.rules.rows import RuleRow
 
 from streamnorm._core.codec import RequestFacts
-from streamnorm.dialects.anthropic.validate.request_messages import (
+from streamnorm.dialects.anthropic.validate.requests import (
     orphan_results,
     text_after_result,
 )

@@ -33,8 +33,8 @@ from streamnorm import (
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.losses import Losses
-from streamnorm.dialects.bedrock_converse.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.bedrock_converse.body.content import ContentWriter
+from streamnorm.dialects.bedrock_converse.body.request import REQUEST_CAPABILITIES
 
 DIALECT = "bedrock_converse"
 PNG = "iVBORw0KGgo="

@@ -36,7 +36,7 @@ from streamnorm import (
     translate_request,
 )
 from streamnorm._core.codec import Written
-from streamnorm.dialects.bedrock_converse.body.auxiliary import COUNT
+from streamnorm.dialects.bedrock_converse.body.response import COUNT
 
 DIALECT = "bedrock_converse"
 OTHERS = ("anthropic", "openai_chat", "openai_responses", "gemini")

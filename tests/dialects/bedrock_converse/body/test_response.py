@@ -24,7 +24,7 @@ from streamnorm import (
     encode_message,
 )
 from streamnorm._core.codec import Written
-from streamnorm.dialects.bedrock_converse.body.auxiliary import COUNT
+from streamnorm.dialects.bedrock_converse.body.response import COUNT
 
 DIALECT = "bedrock_converse"
 COUNTS = {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5}

@@ -11,8 +11,8 @@ from support.gemini.refusals import SIGNATURE, call, declared, model, request, r
 from streamnorm import Encoded, decode_request, encode_request, translate_request
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.losses import Losses
-from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.body.fitting import fit_body
+from streamnorm.dialects.gemini.body.request import REQUEST_CAPABILITIES
 from streamnorm.validation import validate_request
 
 PLACEHOLDER = "skip_thought_signature_validator"
@@ -47,7 +47,7 @@ def test_first_call_without_a_signature_is_signed_for_vertex() -> None:
 
 @pytest.mark.parametrize("contents", ["q", [1], [{"role": "model", "parts": "q"}]], ids=str)
 def test_contents_that_are_none_stay(contents: Any) -> None:
-    target = structs.replace(CAPABILITIES, signature_placeholder=PLACEHOLDER)
+    target = structs.replace(REQUEST_CAPABILITIES, signature_placeholder=PLACEHOLDER)
     body = {"contents": contents}
     assert fit_body(body, WriteContext(target, Losses(), named=True)) is body
 

@@ -12,6 +12,8 @@ Frames have `data` lines alone; an error may also have `event: error`.  `[DONE]`
 an error, after which no client reads.  The finish reason `stop` may follow tool calls: the
 vendor sends it for a forced tool.  Fragments of a custom tool, which the vendor does not
 document, may come as the types of its SDKs suggest.
+
+The fields are those of the types of the official SDKs (read 2026-11-21).  Other fields are allowed.
 """
 
 from __future__ import annotations
@@ -24,22 +26,127 @@ from msgspec import Struct, field
 from streamnorm._core.codec import ANY, DONE, Checker, Order, OrderTable
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import (
+    COUNT,
+    NAME,
+    NULL_OR_TEXT,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    Shape,
+    array,
     changed_fields,
     found,
     holds_object,
     is_count,
+    nullable,
+    object_of,
     parse_object,
     problems,
     token_problems,
-)
-from streamnorm.dialects.openai_chat.validate.shapes import (
-    CALL_FRAGMENT,
-    CHUNK,
-    CUSTOM_START,
-    ERROR,
-    FUNCTION_START,
+    word,
 )
 from streamnorm.sse import Frame
+
+
+def _counts(*names: str) -> Shape:
+    """Return the shape of an object of optional token counts."""
+    return object_of({}, dict.fromkeys(names, nullable(COUNT)))
+
+
+_TOKEN = object_of(
+    {"token": TEXT, "logprob": NUMBER},
+    {"bytes": nullable(array(COUNT)), "top_logprobs": array(OBJECT)},
+)
+_LOGPROBS = object_of({}, {"content": nullable(array(_TOKEN)), "refusal": nullable(array(_TOKEN))})
+
+# Tool calls are checked in `order`: their shape depends on earlier fragments.
+_DELTA = object_of(
+    {},
+    {
+        "content": NULL_OR_TEXT,
+        "refusal": NULL_OR_TEXT,
+        "tool_calls": array(OBJECT),
+        "function_call": object_of({}, {"name": NAME, "arguments": TEXT}),
+        "audio": object_of({}, {"id": TEXT, "data": TEXT, "transcript": TEXT, "expires_at": COUNT}),
+    },
+)
+
+_CHOICE = object_of(
+    {"index": COUNT, "delta": _DELTA},
+    {
+        "finish_reason": nullable(
+            word("stop", "length", "tool_calls", "content_filter", "function_call")
+        ),
+        "logprobs": nullable(_LOGPROBS),
+    },
+)
+
+_USAGE = object_of(
+    {"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT},
+    {
+        "prompt_tokens_details": nullable(
+            _counts(
+                *("cached_tokens", "cache_write_tokens"),
+                *("audio_tokens", "image_tokens", "text_tokens"),
+            )
+        ),
+        "completion_tokens_details": nullable(
+            _counts(
+                *("reasoning_tokens", "audio_tokens", "text_tokens"),
+                *("accepted_prediction_tokens", "rejected_prediction_tokens"),
+            )
+        ),
+    },
+)
+
+CHUNK = object_of(
+    {
+        "id": TEXT,
+        "object": word("chat.completion.chunk"),
+        "created": COUNT,
+        "model": TEXT,
+        "choices": array(_CHOICE),
+    },
+    {
+        "usage": nullable(_USAGE),
+        "service_tier": NULL_OR_TEXT,
+        "system_fingerprint": NULL_OR_TEXT,
+        "obfuscation": NULL_OR_TEXT,
+        "moderation": nullable(OBJECT),
+    },
+)
+"""A chunk."""
+
+FUNCTION_START = object_of(
+    {
+        "id": NAME,
+        "type": word("function"),
+        "function": object_of({"name": NAME, "arguments": TEXT}),
+    }
+)
+"""The first fragment of a function call."""
+
+CUSTOM_START = object_of({"id": NAME, "custom": object_of({"name": NAME, "input": TEXT})})
+"""The first fragment of a custom tool call, which the vendor does not document."""
+
+CALL_FRAGMENT = object_of(
+    {},
+    {
+        "function": object_of({}, {"arguments": TEXT}),
+        "custom": object_of({}, {"input": TEXT}),
+    },
+)
+"""A further fragment of a tool call."""
+
+ERROR = object_of(
+    {
+        "error": object_of(
+            {"message": TEXT, "type": TEXT}, {"param": NULL_OR_TEXT, "code": NULL_OR_TEXT}
+        )
+    }
+)
+"""An error, sent instead of a chunk."""
+
 
 _USAGE_IS_LAST = f"chunk after the usage chunk, expected {DONE}"
 _STREAM: OrderTable = {
@@ -50,7 +157,7 @@ _STREAM: OrderTable = {
 }
 _ENDED = ("failed", DONE)
 _NO_ROLE = "first delta of choice {choice} without role, expected assistant"
-_CHOICE: OrderTable = {
+_CHOICE_ORDER: OrderTable = {
     "begins": {"role": "open", "delta": ("open", _NO_ROLE), "finish_reason": "finished"},
     "open": {
         "role": "second role of choice {choice}, expected it in the first delta alone",
@@ -170,7 +277,7 @@ class ChoiceChecker:
 
     def __init__(self, index: int) -> None:
         self._index = index
-        self._order = Order(_CHOICE, choice=index)
+        self._order = Order(_CHOICE_ORDER, choice=index)
         self._calls: dict[int, _CheckedCall] = {}
         self._next_call = 0
         self._last_call = 0

@@ -10,7 +10,7 @@ from support.openai_responses.frames import START, added
 from support.openai_responses.item_deltas import ARGUMENTS, OPENING, SUMMARY, TEXT, item_delta, read
 
 from streamnorm import StreamError
-from streamnorm.dialects.openai_responses.endpoints import (
+from streamnorm.dialects.openai_responses.outcome import (
     error_body,
     overloaded_frames,
     refusal_body,

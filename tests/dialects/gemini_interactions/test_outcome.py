@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from streamnorm.dialects.gemini_interactions.endpoints import overloaded_frames
-from streamnorm.dialects.gemini_interactions.outcome import UsageReader
+from streamnorm.dialects.gemini_interactions.outcome import UsageReader, overloaded_frames
 
 
 def test_overloaded_server_sends_one_error_event() -> None:
