@@ -28,7 +28,7 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, ToolCallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
-from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
+from streamnorm._core.codec import BodyCodec, ReadContext, RequestReader, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
 from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.failures import FailedAnswer, find_error
@@ -115,7 +115,7 @@ def request_of(
     """
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
-    request = codec_of(dialect).read_request(value, context)
+    request = reader_of(dialect).read_request(value, context)
     check_bounds(request, limits)
     return request
 
@@ -459,12 +459,32 @@ def _upstream_error(error: StreamError) -> UpstreamError:
     )
 
 
-def codec_of(name: str) -> BodyCodec:
+def reader_of(name: str) -> RequestReader:
+    """Return the reader of the requests of a dialect.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it has no requests.
+    """
     known = lookup(name)
     if known.body is None:
         others = ", ".join(other.name for other in DIALECTS.values() if other.body is not None)
         raise UnknownDialect(f"no whole bodies of dialect {known.name!r}, expected one of {others}")
     return known.body()
+
+
+def codec_of(name: str) -> BodyCodec:
+    """Return the codec of the whole bodies of a dialect.
+
+    Raises:
+        UnknownDialect: There is no such dialect, it has no whole bodies, or only reads requests.
+    """
+    known, reader = lookup(name), reader_of(name)
+    if not isinstance(reader, BodyCodec):
+        others = ", ".join(other.name for other in DIALECTS.values() if other.codec is not None)
+        raise UnknownDialect(
+            f"requests of dialect {known.name!r} are only read, expected one of {others}"
+        )
+    return reader
 
 
 def target_of(

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import Encoded, codec_of, encode_request, target_of
+from streamnorm._bodies import Encoded, codec_of, encode_request, reader_of, target_of
 from streamnorm._core.blocks import Text
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import body_object
@@ -89,7 +89,7 @@ def decode_tools(values: Sequence[dict[str, Any]], dialect: str) -> tuple[AnyToo
         DecodeError: One is no tool of the dialect, or nests too deep.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    read_tools = codec_of(dialect).read_tools
+    read_tools = reader_of(dialect).read_tools
     return (*read_tools(body_object({"tools": [*values]}, Limits())),)
 
 

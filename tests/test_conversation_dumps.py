@@ -389,7 +389,7 @@ def test_a_conversation_of_a_client_is_written_as_it_was(dialect: str) -> None:
 
 
 def test_every_dialect_with_requests_is_tested() -> None:
-    assert set(DIALECTS) == {name for name, known in KNOWN.items() if known.body is not None}
+    assert set(DIALECTS) == {name for name, known in KNOWN.items() if known.codec is not None}
 
 
 def test_results_apart_are_legal_where_they_must_be_one_message() -> None:

@@ -33,9 +33,10 @@ def answer_message(message: Message, dialect: str | None) -> InputMessage:
         dialect: Dialect of the answer, to which its vendor fields belong; None = unknown.
     """
     known = None if dialect is None else lookup(dialect)
-    if known is None or known.body is None:  # no request could have them
+    codec = None if known is None else known.codec
+    if known is None or codec is None:  # no request could have them
         return InputMessage("assistant", message.blocks)
-    names = known.body().answer_fields
+    names = codec.answer_fields
     extras = message.block_extras or (None,) * len(message.blocks)
     blocks: tuple[InputBlock, ...] = tuple(
         _with_extra(block, extra, known.name, names)

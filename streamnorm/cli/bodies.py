@@ -278,11 +278,11 @@ def _list_named_servers() -> frozenset[str]:
 
 def _list_vendors() -> frozenset[str]:
     """Return the names that recordings give to the vendors of the dialects."""
-    codecs = [known.body() for known in DIALECTS.values() if known.body is not None]
+    codecs = [known.codec for known in DIALECTS.values()]
     return frozenset(
         codec.capabilities.reasoning_issuer
         for codec in codecs
-        if codec.capabilities.reasoning_issuer is not None
+        if codec is not None and codec.capabilities.reasoning_issuer is not None
     )
 
 

@@ -275,8 +275,8 @@ def _invokes(dialect: Dialect, server: str | None) -> bool:
 
 def _servers() -> frozenset[str]:
     """Return the names of the servers of which something is known."""
-    bodies = [codec_of(name) for name, dialect in DIALECTS.items() if dialect.body is not None]
-    vendors = [codec.capabilities.reasoning_issuer for codec in bodies]
+    bodies = [dialect.codec for dialect in DIALECTS.values()]
+    vendors = [codec.capabilities.reasoning_issuer for codec in bodies if codec is not None]
     return shipped_profiles().servers.union(
         [vendor for vendor in vendors if vendor is not None],
         *(dialect.servers_with_quirks for dialect in DIALECTS.values()),

@@ -307,7 +307,7 @@ def _refuse(received: FakeRequest) -> StreamError | None:
         found = "no JSON object in the body, expected one"
     elif _endpoints_of(received).counts(received.path):
         found = "a FakeProvider counts no tokens"
-    elif received.dialect is not None and lookup(received.dialect).body is None:
+    elif received.dialect is not None and lookup(received.dialect).codec is None:
         found = f"a FakeProvider has only streams of {received.dialect}"
     else:
         return None

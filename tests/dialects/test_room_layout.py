@@ -57,7 +57,8 @@ LACKS = {
     "ag_ui": {"body", "validate"},
     "gemini_interactions": {"encode", "capabilities", "body", "validate"},
     "openai_responses": {"blocks", "tool_calls"},  # in `items`
-    "ui_message_stream": {"body"},
+    # Only the requests of a page are read, and they offer no tools.
+    "ui_message_stream/body": {"tools", "response", "fitting"},
     "bedrock_converse/body": {"fitting"},  # no client needs it
     "ui_message_stream/validate": {"requests"},
 }

@@ -151,16 +151,26 @@ class CountCodec(Struct, frozen=True, kw_only=True):
         return {**self.constants, self.tokens: count.input_tokens}
 
 
-class BodyCodec(Struct, frozen=True, kw_only=True):
-    """Reader and writer of the whole bodies of one dialect.
+class RequestReader(Struct, frozen=True, kw_only=True):
+    """Reader of the requests of one dialect.
 
     Readers raise `DecodeError` for a body that is not of the dialect.  Their argument has no
     lone surrogates.
 
     Attributes:
-        capabilities: Capabilities of the dialect's requests.
         read_request: Function from a body to the request.
         read_tools: Function from a body to its tools; the body need not be a complete request.
+    """
+
+    read_request: Callable[[dict[str, Any], ReadContext], Request]
+    read_tools: Callable[[dict[str, Any]], Sequence[AnyTool]]
+
+
+class BodyCodec(RequestReader, frozen=True, kw_only=True):
+    """Reader and writer of the whole bodies of one dialect.
+
+    Attributes:
+        capabilities: Capabilities of the dialect's requests.
         write_request: Function from a projected request to the body, its path and headers.
         read_response: Function from a whole response to the events that its stream would give.
         write_response: Function from a message to a response.  The second argument is the time
@@ -184,8 +194,6 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     """
 
     capabilities: BodyCapabilities
-    read_request: Callable[[dict[str, Any], ReadContext], Request]
-    read_tools: Callable[[dict[str, Any]], Sequence[AnyTool]]
     write_request: Callable[[Request, WriteContext], Written]
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
@@ -292,7 +300,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         framing: Framing of its streams, where the route or the caller names none.
         formats: Body formats of its streams other than server-sent events.
         capabilities: Capabilities of its streams; None if the dialect is not written.
-        body: Function that returns the codec of its whole bodies; None if it has none.
+        body: Function that returns the codec of its whole bodies, or the reader of its requests
+            if they are only read; None if it has neither.
         is_request: Function that returns whether a JSON object can only be its request.
         is_response: Function that returns whether a JSON object can only be its response.
         options: Options that only this dialect has; None if it has none.
@@ -322,7 +331,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     framing: Framing = SSE
     formats: tuple[BodyFormat, ...] = ()
     capabilities: Capabilities | None = None
-    body: Callable[[], BodyCodec] | None = None
+    body: Callable[[], RequestReader] | None = None
     is_request: Callable[[dict[str, Any]], bool] = lambda body: False
     is_response: Callable[[dict[str, Any]], bool] = lambda body: False
     options: type[DialectOptions] | None = None
@@ -334,6 +343,12 @@ class Dialect(Struct, frozen=True, kw_only=True):
     overloaded_frames: Callable[[str, Sequence[Frame], int], bytes] | None = None
     overloaded_status: int = 503
     variant_of: str | None = None
+
+    @property
+    def codec(self) -> BodyCodec | None:
+        """Codec of its whole bodies; None if it has none, or if its requests are only read."""
+        codec = None if self.body is None else self.body()
+        return codec if isinstance(codec, BodyCodec) else None
 
     def at_path(self, path: str) -> Dialect:
         """Return the dialect as it is spoken at a path, which stands as the URL spells it."""

@@ -1,11 +1,12 @@
 """UI message stream: the stream of the AI SDK that `useChat` reads.
 
-A front end's dialect: no provider speaks it, so it has neither endpoints nor requests to send.
+A front end's dialect: no provider speaks it, so it has no endpoints, and its requests are only
+read.
 """
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
-from streamnorm.dialects.ui_message_stream.detect import is_terminal, recognises
+from streamnorm.dialects.ui_message_stream.detect import is_request, is_terminal, recognises
 
 __all__ = ["DIALECT"]
 
@@ -16,6 +17,8 @@ DIALECT = Dialect(
     is_terminal=is_terminal,
     decoder=on_first_use("streamnorm.dialects.ui_message_stream.decode", "UIMessageDecoder"),
     encoder=on_first_use("streamnorm.dialects.ui_message_stream.encode", "UIMessageEncoder"),
+    body=on_first_use("streamnorm.dialects.ui_message_stream.body", "codec"),
+    is_request=is_request,
     checker=on_first_use("streamnorm.dialects.ui_message_stream.validate", "UIMessageChecker"),
     capabilities=CAPABILITIES,
 )

@@ -41,6 +41,7 @@ from streamnorm.dialects.ui_message_stream.content import (
 )
 from streamnorm.dialects.ui_message_stream.tool_calls import (
     BROKEN,
+    DENIED,
     UNFINISHED,
     file_from_wire,
     result_from_wire,
@@ -393,7 +394,7 @@ class MessageBlocks:
             error = clean(text_field(value, "errorText"))
             block = ToolResult(id, (Text(error),), is_error=True)
         elif value["type"] == "tool-output-denied":
-            block = ToolResult(id, (Text("Tool call execution denied."),), is_error=True)
+            block = ToolResult(id, (Text(DENIED),), is_error=True)
         elif "output" not in value:
             raise malformed("tool-output-available without an output, expected one")
         else:

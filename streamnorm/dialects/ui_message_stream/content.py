@@ -12,7 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from streamnorm._core.blocks import Citation, RedactedReasoning
+from streamnorm._core.bodies.fields import as_object, get_object, get_str
+from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import clean, compact, count_of, encode_line, is_object, string_of
 from streamnorm._core.text import Signed
@@ -28,6 +32,7 @@ _ANTHROPIC, _OPENAI, _GEMINI = "anthropic", "openai", "google"
 # Vertex AI's provider writes the same field under its own name.
 _GOOGLE = ("google", "vertex", "googleVertex")
 _PYDANTIC = "pydantic_ai"
+_REDACTED = "redacted_thinking"  # id of pydantic-ai's parts without a text
 _ISSUERS = {"google-gla": _GEMINI, "google-vertex": _GEMINI}
 
 
@@ -58,12 +63,32 @@ def signature_from_wire(metadata: object) -> Signed | None:
         if is_object(fields) and (signature := string_of(fields, name)):
             id = fields.get("itemId")
             return Signed(clean(signature), issuer, clean(id) if isinstance(id, str) else None)
-    for key, names in ((OWN, ("issuer", "id")), (_PYDANTIC, ("provider_name", "id"))):
-        fields = metadata.get(key)
-        if is_object(fields) and (signature := string_of(fields, "signature")):
-            named, id = (clean(string_of(fields, name)) or None for name in names)
-            return Signed(clean(signature), _ISSUERS.get(named or "", named), id)
-    return None
+    own, packed = metadata.get(OWN), metadata.get(_PYDANTIC)
+    if is_object(own) and (signature := string_of(own, "signature")):
+        named, id = (clean(string_of(own, name)) or None for name in ("issuer", "id"))
+        return Signed(clean(signature), named, id)
+    return _packed_signature(packed) if is_object(packed) else None
+
+
+def _packed_signature(fields: dict[str, Any]) -> Signed | None:
+    """Return the signature in the metadata of pydantic-ai (`pydantic_ai/ui/vercel_ai`)."""
+    details = fields.get("provider_details")
+    signature = string_of(fields, "signature")
+    if not signature and is_object(details):  # of Google, as `models/google.py` stores it
+        signature = string_of(details, "thought_signature")
+    if not signature or string_of(fields, "id") == _REDACTED:
+        return None
+    named, id = (clean(string_of(fields, name)) or None for name in ("provider_name", "id"))
+    return Signed(clean(signature), _ISSUERS.get(named or "", named), id)
+
+
+def item_id_of(metadata: object) -> str | None:
+    """Return the id of the item of OpenAI that a `providerMetadata` names; None if it names none.
+
+    A server that stores responses has reasoning without its encrypted content.
+    """
+    fields = metadata.get(_OPENAI) if is_object(metadata) else None
+    return (string_of(fields, "itemId") or None) if is_object(fields) else None
 
 
 def redacted_to_wire(block: RedactedReasoning) -> dict[str, Any]:
@@ -87,11 +112,17 @@ def redacted_from_wire(metadata: object) -> RedactedReasoning | None:
             issuer = "anthropic" if key == "anthropic" else clean(string_of(fields, "issuer"))
             id = clean(string_of(fields, "id"))
             return RedactedReasoning(clean(data), issuer or None, id or None)
+    packed = metadata.get(_PYDANTIC)
+    if is_object(packed) and string_of(packed, "id") == _REDACTED:
+        named = clean(string_of(packed, "provider_name"))
+        return RedactedReasoning(clean(string_of(packed, "signature")), named or None)
     return None
 
 
 URL = "source-url"
 DOCUMENT = "source-document"
+
+_SOURCES = {"url": URL, "document": DOCUMENT}
 
 KINDS = frozenset(
     {URL, DOCUMENT}
@@ -161,6 +192,25 @@ def citation_from_wire(value: Chunk) -> Citation:
         count_of(own.get("endIndex")),
         extra,
     )
+
+
+def text_citation_from_wire(entry: object) -> Citation:
+    """Return an entry of the `citations` of a text part (v7).
+
+    Raises:
+        DecodeError: It has no source of a known type.
+    """
+    value = as_object(entry)
+    source = get_object(value, "source")
+    if source is None:
+        raise DecodeError("missing, expected an object", path="$.source")
+    kind = _SOURCES.get(string_of(source, "sourceType"))
+    if kind is None:
+        raise DecodeError("another type, expected url or document", path="$.source.sourceType")
+    citation = citation_from_wire({**source, "type": kind})
+    start, end = (count_of(value.get(name)) for name in ("startIndex", "endIndex"))
+    cited = get_str(value, "citedText") or citation.cited_text
+    return structs.replace(citation, start=start, end=end, cited_text=cited)
 
 
 def chunk_from_wire(value: Chunk) -> Opaque:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.codec import DONE
-from streamnorm._core.json import FAST_ERRORS
+from streamnorm._core.json import FAST_ERRORS, is_array, is_object
 from streamnorm.sse import Frame
 
 CHUNK_TYPES = frozenset(
@@ -61,3 +61,10 @@ def is_terminal(frame: Frame) -> bool:
         return _HEAD.decode(frame.data).type == "finish"
     except FAST_ERRORS:
         return False
+
+
+def is_request(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a request of a page: its messages have parts."""
+    messages = body.get("messages")
+    first = messages[0] if is_array(messages) and messages else None
+    return is_object(first) and "parts" in first and "role" in first

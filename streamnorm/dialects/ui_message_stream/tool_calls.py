@@ -21,6 +21,7 @@ from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk, is_refused
 
 BROKEN = "the arguments of the call are no JSON"
 UNFINISHED = "the arguments of the call ended early"
+DENIED = "Tool call execution denied."
 REFUSED = "the result has keys that no page accepts"
 
 _MAX_DEPTH = Limits().max_json_depth

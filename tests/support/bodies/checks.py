@@ -19,7 +19,7 @@ from streamnorm._registry import DIALECTS
 
 __all__ = ["BODIES", "check_body", "check_response"]
 
-BODIES = [name for name, dialect in DIALECTS.items() if dialect.body is not None]
+BODIES = [name for name, dialect in DIALECTS.items() if dialect.codec is not None]
 
 
 def check_body(body: dict[str, Any], dialect: str) -> None:

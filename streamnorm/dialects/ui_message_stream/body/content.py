@@ -1,0 +1,393 @@
+"""Parts of UI messages: from texts, reasoning, files and calls to blocks.
+
+npm `ai` 7.0.173, `src/ui/convert-to-model-messages.ts`, `src/ui/validate-ui-messages.ts` (read
+2026-11-27).  A page sends back what it was sent; any of it may be forged.  What the AI SDK itself
+never shows to a model is an `OpaqueBlock`, which other dialects count as a loss.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any, Literal
+from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct, field, structs
+
+from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
+    InputBlock,
+    OpaqueBlock,
+    Reasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
+from streamnorm._core.bodies.fields import (
+    as_object,
+    get_bool,
+    get_object,
+    get_str,
+    prefix_path,
+    read_array,
+    require_str,
+    unexpected,
+)
+from streamnorm._core.bodies.files import split_data_url
+from streamnorm._core.bodies.request import InputMessage
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import compact, is_object, string_of
+from streamnorm.dialects.ui_message_stream.content import (
+    citation_from_wire,
+    item_id_of,
+    redacted_from_wire,
+    signature_from_wire,
+    text_citation_from_wire,
+)
+from streamnorm.dialects.ui_message_stream.tool_calls import (
+    BROKEN,
+    DENIED,
+    UNFINISHED,
+    result_from_wire,
+)
+from streamnorm.dialects.ui_message_stream.wire import DIALECT
+
+_PM = "providerMetadata"
+_CALL, _DYNAMIC, _DATA = "tool-", "dynamic-tool", "data-"
+_STREAMING, _REQUESTED, _RESPONDED = "input-streaming", "approval-requested", "approval-responded"
+_AVAILABLE, _ERROR, _DENIED = "output-available", "output-error", "output-denied"
+_STATES = (_STREAMING, "input-available", _REQUESTED, _RESPONDED, _AVAILABLE, _ERROR, _DENIED)
+_SCHEMES = ("http", "https", "gs")
+_UNSIGNED = None, None, None
+_UNTYPED = "application/octet-stream"
+_MEDIA: dict[str, type[Image | Audio | Video]] = {"image": Image, "audio": Audio, "video": Video}
+
+
+class Step(Struct):
+    """The parts of one step of an answer.
+
+    Attributes:
+        is_superseded: Whether a later message of the user exists: nobody answers a request for
+            approval any more.
+        blocks: The blocks of the assistant.
+        results: The results of its calls.
+        call_ids: Ids of its calls.
+        source_ids: Ids of the sources that citations of a text name.
+    """
+
+    is_superseded: bool
+    blocks: list[InputBlock] = field(default_factory=list)
+    results: list[ToolResult] = field(default_factory=list)
+    call_ids: set[str] = field(default_factory=set)
+    source_ids: set[str] = field(default_factory=set)
+
+    def messages(self) -> list[InputMessage]:
+        """Return the messages of the step, each unless it is empty."""
+        messages: list[InputMessage] = []
+        if self.blocks:
+            messages.append(InputMessage("assistant", tuple(self.blocks)))
+        if self.results:
+            messages.append(InputMessage("user", tuple(self.results)))
+        return messages
+
+
+def read_part(kind: str, part: dict[str, Any], step: Step) -> None:
+    """Add the part of an answer to its step.
+
+    Args:
+        kind: Type of the part.
+        part: The part.
+        step: The step.
+
+    Raises:
+        DecodeError: Its type is unknown, or a field has another type than the protocol's.
+    """
+    if kind == _DYNAMIC or kind.startswith(_CALL):
+        _read_call(kind, part, step)
+    elif kind.startswith(_DATA):
+        step.blocks.append(_opaque(kind, part))
+    elif (read := _READERS.get(kind)) is not None:
+        read(part, step)
+    else:
+        raise DecodeError("unknown, expected the type of a part", path="$.type")
+
+
+def user_block_from_wire(role: str, item: object) -> InputBlock:
+    """Return the part of a message of the user or the system.
+
+    Raises:
+        DecodeError: It is neither a text nor, of a user, a file or data of the application.
+    """
+    part = as_object(item)
+    kind = require_str(part, "type")
+    if kind == "text":
+        return _text_from_wire(part)
+    if role == "user" and kind == "file":
+        return _file_from_wire(part)
+    if role == "user" and (kind.startswith(_DATA) or kind in ("source-url", "source-document")):
+        return _opaque(kind, part)
+    expected = "text" if role == "system" else "text or file"
+    raise DecodeError(f"another type of part for {role}, expected {expected}", path="$.type")
+
+
+# Texts and reasoning
+
+
+def _text_from_wire(part: dict[str, Any]) -> Text:
+    metadata = _metadata_of(part)
+    signed = signature_from_wire(metadata)
+    entries = read_array(part.get("citations"), text_citation_from_wire, "$.citations")
+    signature, issuer, _ = signed or _UNSIGNED
+    extra = None if signed is not None else _extra(_PM, metadata)
+    return Text(require_str(part, "text"), tuple(entries), signature, issuer, extra=extra)
+
+
+def _read_text(part: dict[str, Any], step: Step) -> None:
+    step.blocks.append(_text_from_wire(part))
+    for entry in part.get("citations") or ():
+        step.source_ids.add(string_of(entry["source"], "id"))
+
+
+def _read_source(part: dict[str, Any], step: Step) -> None:
+    """Add a source to the last text, whose stream it followed; clients keep no other relation."""
+    _metadata_of(part)
+    if require_str(part, "sourceId") in step.source_ids:
+        return
+    for number in range(len(step.blocks) - 1, -1, -1):
+        block = step.blocks[number]
+        if isinstance(block, Text):
+            citations = (*block.citations, citation_from_wire(part))
+            step.blocks[number] = structs.replace(block, citations=citations)
+            return
+    step.blocks.append(_opaque(part["type"], part))
+
+
+def _read_reasoning(part: dict[str, Any], step: Step) -> None:
+    """Add a reasoning: of a vendor with items, each part is a summary of its item."""
+    metadata = _metadata_of(part)
+    text = require_str(part, "text")
+    redacted, signed = redacted_from_wire(metadata), signature_from_wire(metadata)
+    if redacted is not None and not text:
+        step.blocks.append(redacted)
+        return
+    signature, issuer, id = signed or (None, None, item_id_of(metadata))
+    parts = (text,) if text else ()
+    extra = None if signed is not None or id is not None else _extra(_PM, metadata)
+    before = step.blocks[-1] if step.blocks else None
+    if id is not None and isinstance(before, Reasoning) and _is_of_item(before, id):
+        # `@ai-sdk/openai` repeats the id of the item with each summary; our own stream, which
+        # learns the id with the signature, has it with the last one.
+        parts = (*before.parts, *parts)
+        if signature is None:
+            signature, issuer = before.signature, before.issuer
+        step.blocks.pop()
+    step.blocks.append(Reasoning(parts, signature, issuer, id, extra=extra))
+    if redacted is not None:
+        step.blocks.append(redacted)
+
+
+def _is_of_item(before: Reasoning, id: str) -> bool:
+    if before.id is None:
+        return before.signature is None and before.extra is None
+    return before.id == id
+
+
+# Files
+
+
+def _read_file(part: dict[str, Any], step: Step) -> None:
+    step.blocks.append(_file_from_wire(part))
+
+
+def _file_from_wire(part: dict[str, Any]) -> InputBlock:
+    """Return a file as a block.
+
+    Raises:
+        DecodeError: Its URL cannot be read by a server, or its content is not of its media type.
+    """
+    media_type, url = require_str(part, "mediaType"), require_str(part, "url")
+    title = get_str(part, "filename")
+    extra = _extra(_PM, _metadata_of(part))
+    family = media_type.partition("/")[0]
+    if references := get_object(part, "providerReference"):
+        issuer, id = next(iter(references.items()))
+        if not isinstance(id, str):
+            raise unexpected(id, "a string", "$.providerReference")
+        if family == "image":
+            return Image(media_type, file_id=id, issuer=issuer, extra=extra)
+        if family not in _MEDIA:
+            return Document(media_type, title=title, file_id=id, issuer=issuer, extra=extra)
+        return _opaque("file", part)
+    try:
+        media_type, data = _content_of(url, media_type)
+    except DecodeError as exc:
+        raise prefix_path(exc, "$.url") from None
+    family = media_type.partition("/")[0]
+    address = url if data is None else None
+    if (media := _MEDIA.get(family)) is not None:
+        return media(None if media_type.endswith("/*") else media_type, data, address, extra=extra)
+    return Document(media_type, data, address, title, extra=extra)
+
+
+def _content_of(url: str, media_type: str) -> tuple[str, str | None]:
+    """Return the media type of a URL and its content, which is None if it stands elsewhere.
+
+    The type in a `data:` URL wins over that of the part, as for the AI SDK.
+    """
+    if url[:5].lower() != "data:":
+        if url.partition("://")[0].lower() not in _SCHEMES:
+            # `blob:` is known to the page alone, and `file:` would be one of the server.
+            raise DecodeError("another scheme, expected data, http or https")
+        return media_type, None
+    head, comma, encoded = url.partition(",")
+    if not comma:
+        raise DecodeError("a data URL without a comma, expected its content behind one")
+    media_type = head[5:].partition(";")[0] or media_type or _UNTYPED
+    if media_type.endswith("/*"):
+        raise DecodeError("a pattern of media types, expected the type of the file")
+    is_text = media_type.startswith("text/")
+    if split_data_url(url) is None:
+        content = unquote_to_bytes(encoded)
+    elif not is_text:
+        return media_type, encoded
+    else:
+        try:
+            content = base64.b64decode(encoded)
+        except binascii.Error as exc:
+            raise DecodeError("a text that is no Base64, expected Base64") from exc
+    if not is_text:
+        return media_type, base64.b64encode(content).decode()
+    return media_type, content.decode("utf-8", "replace")
+
+
+# Calls and their results
+
+
+def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
+    """Add a call, and its result by its state.
+
+    Raises:
+        DecodeError: Its state is unknown, or its id is that of another call of the step.
+    """
+    id, state = require_str(part, "toolCallId"), require_str(part, "state")
+    name = require_str(part, "toolName") if kind == _DYNAMIC else kind[len(_CALL) :]
+    if state not in _STATES:
+        raise DecodeError(f"another state, expected one of {', '.join(_STATES)}", path="$.state")
+    if not id or not name:
+        what = "name" if id else "id"
+        raise DecodeError(f"a call with an empty {what}, expected one", path="$")
+    if state == _STREAMING or (state == _REQUESTED and step.is_superseded):
+        # The client executes no call whose input was never available, and nobody has approved.
+        step.blocks.append(_opaque(kind, part))
+        return
+    if id in step.call_ids:
+        raise DecodeError("id of another call of the step, expected one of its own", path="$")
+    step.call_ids.add(id)
+    metadata, of_result = (
+        _metadata_of(part, field) for field in ("callProviderMetadata", "resultProviderMetadata")
+    )
+    if state == _ERROR and not metadata:
+        metadata, of_result = of_result, None
+    is_custom, arguments = _input_of(part, state)
+    outcome = _outcome_of(part, state)
+    call_extra = _extra("callProviderMetadata", metadata)
+    result_extra = _extra("resultProviderMetadata", of_result)
+    if get_bool(part, "providerExecuted"):
+        step.blocks.append(ServerToolCall(id, name, arguments, name, extra=call_extra))
+        if outcome is not None:
+            step.blocks.append(ServerToolResult(id, name, outcome[0], extra=result_extra))
+        return
+    signed = signature_from_wire(metadata)
+    signature, issuer, _ = signed or _UNSIGNED
+    extra = call_extra if signed is None else None
+    form: Literal["function", "custom"] = "custom" if is_custom else "function"
+    step.blocks.append(ToolCall(id, name, arguments, form, signature, issuer, extra=extra))
+    if outcome is None:
+        return
+    output, is_error = outcome
+    result = result_from_wire(id, output)
+    if is_error:
+        result = structs.replace(result, is_error=True, value=None)
+    step.results.append(structs.replace(result, extra=result_extra))
+
+
+def _input_of(part: dict[str, Any], state: str) -> tuple[bool, str]:
+    """Return whether the input of a call is free text, and the input as text."""
+    value = part.get("input")
+    if state == _ERROR and value is None:
+        value = part.get("rawInput")
+        if value is None:
+            return False, ""
+    if isinstance(value, str):
+        # Of the arguments of a function, only those that are no JSON are a text.
+        return string_of(part, "errorText") not in (BROKEN, UNFINISHED), value
+    return False, compact(value) if "input" in part or value is not None else ""
+
+
+def _outcome_of(part: dict[str, Any], state: str) -> tuple[Any, bool] | None:
+    """Return the output of a call, and whether it is an error; None if there is none yet."""
+    is_approved, reason = _approval_of(part, state)
+    if state == _DENIED or (state == _RESPONDED and not is_approved):
+        return reason or DENIED, True
+    if state == _ERROR:
+        return require_str(part, "errorText"), True
+    if state == _AVAILABLE and not get_bool(part, "preliminary"):
+        return part.get("output"), False  # `undefined` in JavaScript leaves the field out
+    return None
+
+
+def _approval_of(part: dict[str, Any], state: str) -> tuple[bool, str | None]:
+    """Return whether the user has approved a call, and the reason that was given."""
+    approval = get_object(part, "approval") or {}
+    if state in (_REQUESTED, _RESPONDED) and not isinstance(approval.get("id"), str):
+        raise DecodeError("no approval with an id, expected one", path="$.approval")
+    try:
+        return get_bool(approval, "approved") is True, get_str(approval, "reason")
+    except DecodeError as exc:
+        raise prefix_path(exc, "$.approval") from None
+
+
+# All parts
+
+
+def _read_opaque(part: dict[str, Any], step: Step) -> None:
+    step.blocks.append(_opaque(part["type"], part))
+
+
+def _opaque(kind: str, part: dict[str, Any]) -> OpaqueBlock:
+    return OpaqueBlock(DIALECT, kind, compact(part))
+
+
+def _metadata_of(part: dict[str, Any], name: str = _PM) -> dict[str, Any] | None:
+    """Return the metadata of a part, an object for each provider.
+
+    Raises:
+        DecodeError: It has another form.
+    """
+    metadata = get_object(part, name)
+    for item in (metadata or {}).values():
+        if not is_object(item):
+            raise unexpected(item, "an object for each provider", f"$.{name}")
+    return metadata
+
+
+def _extra(name: str, value: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
+    return {DIALECT: {name: value}} if value else None
+
+
+_READERS: dict[str, Callable[[dict[str, Any], Step], None]] = {
+    "text": _read_text,
+    "reasoning": _read_reasoning,
+    "file": _read_file,
+    "source-url": _read_source,
+    "source-document": _read_source,
+    # Of the provider that wrote them, in a form that only its package of the AI SDK knows.
+    "reasoning-file": _read_opaque,
+    "custom": _read_opaque,
+}
