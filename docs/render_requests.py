@@ -17,9 +17,9 @@ NAMES = {
 }
 
 TARGETS: dict[str, BodyCapabilities] = {
-    NAMES[name]: known.body().capabilities
+    NAMES[name]: codec.capabilities
     for name, known in sorted(DIALECTS.items(), key=lambda item: [*NAMES, item[0]].index(item[0]))
-    if known.body is not None
+    if (codec := known.codec) is not None
 }
 
 # The parts of a request, and fields whose loss stands in the table of features.
