@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamnorm import asgi as asgi
     from streamnorm import codec as codec
+    from streamnorm import frontend as frontend
     from streamnorm import partial_json as partial_json
     from streamnorm import profiles as profiles
     from streamnorm import recording as recording
@@ -36,6 +37,7 @@ _PUBLIC_MODULES = (
     "asgi",
     "aws",
     "codec",
+    "frontend",
     "partial_json",
     "profiles",
     "recording",

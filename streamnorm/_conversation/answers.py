@@ -111,8 +111,10 @@ class StreamedAnswer:
             self._decoder = decoder(self._dialect, server=self._server)
         return self._add(self._decoder.feed(data))
 
-    def push(self, event: Event) -> None:
-        """Add the next event of the stream.
+    def push(self, event: Event) -> list[Event]:
+        """Add the next event of the stream, and return it as the conversation has it.
+
+        That are several events, or none yet, where `reply` restores the names of tools.
 
         Raises:
             LocalProtocolError: The event breaks the grammar, which discards the answer; or the
@@ -128,7 +130,7 @@ class StreamedAnswer:
         except LocalProtocolError:
             self.discard()
             raise
-        self._add([event])
+        return self._add([event])
 
     def close(self) -> Message:
         """Append the answer to the conversation, and return it.

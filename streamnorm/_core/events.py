@@ -13,7 +13,7 @@ writes each as an object with its snake-case name under `event`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -52,6 +52,20 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     extra: dict[str, Any] | None = None
+
+
+def sum_usage(usages: Iterable[Usage]) -> Usage:
+    """Return the sum of the counts of several messages; a count that none reports is unknown."""
+    sums: dict[str, Any] = {}
+    for usage in usages:
+        for name in USAGE_COUNTS:
+            if (count := getattr(usage, name)) is not None:
+                sums[name] = sums.get(name, 0) + count
+    return Usage(**sums)
+
+
+USAGE_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extra")
+"""The fields of `Usage` that are counts."""
 
 
 class _Event(Struct, frozen=True, omit_defaults=True, tag_field="event"):

@@ -443,5 +443,26 @@ def as_exception(
             return TruncatedStream(error.message, partial=partial, dialect=dialect, frame=frames)
 
 
+def stream_error_of(exc: BaseException) -> StreamError | None:
+    """Return the error that an exception of a stream reports; None for any other exception.
+
+    The inverse of `as_exception`.
+    """
+    text = str(exc)
+    match exc:
+        case UpstreamError(message=message, code=code, status=status, retryable=retryable):
+            return StreamError("upstream", message, code, status, retryable)
+        case NotAStream():
+            return StreamError("malformed", text, NOT_A_STREAM)
+        case LimitExceeded(limit=limit):
+            return StreamError("too_large", text, limit)
+        case TruncatedStream():
+            return StreamError("truncated", text, retryable=True)
+        case RemoteProtocolError():
+            return StreamError("malformed", text)
+        case _:
+            return None
+
+
 def _count(events: int) -> str:
     return "1 event" if events == 1 else f"{events} events"

@@ -13,11 +13,10 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, Unpack
 import msgspec
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
-from streamnorm._core.codec import DecodeOptions, Decoder
+from streamnorm._core.codec import DecodeOptions
 from streamnorm._core.errors import (
     LimitExceeded,
     LocalProtocolError,
-    StreamnormError,
 )
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Usage
 from streamnorm._core.failures import as_exception, error_outcome
@@ -26,7 +25,6 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
 from streamnorm._registry import framing_of
-from streamnorm._transcoder import Transcoder
 from streamnorm.codec import decoder
 
 T = TypeVar("T")
@@ -61,6 +59,40 @@ class Head(Protocol):
     error_type: str | None
 
 
+class Core(Protocol):
+    """What reads the stream without I/O: a decoder, a transcoder, or the run of an agent."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the stream ended; None until it has."""
+        ...
+
+    @property
+    def dialect(self) -> str:
+        """Name of the dialect that is read; empty while it is not detected."""
+        ...
+
+    @property
+    def frames(self) -> int:
+        """Number of frames read."""
+        ...
+
+    @property
+    def idle_frames(self) -> int:
+        """Number of frames read that gave no event, or a ping."""
+        ...
+
+    @property
+    def lacks_only_terminal(self) -> bool:
+        """Whether the message is complete without its terminal."""
+        ...
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Deviations that the decoder accepted."""
+        ...
+
+
 class Pump(ABC, Generic[T]):
     """The state machine of one stream.
 
@@ -74,7 +106,7 @@ class Pump(ABC, Generic[T]):
         ended: Whether to stop reading.
         exhausted: Whether the source has ended or failed.
         failure: Exception to raise once `pending` is empty.
-        cause: The source's exception, if it failed.
+        cause: Cause of that exception: the source's, if it failed.
         settled: Whether `on_end` was called.
         media_type: `content-type` of the bytes that are returned, or that are read if none are.
     """
@@ -85,7 +117,7 @@ class Pump(ABC, Generic[T]):
     def __init__(
         self,
         head: Head,
-        core: Decoder | Transcoder,
+        core: Core,
         *,
         dialect: str | None,
         limits: Limits,
@@ -94,7 +126,7 @@ class Pump(ABC, Generic[T]):
         self.pending: list[T] = []
         self.ended = False
         self.exhausted = False
-        self.failure: StreamnormError | None = None
+        self.failure: Exception | None = None
         self.cause: Exception | None = None
         self._head = head
         self._core = core
@@ -230,7 +262,7 @@ class Pump(ABC, Generic[T]):
         """Handle the end of a source that passed the gate."""
 
     @abstractmethod
-    def _abort(self, cause: BaseException) -> None:
+    def _abort(self, cause: Exception) -> None:
         """Handle a failure of a source that passed the gate."""
 
     def _refuse(self, error: StreamError) -> None:

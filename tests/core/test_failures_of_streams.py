@@ -13,10 +13,12 @@ from streamnorm._core.failures import (
     FailedAnswer,
     SourceStopped,
     answer_failure,
+    as_exception,
     broken_connection,
     cut_stream,
     not_a_stream,
     response_status,
+    stream_error_of,
 )
 
 # What pi sends again: those parts of `RETRYABLE_PROVIDER_ERROR_PATTERN` of its
@@ -152,3 +154,23 @@ def test_answer_without_a_legal_form_fails_as_its_stream_does() -> None:
 )
 def test_error_stands_for_a_status(error: StreamError, status: int) -> None:
     assert response_status(error) == status
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StreamError("upstream", "Overloaded.", "overloaded_error", 529, retryable=True),
+        StreamError("malformed", "an HTML page, expected an event stream", "not_a_stream"),
+        StreamError("too_large", "4097 blocks", "max_blocks"),
+        StreamError("truncated", "connection lost", retryable=True),
+        StreamError("malformed", "second start"),
+    ],
+    ids=lambda error: error.message,
+)
+def test_exception_of_a_stream_reports_its_error(error: StreamError) -> None:
+    assert stream_error_of(as_exception(error)) == error
+
+
+def test_exceptions_that_no_stream_raises_report_none() -> None:
+    assert stream_error_of(OSError("sk-1")) is None
+    assert stream_error_of(EncodeError("m", path="blocks[0]")) is None

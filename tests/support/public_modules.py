@@ -7,6 +7,7 @@ MODULES = (
     "streamnorm.asgi",
     "streamnorm.aws",
     "streamnorm.codec",
+    "streamnorm.frontend",
     "streamnorm.gateway",
     "streamnorm.partial_json",
     "streamnorm.profiles",

@@ -34,7 +34,7 @@ from streamnorm._core.codec.dialect import (
     Written,
     on_first_use,
 )
-from streamnorm._core.codec.encoder import Encoder, StreamWriter
+from streamnorm._core.codec.encoder import Encoder, RunEncoder, StreamWriter
 from streamnorm._core.codec.endpoints import Endpoints, Operation, RequestedOperation, Route
 from streamnorm._core.codec.framing import Passthrough, as_utf8
 from streamnorm._core.events import Delta
@@ -74,6 +74,7 @@ __all__ = [
     "RequestViolation",
     "RequestedOperation",
     "Route",
+    "RunEncoder",
     "StreamWriter",
     "WriteContext",
     "Written",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
@@ -27,10 +27,14 @@ from streamnorm._core.events import (
     UsageUpdate,
     delta_factory,
     part_of,
+    sum_usage,
 )
 from streamnorm._core.grammar import Sequencer
 from streamnorm._core.limits import Limits, StoredBytes
 from streamnorm._core.losses import Capabilities, Loss, Losses, OnLoss, Projector
+
+if TYPE_CHECKING:
+    from streamnorm._core.codec.dialect import EncodeOptions
 
 
 class Encoder(ABC):
@@ -233,6 +237,46 @@ class Encoder(ABC):
 
     @abstractmethod
     def _opaque(self, event: Opaque) -> bytes: ...
+
+
+class RunEncoder(Encoder):
+    """An encoder whose message may hold several answers: the steps of an agent's run.
+
+    Attributes:
+        usage_by_model: Usage of the answers so far, by their model.
+    """
+
+    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
+        super().__init__(**options)
+        self._answering_model = ""
+        self._earlier_usage: dict[str, Usage] = {}  # of the answers before, by model
+
+    @property
+    def usage_by_model(self) -> dict[str, Usage]:
+        """Usage of the answers so far, by their model."""
+        model = self._answering_model
+        earlier = self._earlier_usage.get(model)
+        usage = self._usage if earlier is None else sum_usage((earlier, self._usage))
+        return {**self._earlier_usage, model: usage}
+
+    def begin_step(self, start: MessageStart) -> bytes:
+        """Begin the next answer, and return the bytes between it and the one before.
+
+        Args:
+            start: Start of the answer.
+        """
+        self._earlier_usage, self._usage = self.usage_by_model, Usage()
+        self._name_model(start)
+        return self._end_step()
+
+    def _name_model(self, start: MessageStart) -> str:
+        """Return the name of the model that answers from here on."""
+        self._answering_model = self._model or start.model
+        return self._answering_model
+
+    @abstractmethod
+    def _end_step(self) -> bytes:
+        """Return the bytes between two answers."""
 
 
 class StreamWriter:

@@ -19,7 +19,7 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.codec import EncodeOptions, RunEncoder
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -50,7 +50,7 @@ _RUN_ID, _THREAD_ID = "runId", "threadId"
 _DELTA_END = b"}\n\n"
 
 
-class AGUIEncoder(Encoder):
+class AGUIEncoder(RunEncoder):
     """Encoder of AG-UI.
 
     `response_fields` may hold `threadId` and `runId` of the request; without them the run has the
@@ -66,7 +66,6 @@ class AGUIEncoder(Encoder):
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
         self._run: dict[str, Any] = {}  # thread and run
-        self._answering_model = ""
         self._messages = 0  # number of ids given
         self._parent = ""  # message that calls belong to; "" before the first
         self._ids: dict[int, str] = {}  # id of the open message, span or call, by index
@@ -232,8 +231,7 @@ class AGUIEncoder(Encoder):
         run_id = asked.get(_RUN_ID) or event.id or "run"
         thread_id = asked.get(_THREAD_ID) or extra.get(_THREAD_ID) or f"thread-{run_id}"
         self._run = {_THREAD_ID: thread_id, _RUN_ID: run_id}
-        self._answering_model = self._model or event.model
-        metadata = {wire.MESSAGE_ID: event.id, wire.MODEL: self._answering_model}
+        metadata = {wire.MESSAGE_ID: event.id, wire.MODEL: self._name_model(event)}
         return _frame(wire.RUN_STARTED, {**extra, **self._run, "metadata": metadata})
 
     def _message_stop(self, event: MessageStop) -> bytes:
@@ -248,8 +246,13 @@ class AGUIEncoder(Encoder):
         return _frame(wire.RUN_ERROR, {**error_to_wire(event), **self._usage_field()})
 
     def _usage_field(self) -> dict[str, Any]:
-        usage = usage_to_wire(self._usage, self._answering_model)
+        usage = usage_to_wire(self.usage_by_model)
         return {"usage": usage} if usage else {}
+
+    def _end_step(self) -> bytes:
+        # The calls of the next answer belong to a message of their own.
+        self._parent = ""
+        return b""
 
     def _opaque(self, event: Opaque) -> bytes:
         # The clients fail at an event without a type.

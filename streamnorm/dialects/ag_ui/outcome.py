@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage
+from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage, sum_usage
 from streamnorm._core.failures import upstream_error
 from streamnorm._core.json import count_of, is_object, objects_of, string_of
 from streamnorm.dialects.ag_ui.wire import STOP_REASON, unknown_fields
@@ -63,28 +63,32 @@ _FIELDS = {
 }
 
 
-def usage_to_wire(usage: Usage, model: str) -> list[dict[str, Any]]:
-    """Return the `usage` array; [] if no count is known."""
+def usage_to_wire(usage_by_model: dict[str, Usage]) -> list[dict[str, Any]]:
+    """Return the `usage` array, with an entry for each model of which a count is known."""
+    entries = [(model, _counts_to_wire(usage)) for model, usage in usage_by_model.items()]
+    return [
+        {**({"model": model} if model else {}), **counts} for model, counts in entries if counts
+    ]
+
+
+def _counts_to_wire(usage: Usage) -> dict[str, Any]:
     # The clients reject null, so an unknown count is left out.
     counts = {wire: getattr(usage, name) for name, wire in _FIELDS.items()}
     if usage.input_tokens is not None and usage.output_tokens is not None:
         counts["totalTokens"] = usage.input_tokens + usage.output_tokens
-    counts = {
+    return {
         wire: count for wire, count in counts.items() if count is not None and count <= _MAX_COUNT
     }
-    if not counts:
-        return []
-    return [{**({"model": model} if model else {}), **counts}]
 
 
 def usage_from_wire(value: Any) -> Usage:
     """Return the sum of a `usage` array; a count that no entry has stays unknown."""
-    sums: dict[str, Any] = {}
-    for entry in objects_of(value):
-        for name, wire in _FIELDS.items():
-            if (count := count_of(entry.get(wire))) is not None:
-                sums[name] = sums.get(name, 0) + count
-    return Usage(**sums)
+    return sum_usage(map(_counts_from_wire, objects_of(value)))
+
+
+def _counts_from_wire(entry: dict[str, Any]) -> Usage:
+    counts: dict[str, Any] = {name: count_of(entry.get(wire)) for name, wire in _FIELDS.items()}
+    return Usage(**counts)
 
 
 def error_to_wire(error: StreamError) -> dict[str, Any]:

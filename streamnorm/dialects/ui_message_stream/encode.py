@@ -23,7 +23,7 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.codec import EncodeOptions, RunEncoder
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -36,6 +36,7 @@ from streamnorm._core.events import (
     SignatureDelta,
     StreamError,
     TextDelta,
+    sum_usage,
 )
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
@@ -63,6 +64,7 @@ from streamnorm.dialects.ui_message_stream.tool_calls import (
 from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk, with_metadata
 
 _STEP = "start-step"
+_MESSAGE_ID = "messageId"
 
 
 class _WrittenBlock(Struct):
@@ -87,8 +89,10 @@ class _WrittenBlock(Struct):
     metadata: dict[str, Any] = {}
 
 
-class UIMessageEncoder(Encoder):
+class UIMessageEncoder(RunEncoder):
     """Encoder of the UI message stream.
+
+    `response_fields` may hold `messageId`, the id of the assistant's message that is continued.
 
     Args:
         options: See `Encoder`.
@@ -129,10 +133,11 @@ class UIMessageEncoder(Encoder):
 
     def _message_start(self, event: MessageStart) -> bytes:
         fields: Chunk = {"type": "start"}
-        # Without an id the client makes one; "" would be the id of every message.
-        if event.id:
-            fields["messageId"] = event.id
-        if model := self._model or event.model:
+        # Without an id the client makes one; "" would be the id of every message.  Another id than
+        # that of the message that is continued makes a second message.
+        if id := self.response_fields.get(_MESSAGE_ID) or event.id:
+            fields[_MESSAGE_ID] = id
+        if model := self._name_model(event):
             fields["messageMetadata"] = {"model": model}
         return chunk(fields) + chunk({"type": _STEP})
 
@@ -183,7 +188,8 @@ class UIMessageEncoder(Encoder):
         The client fails at the result of an unknown call.  OpenAI's results of a shell name an id
         that their call has beside its own.
         """
-        if id in self._call_ids:
+        # A message that is continued has its calls already.
+        if id in self._call_ids or _MESSAGE_ID in self.response_fields:
             return b""
         self._add_call_id(id)
         return input_to_wire({"toolCallId": id, "toolName": name, "providerExecuted": True}, "")
@@ -237,7 +243,7 @@ class UIMessageEncoder(Encoder):
 
     def _message_stop(self, event: MessageStop) -> bytes:
         finish: Chunk = {"type": "finish", "finishReason": stop_reason_to_wire(event.reason)}
-        if counts := usage_to_wire(self._usage):
+        if counts := usage_to_wire(sum_usage(self.usage_by_model.values())):
             finish["messageMetadata"] = {"usage": counts}
         return chunk({"type": "finish-step"}) + chunk(finish) + wire.DONE_FRAME
 
@@ -252,3 +258,6 @@ class UIMessageEncoder(Encoder):
             # Clients up to v6 forget open parts at the end of a step.
             before = chunk({"type": "finish-step"})
         return before + chunk_to_wire(event)
+
+    def _end_step(self) -> bytes:
+        return chunk({"type": "finish-step"}) + chunk({"type": _STEP})

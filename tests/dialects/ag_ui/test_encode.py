@@ -33,6 +33,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
+from streamnorm._core.codec import RunEncoder
 from streamnorm.codec import encoder
 
 START = MessageStart("m", "fast-1")
@@ -353,3 +354,21 @@ def test_fields_that_a_citation_alone_has_stay() -> None:
     assert written(*block)[-1]["metadata"] == {
         "citations": [{"url": "https://u", "extra": {"x": 1}}]
     }
+
+
+def test_answers_of_a_run_have_messages_and_usage_of_their_own() -> None:
+    writer = encoder("ag_ui", model=None)
+    assert isinstance(writer, RunEncoder)
+    first = [START, *call(0, "c", "{}"), UsageUpdate(Usage(3, 1))]
+    data = b"".join(map(writer.encode, first))
+    data += writer.begin_step(MessageStart("n", "large-1"))
+    second = [*call(1, "d", "{}"), UsageUpdate(Usage(4, 2))]
+    data += b"".join(map(writer.encode, second))
+    data += writer.begin_step(MessageStart("o", "fast-1")) + writer.encode(UsageUpdate(Usage(5)))
+    *events, last = payloads(data + writer.encode(END))
+    parents = [each["parentMessageId"] for each in events if "parentMessageId" in each]
+    assert parents == ["m-1", "m-2"]
+    assert last["usage"] == [
+        {"model": "fast-1", "inputTokens": 8, "outputTokens": 1, "totalTokens": 9},
+        {"model": "large-1", "inputTokens": 4, "outputTokens": 2, "totalTokens": 6},
+    ]

@@ -36,6 +36,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
+from streamnorm._core.codec import RunEncoder
 from streamnorm.codec import encoder
 
 START = MessageStart("m", "model")
@@ -419,3 +420,24 @@ def test_fast_writer_writes_what_the_slow_one_does() -> None:
 def test_block_that_the_projection_withholds_is_refused() -> None:
     with pytest.raises(AssertionError, match="Refusal passed the projection"):
         encoder("ui_message_stream").render(BlockStart(0, Refusal()))
+
+
+def test_answers_of_a_run_are_steps_of_one_message() -> None:
+    writer = encoder("ui_message_stream")
+    assert isinstance(writer, RunEncoder)
+    writer.encode(START)
+    writer.encode(UsageUpdate(Usage(3, 1)))
+    between = b'data: {"type":"finish-step"}\n\ndata: {"type":"start-step"}\n\n'
+    assert writer.begin_step(MessageStart("n", "other")) == between
+    writer.encode(UsageUpdate(Usage(4)))
+    usage = {"inputTokens": 7, "outputTokens": 1, "totalTokens": 8}
+    finish = {"type": "finish", "finishReason": "stop", "messageMetadata": {"usage": usage}}
+    assert json.dumps(finish, separators=(",", ":")).encode() in writer.encode(STOP)
+
+
+def test_rule_10_message_that_is_continued_keeps_its_id_and_its_calls() -> None:
+    writer = encoder("ui_message_stream")
+    writer.response_fields = {"messageId": "page-1"}
+    assert b'"messageId":"page-1"' in writer.encode(START)
+    result = BlockStart(0, ToolResult("c", (Text("done"),)))
+    assert writer.encode(result).count(b"data: ") == 1

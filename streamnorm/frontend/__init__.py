@@ -1,0 +1,10 @@
+"""Agents behind pages: the answers of a run as one stream of `useChat` or of AG-UI.
+
+stream_run, iter_run     the steps of an agent's run in, the bytes of one stream out
+Run                      the same without I/O
+"""
+
+from streamnorm.frontend.runs import Run, RunItem
+from streamnorm.frontend.streaming import iter_run, stream_run
+
+__all__ = ["Run", "RunItem", "iter_run", "stream_run"]

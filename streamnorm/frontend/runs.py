@@ -1,0 +1,291 @@
+"""The run of an agent as one stream of a page, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias, cast
+
+from msgspec import structs
+
+from streamnorm._core.accumulate import Accumulator
+from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall, ToolResult
+from streamnorm._core.codec import RunEncoder, StreamWriter
+from streamnorm._core.errors import LocalProtocolError, UnknownDialect
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    Completed,
+    Event,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Outcome,
+    Ping,
+    StreamError,
+    Usage,
+    UsageUpdate,
+    sum_usage,
+)
+from streamnorm._core.failures import error_outcome
+from streamnorm._core.grammar import Grammar
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._core.messages import Message
+from streamnorm._registry import DIALECTS, encoder
+
+RunItem: TypeAlias = Event | ToolResult | Iterable[ToolResult]
+"""What a run consists of: the events of an answer, and the results of its tool calls."""
+
+NO_IDS: Mapping[str, str] = {}
+
+
+class Run:
+    """Write the answers of an agent's run, and the results of its tools, as one stream.
+
+        run = Run("ui_message_stream")
+        for event in answer:
+            send(run.write(event))
+        send(run.write(results))
+        ...  # the events of the next answer
+        send(run.finish())
+
+    Each answer is checked on its own, from its `MessageStart` to its `MessageStop`.  In the stream
+    they are the steps of one message: blocks are numbered on, a call whose id an earlier answer
+    has used gets another one, and the usage is the sum of all answers.  Nothing is held but the
+    `MessageStop`, until the next answer or the end of the run.
+
+    An `Opaque` of the page's dialect is written unchanged, for what the application itself tells
+    the page: a `data-` chunk, a `STATE_SNAPSHOT`.
+
+    Args:
+        to: Dialect of the page.
+        ids: Ids that the page has given: `messageId` of the assistant's message that a UI message
+            stream continues; `threadId` and `runId` of AG-UI.
+        limits: Bounds.
+        on_loss: Called with each loss as it happens.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or its streams hold one answer.
+
+    Attributes:
+        outcome: How the run ended; None until it has.
+        usage: The sum of the usage of all answers.
+    """
+
+    def __init__(
+        self,
+        to: str,
+        *,
+        ids: Mapping[str, str] = NO_IDS,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        on_loss: OnLoss | None = None,
+    ) -> None:
+        self.outcome: Outcome | None = None
+        self.usage = Usage()
+        self._encoder = _run_encoder(to, limits, on_loss)
+        self._encoder.response_fields = dict(ids)
+        self._writer = StreamWriter(self._encoder, limits=limits)
+        self._accumulator = Accumulator(limits=limits)
+        self._grammar = Grammar()  # of the current answer
+        self._has_begun = False  # whether the message has a start
+        self._is_open = False  # whether an answer has begun and not stopped
+        self._stop: MessageStop | None = None  # of the last answer
+        self._earlier_usage = Usage()  # of the answers before the current one
+        self._blocks = 0
+        self._indexes: dict[int, int] = {}  # of blocks in the run, by that in their answer
+        self._call_ids: dict[str, None] = {}
+        self._written_ids: dict[str, str] = {}  # of calls, by the id in their answer
+
+    def write(self, item: RunItem) -> bytes:
+        """Return the bytes of the next event, result or results.
+
+        Raises:
+            LocalProtocolError: The event breaks the grammar of its answer, or the run has ended.
+            TypeError: The item is neither event nor result.
+        """
+        if self.outcome is not None:
+            raise LocalProtocolError("item after the end of the run, expected none")
+        if isinstance(item, Event):
+            return self._write_event(item)
+        return b"".join([self._write_result(result) for result in _results_of(item)])
+
+    def finish(self) -> bytes:
+        """Return the bytes of the end of the run; an error if its last answer is not complete."""
+        if self._stop is None:
+            lacks = "its answer was complete" if self._is_open else "its first answer"
+            return self.fail(StreamError("truncated", f"the run ended before {lacks}"))
+        written = self._emit(self._stop)
+        if self.outcome is None:
+            self.outcome = Completed(self._stop.reason, self.usage)
+        return written + self._encoder.close()
+
+    def fail(self, error: StreamError) -> bytes:
+        """Return the bytes of the error that ends the run; nothing after its end."""
+        if self.outcome is not None:
+            return b""
+        self.outcome = error_outcome(error)
+        return self._writer.fail(error)
+
+    def ping(self) -> bytes:
+        """Return a keep-alive for the page; nothing after the end."""
+        return b"" if self.outcome is not None else self._encoder.ping()
+
+    def error_body(self, error: StreamError) -> bytes:
+        """Return the body of an error response, in place of a stream."""
+        return self._encoder.error_body(error)
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        """Headers of the response that clients of the page's dialect ask for."""
+        return self._encoder.response_headers
+
+    @property
+    def error_media_type(self) -> str:
+        """The `content-type` of `error_body`."""
+        return self._encoder.error_media_type
+
+    @property
+    def message(self) -> Message:
+        """The message of the page so far: the blocks of all answers, and the results.
+
+        Raises:
+            LimitExceeded: It is larger than `max_accumulated_bytes`.
+        """
+        return self._accumulator.message()
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the page's dialect could not carry."""
+        return self._encoder.losses
+
+    # Events of answers
+
+    def _write_event(self, event: Event) -> bytes:
+        if isinstance(event, MessageStart):
+            return self._start_answer(event)
+        if isinstance(event, StreamError):
+            return self.fail(event)
+        self._grammar.advance(event)
+        match event:
+            case UsageUpdate(usage):
+                return self._count(usage)
+            case MessageStop(choice=0):
+                self._stop, self._is_open = event, False
+                return b""
+            case MessageStop():  # of an answer beside the first, which no page shows
+                return b""
+            case BlockStart():
+                return self._start_block(event)
+            case Opaque():
+                return self._write_opaque(event)
+            case Ping():
+                return self._emit(event)
+            case _:
+                index = self._indexes[event.index]
+                same = index == event.index
+                return self._emit(event if same else structs.replace(event, index=index))
+
+    def _start_answer(self, event: MessageStart) -> bytes:
+        if not self._is_open:
+            self._grammar = Grammar()
+        self._grammar.advance(event)
+        self._is_open, self._stop = True, None
+        self._indexes.clear()
+        if not self._has_begun:
+            return self._begin(event)
+        self._earlier_usage = self.usage
+        return self._encoder.begin_step(event)
+
+    def _begin(self, start: MessageStart = MessageStart()) -> bytes:  # noqa: B008 - frozen
+        """Begin the message of the page; results of calls that it has approved may come first."""
+        if self._has_begun:
+            return b""
+        self._has_begun = True
+        return self._emit(start)
+
+    def _start_block(self, event: BlockStart) -> bytes:
+        index = self._indexes[event.index] = self._next_index()
+        block = event.block
+        if isinstance(block, ToolCall | ServerToolCall):
+            block = structs.replace(block, id=self._give_id(block.id))
+        elif isinstance(block, ServerToolResult | ToolResult):
+            block = self._with_written_id(block)
+        return self._emit(structs.replace(event, index=index, block=block))
+
+    def _write_opaque(self, event: Opaque) -> bytes:
+        # The application may send data of its own before the first answer.
+        begun = self._begin() if event.dialect == self._encoder.dialect else b""
+        index = None if event.index is None else self._indexes[event.index]
+        return begun + self._emit(structs.replace(event, index=index))
+
+    def _write_result(self, result: ToolResult) -> bytes:
+        begun, index = self._begin(), self._next_index()
+        start = BlockStart(index, self._with_written_id(result))
+        return begun + self._emit(start, BlockStop(index))
+
+    def _next_index(self) -> int:
+        index, self._blocks = self._blocks, self._blocks + 1
+        return index
+
+    def _give_id(self, id: str) -> str:
+        """Return an id for a call that no call of the run has."""
+        # AG-UI appends to the call of an id that comes again; providers number the calls of each
+        # answer from 0.
+        written, number = id, 1
+        while written in self._call_ids:
+            number += 1
+            written = f"{id}-{number}"
+        self._call_ids[written] = None
+        self._written_ids[id] = written
+        return written
+
+    def _with_written_id(
+        self, result: ToolResult | ServerToolResult
+    ) -> ToolResult | ServerToolResult:
+        id = result.tool_call_id
+        return structs.replace(result, tool_call_id=self._written_ids.get(id, id))
+
+    def _count(self, usage: Usage) -> bytes:
+        """Store the usage of the current answer, of which each snapshot replaces the one before."""
+        self.usage = sum_usage((self._earlier_usage, usage))
+        self._accumulator.push(UsageUpdate(self.usage))
+        self._writer.count(UsageUpdate(usage))
+        return b""
+
+    def _emit(self, *events: Event) -> bytes:
+        """Accumulate events, and return their bytes; nothing after a failure."""
+        if self.outcome is not None:
+            return b""
+        given = list(events)
+        accepted = self._accumulator.take(given)
+        written = b"".join(self._writer.write(accepted if accepted is given else accepted[:-1]))
+        if self._writer.failure is not None:
+            self.outcome = error_outcome(self._writer.failure)
+        elif accepted is not given and isinstance(last := accepted[-1], StreamError):
+            written += self.fail(last)
+        return written
+
+
+def _results_of(item: object) -> list[ToolResult]:
+    """Return an item of a run that is no event as results.
+
+    Raises:
+        TypeError: It is not one, nor several.
+    """
+    results: list[ToolResult] = []
+    several = cast("Iterable[object]", item) if isinstance(item, Iterable) else (item,)
+    for each in several:
+        if not isinstance(each, ToolResult):
+            kinds = dict.fromkeys((type(item).__name__, type(each).__name__))
+            raise TypeError(f"run gives {' of '.join(kinds)}, expected events and tool results")
+        results.append(each)
+    return results
+
+
+def _run_encoder(to: str, limits: Limits, on_loss: OnLoss | None) -> RunEncoder:
+    target = encoder(to, limits=limits, on_loss=on_loss)
+    if isinstance(target, RunEncoder):
+        return target
+    known = [name for name, each in DIALECTS.items() if each.encoder is not None]
+    fit = ", ".join(name for name in known if isinstance(encoder(name), RunEncoder))
+    raise UnknownDialect(f"dialect {target.dialect!r} has no runs, expected one of {fit}")

@@ -1,0 +1,197 @@
+"""`stream_run` and its synchronous twin: the run of an agent as a stream of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable, Mapping
+from typing import cast
+
+from streamnorm._core.errors import StreamnormError
+from streamnorm._core.events import Failed, Outcome, StreamError, Truncated, Usage
+from streamnorm._core.failures import stream_error_of
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss, Note, OnLoss
+from streamnorm._core.messages import Message
+from streamnorm._registry import framing_of
+from streamnorm.aio.pump import Head, OnEnd, Pump
+from streamnorm.aio.sources import AsyncReader, Reader
+from streamnorm.aio.stream import Stream, SyncStream
+from streamnorm.frontend.runs import NO_IDS, Run, RunItem
+
+# The page shows it to the user: neither type nor text of an exception of the agent.
+_BROKEN = StreamError("truncated", "the agent failed before its answer was complete")
+
+
+class _RunCore:
+    """A run as the core of its stream: it has events instead of frames."""
+
+    dialect = ""
+    frames = idle_frames = 0
+    lacks_only_terminal = False
+    notes: tuple[Note, ...] = ()
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the run ended."""
+        return self._run.outcome
+
+
+class RunPump(Pump[bytes]):
+    """The pump of `stream_run` and `iter_run`: the items of a run in, bytes out.
+
+    Args:
+        head: The reader of the items, which is no response.
+        run: The run.
+        limits: Bounds.
+        on_end: Called with the outcome.
+    """
+
+    def __init__(self, head: Head, run: Run, to: str, limits: Limits, on_end: OnEnd | None) -> None:
+        self.media_type = framing_of(to).media_type
+        self._run = run
+        self._bytes_sent = False
+        super().__init__(head, _RunCore(run), dialect=None, limits=limits, on_end=on_end)
+
+    def feed(self, data: object) -> bytes | None:
+        try:
+            written = self._run.write(cast("RunItem", data))
+        except (StreamnormError, TypeError) as exc:
+            self.abort(exc)
+            return None
+        if self._run.outcome is not None:
+            self._finish(written)
+        elif written:
+            self._bytes_sent = True
+            return written
+        return None
+
+    def close(self) -> None:
+        self.ended = self.exhausted = True
+        self._close()
+
+    def abort(self, cause: Exception) -> None:
+        self.ended = self.exhausted = True
+        self._abort(cause)
+
+    def _close(self) -> None:
+        self._finish(self._run.finish())
+
+    def _abort(self, cause: Exception) -> None:
+        error = stream_error_of(cause)
+        self._finish(self._run.fail(error or _BROKEN))
+        # Of an error of the agent itself the page learns that the run has failed, and the caller
+        # why.
+        if error is None or not self._bytes_sent:
+            self.failure = cause
+            if isinstance(cause.__cause__, Exception):  # which `raise … from` would replace
+                self.cause = cause.__cause__
+
+    def _finish(self, written: bytes) -> None:
+        self.ended = True
+        match self._run.outcome:
+            case Failed(error) | Truncated(error) if not self._bytes_sent:
+                # No header was sent yet: the page can still get an HTTP status.
+                self._fail(error)
+            case _:
+                self.pending = [written] if written else []
+
+    @property
+    def message(self) -> Message:
+        return self._run.message
+
+    @property
+    def usage(self) -> Usage:
+        return self._run.usage
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self._run.losses
+
+    @property
+    def response_headers(self) -> Mapping[str, str]:
+        return self._run.response_headers
+
+    @property
+    def error_media_type(self) -> str:
+        return self._run.error_media_type
+
+    def ping(self) -> bytes:
+        return self._run.ping()
+
+    def error_body(self, error: StreamError) -> bytes:
+        return self._run.error_body(error)
+
+
+def stream_run(
+    items: AsyncIterable[RunItem],
+    *,
+    to: str,
+    ids: Mapping[str, str] = NO_IDS,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    on_loss: OnLoss | None = None,
+    on_end: OnEnd | None = None,
+) -> Stream[bytes]:
+    """Return the run of an agent as one stream of a page, for `EventStreamResponse`.
+
+        async def run_agent() -> AsyncIterator[RunItem]:
+            while True:
+                async with connect(client, "POST", url, json=...) as answer:
+                    async for event in answer:
+                        yield event
+                if not answer.message.tool_calls:
+                    return
+                yield await run_tools(answer.message, tools)
+
+        return EventStreamResponse(stream_run(run_agent(), to="ui_message_stream"))
+
+    Each item is written as it comes.  An answer that fails or breaks off ends the run with an
+    error of the page's dialect; so does any exception of the agent, which the stream then raises
+    after the error.  A failure before the first byte is raised by the first read, so that the page
+    can still get an HTTP status.
+
+    Args:
+        items: Events of the answers, and results of their tool calls, in the order of the run; an
+            asynchronous generator.  It is closed with the stream.
+        to: Dialect of the page.
+        ids: Ids that the page has given, as for `Run`.
+        limits: Bounds.
+        on_loss: Called with each loss as it happens.
+        on_end: Called with the outcome, once, on every path.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or its streams hold one answer.
+        TypeError: `items` is no asynchronous iterable.
+    """
+    reader = AsyncReader(cast("AsyncIterable[bytes]", items))
+    run = Run(to, ids=ids, limits=limits, on_loss=on_loss)
+    return Stream(RunPump(reader, run, to, limits, on_end), reader)
+
+
+def iter_run(
+    items: Iterable[RunItem],
+    *,
+    to: str,
+    ids: Mapping[str, str] = NO_IDS,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    on_loss: OnLoss | None = None,
+    on_end: OnEnd | None = None,
+) -> SyncStream[bytes]:
+    """Return the run of a synchronous agent as one stream of a page; the twin of `stream_run`.
+
+    Args:
+        items: Events and results, as for `stream_run`.
+        to: Dialect of the page.
+        ids: As for `stream_run`, like all that follow.
+        limits: Bounds.
+        on_loss: Called with each loss.
+        on_end: Called with the outcome.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or its streams hold one answer.
+        TypeError: `items` is no iterable.
+    """
+    reader = Reader(cast("Iterable[bytes]", items))
+    run = Run(to, ids=ids, limits=limits, on_loss=on_loss)
+    return SyncStream(RunPump(reader, run, to, limits, on_end), reader)

@@ -1,0 +1,405 @@
+"""`Run`: the answers of an agent as one stream of a page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Completed,
+    Event,
+    Failed,
+    JSONDelta,
+    Limits,
+    LocalProtocolError,
+    Loss,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    ServerToolCall,
+    ServerToolResult,
+    StopReason,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Truncated,
+    UnknownDialect,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.frontend import Run
+from streamnorm.validation import validate
+
+UI, AG = "ui_message_stream", "ag_ui"
+BOTH = pytest.mark.parametrize("to", [UI, AG])
+NAMES = {"threadId": "t", "runId": "r"}
+
+
+def calls(*ids: str, model: str = "m-1", usage: Usage = Usage(3, 4)) -> list[Event]:  # noqa: B008
+    """Return an answer that calls a tool for each id."""
+    events: list[Event] = [MessageStart("msg_1", model)]
+    for index, id in enumerate(ids):
+        events += [
+            BlockStart(index, ToolCall(id, "weather")),
+            JSONDelta(index, '{"city":"Oslo"}'),
+            BlockStop(index),
+        ]
+    return [*events, UsageUpdate(usage), MessageStop("tool_use")]
+
+
+def says(
+    text: str,
+    reason: StopReason = "end_turn",
+    model: str = "m-1",
+    usage: Usage = Usage(10, 2),  # noqa: B008 - frozen
+) -> list[Event]:
+    """Return an answer of one text."""
+    return [
+        MessageStart("msg_2", model),
+        BlockStart(0, Text()),
+        TextDelta(0, text),
+        BlockStop(0),
+        UsageUpdate(usage),
+        MessageStop(reason),
+    ]
+
+
+def result(id: str, text: str, *, is_error: bool = False) -> ToolResult:
+    return ToolResult(id, (Text(text),), is_error)
+
+
+def write(run: Run, *items: Any) -> list[dict[str, Any]]:
+    return chunks_of(b"".join([run.write(item) for item in items]))
+
+
+def whole(to: str, *items: Any, **ids: str) -> list[dict[str, Any]]:
+    """Return the chunks of a complete run, which break no rule of its protocol."""
+    run = Run(to, ids=ids)
+    body = b"".join([run.write(item) for item in items]) + run.finish()
+    assert isinstance(run.outcome, Completed)
+    return chunks_of(body)
+
+
+def chunks_of(body: bytes) -> list[dict[str, Any]]:
+    frames = [frame.removeprefix("data: ") for frame in body.decode().split("\n\n") if frame]
+    return [json.loads(frame) for frame in frames if frame != "[DONE]"]
+
+
+def types_of(chunks: list[dict[str, Any]]) -> list[str]:
+    return [chunk["type"] for chunk in chunks]
+
+
+def test_ui_run_is_one_message_of_several_steps() -> None:
+    chunks = whole(UI, *calls("c"), [result("c", "-3")], *says("Cold."))
+    assert chunks == [
+        {"type": "start", "messageId": "msg_1", "messageMetadata": {"model": "m-1"}},
+        {"type": "start-step"},
+        {"type": "tool-input-start", "toolCallId": "c", "toolName": "weather"},
+        {"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": '{"city":"Oslo"}'},
+        {
+            "type": "tool-input-available",
+            "toolCallId": "c",
+            "toolName": "weather",
+            "input": {"city": "Oslo"},
+        },
+        {"type": "tool-output-available", "toolCallId": "c", "output": "-3"},
+        {"type": "finish-step"},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "0"},
+        {"type": "text-delta", "id": "0", "delta": "Cold."},
+        {"type": "text-end", "id": "0"},
+        {"type": "finish-step"},
+        {
+            "type": "finish",
+            "finishReason": "stop",
+            "messageMetadata": {"usage": {"inputTokens": 13, "outputTokens": 6, "totalTokens": 19}},
+        },
+    ]
+
+
+def test_ag_ui_run_has_a_message_of_the_page_for_each_answer() -> None:
+    chunks = whole(AG, *calls("c"), [result("c", "-3")], *says("Cold."), **NAMES)
+    assert chunks == [
+        {
+            "type": "RUN_STARTED",
+            **NAMES,
+            "metadata": {"messageId": "msg_1", "model": "m-1"},
+        },
+        {
+            "type": "TOOL_CALL_START",
+            "toolCallId": "c",
+            "toolCallName": "weather",
+            "parentMessageId": "r-1",
+        },
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": '{"city":"Oslo"}'},
+        {"type": "TOOL_CALL_END", "toolCallId": "c"},
+        {
+            "type": "TOOL_CALL_RESULT",
+            "messageId": "r-2",
+            "toolCallId": "c",
+            "content": "-3",
+            "role": "tool",
+        },
+        {"type": "TEXT_MESSAGE_START", "messageId": "r-3", "role": "assistant"},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "r-3", "delta": "Cold."},
+        {"type": "TEXT_MESSAGE_END", "messageId": "r-3"},
+        {
+            "type": "RUN_FINISHED",
+            **NAMES,
+            "usage": [{"model": "m-1", "inputTokens": 13, "outputTokens": 6, "totalTokens": 19}],
+            "metadata": {"stopReason": "end_turn"},
+        },
+    ]
+
+
+def test_calls_of_a_later_answer_belong_to_another_message() -> None:
+    first = [*calls("a", "b"), [result("a", "1"), result("b", "2")]]
+    chunks = whole(AG, *first, *calls("c"), result("c", "3"), *says("Done."), **NAMES)
+    starts = [chunk for chunk in chunks if chunk["type"] == "TOOL_CALL_START"]
+    parents = [chunk["parentMessageId"] for chunk in starts]
+    assert parents[0] == parents[1] != parents[2]
+
+
+@BOTH
+def test_id_of_a_call_is_used_once_in_a_run(to: str) -> None:
+    """Providers number calls from 0; AG-UI's clients append to the call of a used id."""
+    answer = [*calls("call_0", "call_1"), result("call_0", "1"), result("call_1", "2")]
+    chunks = whole(to, *answer, *answer, *answer, *says("Done."))
+    ids = [each["toolCallId"] for each in chunks if "toolCallId" in each]
+    assert [*dict.fromkeys(ids)] == [
+        *("call_0", "call_1", "call_0-2", "call_1-2", "call_0-3", "call_1-3"),
+    ]
+    results = [
+        chunk["toolCallId"]
+        for chunk in chunks
+        if chunk["type"] in ("tool-output-available", "TOOL_CALL_RESULT")
+    ]
+    assert results == [*dict.fromkeys(ids)]
+
+
+def test_id_that_a_call_got_is_not_given_again() -> None:
+    chunks = whole(UI, *calls("a"), *calls("a"), *calls("a-2"), *says("Done."))
+    starts = [each["toolCallId"] for each in chunks if each["type"] == "tool-input-start"]
+    assert starts == ["a", "a-2", "a-2-2"]
+
+
+@BOTH
+def test_ids_of_parts_are_used_once_in_a_run(to: str) -> None:
+    chunks = whole(to, *says("a"), *says("b"), *says("c"))
+    starts = [chunk for chunk in chunks if chunk["type"] in ("text-start", "TEXT_MESSAGE_START")]
+    assert len({chunk.get("id") or chunk["messageId"] for chunk in starts}) == 3
+
+
+def test_failed_tool_is_an_error_of_its_call() -> None:
+    failed = result("c", "no such city", is_error=True)
+    ui = whole(UI, *calls("c"), [failed], *says("Sorry."))
+    assert {"type": "tool-output-error", "toolCallId": "c", "errorText": "no such city"} in ui
+    ag = whole(AG, *calls("c"), [failed], *says("Sorry."))
+    (written,) = [chunk for chunk in ag if chunk["type"] == "TOOL_CALL_RESULT"]
+    assert (written["content"], written["metadata"]) == ("no such city", {"isError": True})
+
+
+@BOTH
+def test_result_is_written_while_other_tools_still_run(to: str) -> None:
+    run = Run(to)
+    write(run, *calls("a", "b"))
+    assert types_of(write(run, result("b", "2")))[-1] in (
+        "tool-output-available",
+        "TOOL_CALL_RESULT",
+    )
+    assert write(run, result("a", "1"))
+
+
+@BOTH
+def test_result_may_come_before_its_answer_ends(to: str) -> None:
+    *answer, usage, stop = calls("a")
+    late = [BlockStart(1, Text()), TextDelta(1, "…"), BlockStop(1)]
+    run = Run(to)
+    write(run, *answer, result("a", "1"), *late, usage, stop)
+    run.finish()
+    kinds = [type(block).__name__ for block in run.message.blocks]
+    assert kinds == ["ToolCall", "ToolResult", "Text"]
+
+
+def test_tool_of_the_provider_may_be_answered_in_a_later_step() -> None:
+    """Anthropic pauses a turn, and goes on with it in the next answer."""
+    paused: list[Event] = [
+        MessageStart("msg_1", "m-1"),
+        BlockStart(0, ServerToolCall("s", "web_search", kind="server_tool_use")),
+        BlockStop(0),
+        MessageStop("pause"),
+    ]
+    found = ServerToolResult("s", "web_search_tool_result", [])
+    resumed = [MessageStart("msg_2", "m-1"), BlockStart(0, found), BlockStop(0)]
+    chunks = whole(UI, *paused, *resumed, MessageStop("end_turn"))
+    outputs = [chunk for chunk in chunks if chunk["type"] == "tool-output-available"]
+    assert [(each["toolCallId"], each["providerExecuted"]) for each in outputs] == [("s", True)]
+    assert types_of(chunks).count("tool-input-available") == 1
+
+
+@BOTH
+def test_usage_is_the_sum_of_all_answers(to: str) -> None:
+    run = Run(to)
+    write(run, *calls("c", usage=Usage(10, 5, cache_read_tokens=4)), result("c", "1"))
+    assert run.usage == Usage(10, 5, cache_read_tokens=4)
+    start, *rest = says("Done.", usage=Usage(20, 7, reasoning_tokens=3))
+    # Each snapshot of an answer replaces the one before it.
+    write(run, start, UsageUpdate(Usage(20, 1)), *rest)
+    run.finish()
+    total = Usage(30, 12, cache_read_tokens=4, reasoning_tokens=3)
+    assert run.usage == run.message.usage == total
+    assert run.outcome == Completed("end_turn", total)
+
+
+def test_ag_ui_reports_the_usage_of_each_model() -> None:
+    chunks = whole(AG, *calls("c"), result("c", "1"), *says("Done.", model="m-2"))
+    assert [(each["model"], each["inputTokens"]) for each in chunks[-1]["usage"]] == [
+        ("m-1", 3),
+        ("m-2", 10),
+    ]
+
+
+def test_message_that_is_continued_keeps_its_id() -> None:
+    """Clients make a second message of another id."""
+    start, *_ = whole(UI, *says("Done."), messageId="page-1")
+    assert start["messageId"] == "page-1"
+
+
+def test_approved_calls_of_a_continued_message_are_answered_first() -> None:
+    chunks = whole(UI, [result("c", "sent")], *says("Done."), messageId="page-1")
+    assert types_of(chunks)[:5] == [
+        *("start", "start-step", "tool-output-available", "finish-step", "start-step"),
+    ]
+
+
+def test_data_of_the_application_passes_unchanged() -> None:
+    note = Opaque(UI, "data-status", '{"type":"data-status","data":"thinking"}')
+    *answer, stop = calls("c")
+    chunks = whole(UI, note, *answer, note, stop, note, result("c", "1"), *says("Done."))
+    assert types_of(chunks).count("data-status") == 3
+    assert chunks[0] == {"type": "start"}
+
+
+def test_data_of_another_dialect_is_a_loss() -> None:
+    seen: list[Loss] = []
+    run = Run(AG, on_loss=seen.append)
+    assert run.write(Opaque("anthropic", "ping-pong", "{}")) == b""
+    write(run, MessageStart(), BlockStart(0, Text()), Opaque("anthropic", "x", "{}", 0))
+    assert [loss.where for loss in seen] == ["anthropic ping-pong", "anthropic x"]
+    assert len(run.losses) == 2
+
+
+def test_ping_of_a_provider_keeps_the_page_alive() -> None:
+    run = Run(UI)
+    assert run.write(Ping()) == run.ping() == b": keep-alive\n\n"
+
+
+def test_pages_have_one_answer_of_several() -> None:
+    answer = says("a")
+    second = [BlockStart(1, Text(), 1), TextDelta(1, "b"), BlockStop(1)]
+    *blocks, usage, stop = answer
+    chunks = whole(UI, *blocks, *second, usage, MessageStop("end_turn", choice=1), stop)
+    assert [chunk["delta"] for chunk in chunks if "delta" in chunk] == ["a"]
+
+
+@BOTH
+def test_failed_answer_ends_the_run(to: str) -> None:
+    run = Run(to)
+    write(run, *calls("c"), result("c", "1"), *says("Do")[:3])
+    error = StreamError("upstream", "Overloaded.", "overloaded_error", 529)
+    last = write(run, error)[-1]
+    assert last["type"] in ("error", "RUN_ERROR")
+    assert "Overloaded." in last.values()
+    assert run.outcome == Failed(error)
+    assert run.fail(error) == run.ping() == b""
+    with pytest.raises(LocalProtocolError, match="item after the end of the run, expected none"):
+        run.write(MessageStart())
+
+
+@BOTH
+def test_run_that_stops_within_an_answer_is_cut(to: str) -> None:
+    run = Run(to)
+    write(run, *calls("c"), result("c", "1"), *says("Do")[:3])
+    last = chunks_of(run.finish())[-1]
+    assert last["type"] in ("error", "RUN_ERROR")
+    assert "the run ended before its answer was complete" in last.values()
+    assert isinstance(run.outcome, Truncated)
+
+
+@BOTH
+def test_run_without_an_answer_is_an_error(to: str) -> None:
+    run = Run(to)
+    (only,) = chunks_of(run.finish())
+    assert "the run ended before its first answer" in only.values()
+
+
+def test_run_that_ends_with_calls_of_the_page_says_so() -> None:
+    assert whole(UI, *calls("c"))[-1]["finishReason"] == "tool-calls"
+    assert whole(AG, *calls("c"))[-1]["metadata"] == {"stopReason": "tool_use"}
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [
+        ([TextDelta(0, "a")], "text_delta comes first, expected message_start"),
+        ([*says("a")[:3], MessageStart()], "second message_start, expected one"),
+        ([*says("a"), TextDelta(0, "b")], "text_delta of block 0, expected an open block"),
+        ([*says("a"), MessageStart(), BlockStart(1, Text())], "block 1 starts, expected 0"),
+    ],
+)
+def test_each_answer_has_its_own_grammar(items: list[Event], problem: str) -> None:
+    run = Run(UI)
+    with pytest.raises(LocalProtocolError, match=problem):
+        write(run, *items)
+
+
+@pytest.mark.parametrize(
+    ("item", "kinds"), [(b"data", "bytes of int"), ("a", "str"), (1, "int"), ([1], "list of int")]
+)
+def test_other_items_are_refused(item: Any, kinds: str) -> None:
+    with pytest.raises(TypeError, match=f"^run gives {kinds}, expected events and tool results$"):
+        Run(UI).write(item)
+
+
+def test_dialects_of_providers_hold_one_answer() -> None:
+    with pytest.raises(UnknownDialect, match="'anthropic' has no runs, expected one of ui_message"):
+        Run("claude")
+
+
+@BOTH
+def test_run_is_bounded(to: str) -> None:
+    run = Run(to, limits=Limits(max_accumulated_bytes=2_000))
+    write(run, *says("a" * 900), *says("b" * 900)[:3])
+    last = write(run, TextDelta(0, "c" * 900))[-1]
+    assert last["type"] in ("error", "RUN_ERROR")
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.kind == "too_large"
+
+
+def test_blocks_that_wait_are_bounded() -> None:
+    run = Run(AG, limits=Limits(max_held_bytes=1_000))
+    write(run, MessageStart(), BlockStart(0, Text()), BlockStart(1, Text()), TextDelta(0, "a"))
+    assert types_of(write(run, TextDelta(1, "b" * 1_001))) == ["RUN_ERROR"]
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == "max_held_bytes"
+
+
+def test_rest_of_several_results_is_dropped_after_the_end() -> None:
+    run = Run(UI, limits=Limits(max_accumulated_bytes=1_000))
+    write(run, *calls("a", "b"))
+    last = write(run, [result("a", "x" * 900), result("b", "y")])
+    assert types_of(last)[-1] == "error"
+
+
+def test_run_breaks_no_rule_of_the_page() -> None:
+    run = Run(UI)
+    items = [*calls("a", "b"), [result("a", "1"), result("b", "2", is_error=True)], *says("Done.")]
+    body = b"".join([run.write(item) for item in items]) + run.finish()
+    assert not validate(body, UI)
