@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DeltaForwarder, DeltaRun, StreamWriter, as_utf8
-from streamnorm._core.codec.framing import SSE, FrameWriter, Framing, StreamPassthrough
+from streamnorm._core.codec.framing import SSE, Framing, StreamPassthrough
 from streamnorm._core.events import (
     Completed,
     Event,
-    Failed,
     MessageStart,
     Outcome,
     StreamError,
-    Truncated,
     Usage,
     UsageUpdate,
 )
@@ -141,7 +139,13 @@ class Transcoder:
             reasoning=reasoning,
             limits=limits,
         )
-        self._writer = StreamWriter(self._encoder, ordered=ordering == "sequential", limits=limits)
+        self._frame_writer = None if to_framing.writer is None else to_framing.writer()
+        self._writer = StreamWriter(
+            self._encoder,
+            ordered=ordering == "sequential",
+            limits=limits,
+            frame_writer=self._frame_writer,
+        )
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         self._restorer: ToolCallRestorer | None = None
         self._sinks: RestoringSinks | None = None
@@ -151,9 +155,6 @@ class Transcoder:
                 self._restore(reply, limits)
         # Id and model of a message that names none; None once it has started.
         self._identity = reply if reply is not None and reply.model else None
-        self._frame_writer: FrameWriter | None = None
-        if to_framing.writer is not None:
-            self._frame_writer = to_framing.writer()
         self._framing = framing
         self._keeps_framing = framing is to_framing
         self._keeps_messages = self._keeps_framing and framing is not SSE
@@ -173,9 +174,6 @@ class Transcoder:
         self._undecided = b""  # original bytes before the source dialect was known
         if self._decoder.dialect:
             self._decide()
-        if self._frame_writer is not None and self._passthrough is None:
-            # A check in each `feed` would cost all other streams some of their time.
-            self.feed = self._feed_framed  # type: ignore[method-assign]
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the bytes known after `data`, as one piece, or nothing.
@@ -201,26 +199,6 @@ class Transcoder:
             if self._keeps_messages or self._decoder.is_plain:
                 return [written] if (written := passthrough.take(data)) else []
         return self._read_in_full(data, frames, position, parts)
-
-    def _feed_framed(self, data: bytes) -> list[bytes]:
-        pieces = Transcoder.feed(self, data)
-        writer = self._frame_writer
-        if writer is None or not pieces or self._decoder.outcome is not None:
-            return self._in_frames(pieces)
-        if self._passthrough is not None or self._writer.failure is not None:
-            return self._in_frames(pieces)
-        framed = writer.write(pieces[0], None)  # `_in_frames` without the outcome
-        return [framed] if framed else []
-
-    def _in_frames(self, pieces: list[bytes]) -> list[bytes]:
-        """Return events in the framing of the target; original messages are in theirs."""
-        writer = self._frame_writer
-        if writer is None or not pieces or self._passthrough is not None:
-            return pieces
-        outcome = self.outcome
-        failure = outcome.error if isinstance(outcome, Failed | Truncated) else None
-        framed = writer.write(pieces[0], failure)
-        return [framed] if framed else []
 
     def _read_in_full(
         self, data: bytes, frames: list[RawFrame], position: int, parts: list[bytes]
@@ -275,11 +253,11 @@ class Transcoder:
 
     def close(self) -> list[bytes]:
         """Return the remaining bytes, since the source has ended; later calls return none."""
-        return self._in_frames(self._end(self._decoder.close))
+        return self._end(self._decoder.close)
 
     def abort(self, cause: BaseException) -> list[bytes]:
         """Return the remaining bytes, since the source has failed; later calls return none."""
-        return self._in_frames(self._end(lambda: self._decoder.abort(cause)))
+        return self._end(lambda: self._decoder.abort(cause))
 
     def ping(self) -> bytes:
         """Return a keep-alive for the client; nothing after the end, or without one."""
@@ -427,10 +405,7 @@ class Transcoder:
         )
         if error is not None and is_ours:
             return b"".join([*self._writer.write(accepted[:-1]), self._fail(error)])
-        parts = self._writer.write(accepted)
-        if self._decoder.outcome is not None:  # these were the last events
-            parts.append(self._encoder.close())
-        return b"".join(parts)
+        return b"".join(self._writer.write(accepted, ends=self._decoder.outcome is not None))
 
     def _name_message(self, events: list[Event], reply: Reply) -> list[Event]:
         """Return events in which the start of the message has an id and a model."""

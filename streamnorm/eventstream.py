@@ -94,16 +94,21 @@ class EventStreamDecoder:
         messages: How many messages were returned.
         offset: Bytes of the messages that were returned.
         failure: Why the stream cannot be read any further; None while it can.
-        last_payload: Payload of the last read, if `read_only_message` read it.
+        held: The beginning of a message, whose end has not arrived.
+        last_message: The message that ended with the last read of a `message_reader`; b"" if none
+            did.
+        reads_payloads: Whether a `message_reader` reads messages with the headers of the last one
+            that `feed` returned.
     """
 
     def __init__(self, *, max_message_bytes: int = Limits().max_event_bytes) -> None:
         self.messages = 0
         self.offset = 0
         self.failure: StreamError | None = None
-        self.last_payload: bytes | None = None
+        self.held: bytes | bytearray = b""
+        self.last_message = b""
+        self.reads_payloads = True
         self._max_message_bytes = max_message_bytes
-        self._held: bytes | bytearray = b""  # the beginning of a message
         self._needed = _PRELUDE_SIZE  # bytes of it that the next step takes
         # Nearly all messages of a stream have the same headers.
         self._last_head = b""
@@ -115,7 +120,7 @@ class EventStreamDecoder:
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that `data` completes."""
         messages: list[Message] = []
-        if self.failure is not None or (self._held and not (data := self._with_held(data))):
+        if self.failure is not None or (self.held and not (data := self._with_held(data))):
             return messages
         start, size, self._needed = 0, len(data), _PRELUDE_SIZE
         try:
@@ -144,7 +149,7 @@ class EventStreamDecoder:
             self._last_head = b""  # nothing is read like the messages before
             self._known.clear()
         elif start < size:
-            self._held = data[start:]
+            self.held = data[start:]
         return messages
 
     def feed_same_headers(self, data: bytes) -> list[bytes]:
@@ -154,7 +159,7 @@ class EventStreamDecoder:
         left to `feed`, to call if `has_unread_message`.
         """
         payloads: list[bytes] = []
-        if self.failure is not None or (self._held and not (data := self._with_held(data))):
+        if self.failure is not None or (self.held and not (data := self._with_held(data))):
             return payloads
         known, payload_at = self._known, self._payload_at
         start, size, self._needed = 0, len(data), _PRELUDE_SIZE
@@ -177,59 +182,74 @@ class EventStreamDecoder:
         self.offset += start
         self.messages += len(payloads)
         if start < size:
-            self._held = data[start:]
+            self.held = data[start:]
         return payloads
 
-    def read_only_message(self, data: bytes, decode: Callable[[bytes], str | None]) -> str | None:
-        """Return what `decode` returns for the payload of a read that ends exactly one message.
+    def message_reader(
+        self, decode: Callable[[bytes], str | None]
+    ) -> Callable[[bytes], str | None]:
+        """Return a function that reads a message whose end is the end of a read.
 
-        The message has the headers of the last one that `feed` returned.  None for any other read,
-        and if `decode` returns None: then nothing changes, and the same bytes are still to be read.
+        The function returns what `decode` returns for the payload of the message, which must have
+        the headers of the last one that `feed` returned, and "" for the beginning of a message.
+        It returns None for any other read, and if `decode` returns None: then nothing changes, and
+        the same bytes are still to be read.
 
         Args:
-            data: The bytes of the read.
             decode: Reads a payload.
         """
-        if held := self._held:
-            if len(held) + len(data) != self._needed:
+        known_for, learn = self._known.get, self._learn
+
+        def read(data: bytes) -> str | None:
+            if held := self.held:
+                # The beginning is joined with no other read before it ends the message.
+                if len(held) + len(data) != self._needed and self._needed != _PRELUDE_SIZE:
+                    return None
+                data = bytes(held) + data
+            if not self.reads_payloads:
                 return None
-            data = bytes(held) + data
-        payload_at = self._payload_at
-        before = data[:payload_at]
-        learned = self._known.get(before) or self._learn(before)
-        if learned is None:
-            return None
-        total, checksum = learned
-        if total != len(data):
-            return None
-        stop = total - _CHECKSUM_SIZE
-        payload = data[payload_at:stop]
-        if crc32(payload, checksum) != _read_checksum(data, stop)[0]:
-            return None
-        text = decode(payload)
-        if text is not None:
-            self.messages += 1
-            self.offset += total
-            self.last_payload = payload
-            if held:
-                self._held = b""
-        return text
+            payload_at = self._payload_at
+            before = data[:payload_at]
+            if (learned := known_for(before) or learn(before)) is None:
+                return None
+            total, checksum = learned
+            if len(data) != total:
+                if held or len(data) > total:
+                    return None
+                self.held, self._needed, self.last_message = data, total, b""
+                return ""
+            payload = data[payload_at:-_CHECKSUM_SIZE]
+            if data[-_CHECKSUM_SIZE:] != _write_checksum(crc32(payload, checksum)):
+                return None
+            if (text := decode(payload)) is not None:
+                self.messages += 1
+                self.offset += total
+                self.last_message = data
+                if held:
+                    self.held = b""
+            return text
+
+        return read
+
+    def payload_of(self, message: bytes) -> bytes:
+        """Return the payload of a message with the last headers."""
+        return message[self._payload_at : -_CHECKSUM_SIZE]
 
     @property
     def has_unread_message(self) -> bool:
         """Whether `feed_same_headers` left a message to `feed`."""
-        return len(self._held) >= self._needed
+        return len(self.held) >= self._needed
 
     def _with_held(self, data: bytes) -> bytes:
         """Return the held bytes and those of a read, or none if they complete nothing."""
-        held = self._held
+        held = self.held
         if len(held) + len(data) < self._needed:
             if isinstance(held, bytes):
                 # A message of many reads is joined once: time is linear in its bytes.
-                held = self._held = bytearray(held)
+                held = self.held = bytearray(held)
             held += data
             return b""
-        self._held = b""
+        self.held = b""
         return bytes(held) + data
 
     def _learn(self, before: bytes) -> tuple[int, int] | None:
@@ -256,7 +276,7 @@ class EventStreamDecoder:
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of a message whose end has not arrived: at the end of the source, it was cut."""
-        return len(self._held)
+        return len(self.held)
 
     def _read_message(self, data: bytes, start: int, end: int, headers_size: int) -> Message:
         """Return the message between two positions, whose lengths were checked."""
@@ -364,14 +384,44 @@ class MessageEncoder:
         before, checksum = known
         return before + payload + _write_checksum(crc32(payload, checksum))
 
+    def payload_encoder(
+        self, start: bytes, serialize: Callable[[str], bytes], end: bytes
+    ) -> Callable[[str], bytes]:
+        """Return an encoder of payloads that differ in a text alone.
+
+        Args:
+            start: What the payloads begin with.
+            serialize: Returns what stands between for a text.
+            end: What the payloads end with.
+        """
+        known: dict[int, tuple[bytes, int]] = {}  # as `_known`, with `start`, by length of the rest
+        known_for, prefix = known.get, self._prefix
+
+        def encode(text: str) -> bytes:
+            rest = serialize(text) + end
+            size = len(rest)
+            if (found := known_for(size)) is None:
+                if len(known) == _MAX_KNOWN:
+                    known.clear()
+                before = prefix(len(start) + size) + start
+                found = known[size] = before, crc32(before)
+            before, checksum = found
+            return before + rest + _write_checksum(crc32(rest, checksum))
+
+        return encode
+
     def _learn(self, size: int) -> tuple[bytes, int]:
-        head = self._head
-        lengths = _LENGTHS.pack(len(head) + size + _OVERHEAD, len(head))
-        before = b"".join([lengths, _write_checksum(crc32(lengths)), head])
         if len(self._known) == _MAX_KNOWN:
             self._known.clear()
+        before = self._prefix(size)
         known = self._known[size] = before, crc32(before)
         return known
+
+    def _prefix(self, size: int) -> bytes:
+        """Return what precedes a payload of `size` bytes."""
+        head = self._head
+        lengths = _LENGTHS.pack(len(head) + size + _OVERHEAD, len(head))
+        return b"".join([lengths, _write_checksum(crc32(lengths)), head])
 
 
 def _encode_header(name: str, value: str) -> bytes:

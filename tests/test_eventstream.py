@@ -179,11 +179,15 @@ def _note_in(payloads: list[bytes]) -> Callable[[bytes], str]:
 def read_alike(data: bytes, size: int) -> Reading:
     """Read bytes in pieces as a splitter does: messages alike first, then any other."""
     reader, found = EventStreamDecoder(), list[Message]()
+    payloads = list[bytes]()
+    read_message = reader.message_reader(_note_in(payloads))
     for start in range(0, len(data), size):
         piece = data[start : start + size]
-        payloads = list[bytes]()
-        if reader.read_only_message(piece, _note_in(payloads)) is None:
-            payloads = reader.feed_same_headers(piece)
+        payloads.clear()
+        if read_message(piece) is None:
+            payloads += reader.feed_same_headers(piece)
+        elif payloads:
+            assert reader.payload_of(reader.last_message) == payloads[0]
         found += [Message(found[-1].headers, payload, b"") for payload in payloads]
         if reader.has_unread_message:
             found += reader.feed(b"")
@@ -205,30 +209,48 @@ def test_messages_alike_are_read_as_all_others(
 CHUNK = encode_message(TEXTS, b"snow")
 
 
+def _refuse(payload: bytes) -> None:
+    return None
+
+
 def test_read_of_one_message_alike() -> None:
     reader, _ = read(CHUNK)
-    for damaged in (CHUNK + CHUNK, CHUNK[:-1] + b"!", CHUNK[:20] + b"!" + CHUNK[21:], CHUNK[:30]):
-        assert reader.read_only_message(damaged, bytes.decode) is None
-    assert reader.read_only_message(CHUNK, lambda payload: None) is None
-    assert (reader.messages, reader.offset) == (1, len(CHUNK))
-    assert reader.read_only_message(CHUNK, bytes.decode) == "snow"
-    assert (reader.messages, reader.offset) == (2, 2 * len(CHUNK))
+    read_message = reader.message_reader(bytes.decode)
+    for damaged in (CHUNK + CHUNK, CHUNK[:-1] + b"!", CHUNK[:20] + b"!" + CHUNK[21:]):
+        assert read_message(damaged) is None
+    assert reader.message_reader(_refuse)(CHUNK) is None
+    assert (reader.messages, reader.offset, reader.last_message) == (1, len(CHUNK), b"")
+    assert read_message(CHUNK) == "snow"
+    assert (reader.messages, reader.offset, reader.last_message) == (2, 2 * len(CHUNK), CHUNK)
     assert reader.feed_same_headers(CHUNK) == [b"snow"]
 
 
 @pytest.mark.parametrize("cut", range(1, len(CHUNK)))
 def test_read_that_ends_one_message_alike(cut: int) -> None:
+    """Whether `feed_same_headers` or the reader of messages itself has read its beginning."""
+    for begins_alike in (False, True):
+        reader, _ = read(CHUNK)
+        read_message = reader.message_reader(bytes.decode)
+        # The length of the message is known with its prelude.
+        assert not begins_alike or read_message(CHUNK[:cut]) == ("" if cut >= 12 else None)
+        if not reader.held:
+            assert reader.feed_same_headers(CHUNK[:cut]) == []
+        assert not reader.has_unread_message
+        assert (reader.messages, reader.held) == (1, CHUNK[:cut])
+        assert read_message(CHUNK) is None
+        assert cut == len(CHUNK) - 1 or read_message(CHUNK[cut:-1]) is None
+        assert reader.message_reader(_refuse)(CHUNK[cut:]) is None
+        assert reader.held == CHUNK[:cut]
+        assert read_message(CHUNK[cut:]) == "snow"
+        assert (reader.messages, reader.offset) == (2, 2 * len(CHUNK))
+        assert (reader.unfinished_bytes, reader.last_message) == (0, CHUNK)
+
+
+def test_message_that_is_no_payload_is_left_to_be_read_in_full() -> None:
     reader, _ = read(CHUNK)
-    assert reader.feed_same_headers(CHUNK[:cut]) == []
-    assert not reader.has_unread_message
-    assert reader.read_only_message(CHUNK, bytes.decode) is None
-    assert reader.read_only_message(CHUNK[cut:], lambda payload: None) is None
-    # The length of the message is known with its prelude alone.
-    text = reader.read_only_message(CHUNK[cut:], bytes.decode)
-    assert text == ("snow" if cut >= 12 else None)
-    assert reader.unfinished_bytes == (0 if text else cut)
-    assert text or reader.feed_same_headers(CHUNK[cut:]) == [b"snow"]
-    assert (reader.messages, reader.offset) == (2, 2 * len(CHUNK))
+    reader.reads_payloads = False
+    assert reader.message_reader(bytes.decode)(CHUNK) is None
+    assert reader.feed_same_headers(CHUNK) == [b"snow"]
 
 
 def test_long_headers_are_not_stored_with_every_length() -> None:
@@ -250,7 +272,7 @@ def test_nothing_is_alike_before_the_first_message_or_behind_a_failure() -> None
     reader.feed(b"\x00" * 16)
     assert reader.failure is not None
     assert reader.feed_same_headers(CHUNK) == []
-    assert reader.read_only_message(CHUNK, bytes.decode) is None
+    assert reader.message_reader(bytes.decode)(CHUNK) is None
     assert not reader.has_unread_message
 
 

@@ -86,14 +86,12 @@ class AnswerWriter(Struct, kw_only=True):
 
     def _encode_events(self, events: list[Event], id: str) -> Iterator[bytes]:
         """Yield the bytes of each event, in the framing of the path, and those of the end."""
-        writer = StreamWriter(self.encoder)
-        in_framing = None if self.spoken.framing.writer is None else self.spoken.framing.writer()
+        framing = self.spoken.framing
+        frame_writer = None if framing.writer is None else framing.writer()
+        writer = StreamWriter(self.encoder, frame_writer=frame_writer)
         for event in events:
-            data = b"".join(writer.write((self._complete_start(event, id),)))
-            failure = event if isinstance(event, StreamError) else None
-            yield data if in_framing is None else in_framing.write(data, failure)
-        rest = self.encoder.close()
-        yield rest if in_framing is None else in_framing.write(rest, None)
+            yield b"".join(writer.write((self._complete_start(event, id),)))
+        yield b"".join(writer.write((), ends=True))
 
     def _play(
         self,

@@ -106,7 +106,8 @@ class Decoder(ABC):
         if run is not None and run.reads_are_events:
             text = run.text_of_read(data)
             if text is not None:
-                run.append_events(text, events)
+                if text or not self.framing.unfinished_bytes:
+                    run.append_events(text, events)
                 return events
         frames = self.split(data)
         for raw in frames:

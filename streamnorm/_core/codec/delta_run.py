@@ -55,8 +55,8 @@ class DeltaRun(ABC):
         framing: The reading half of the stream's framing; one that never starts if the body has
             another format.
         text_of: Decodes a whole event as the framing's `split` returns it.
-        text_of_read: Decodes a read that ends exactly one event, without splitting it.  Called
-            only if `reads_are_events`.
+        text_of_read: Decodes a read that ends exactly one event, without splitting it; "" also
+            for one that only begins an event.  Called only if `reads_are_events`.
         idle_frames: Number of frames that gave no text.
     """
 
@@ -71,6 +71,7 @@ class DeltaRun(ABC):
         self.reads_are_events = False
         self.joins_reads = False
         self.idle_frames = 0
+        self._lines = _NO_FRAMING  # the framing, if events are lines
         self._made: Delta | None = None  # the delta that `_make` belongs to
         self._make: Callable[[str], Delta]
 
@@ -88,6 +89,8 @@ class DeltaRun(ABC):
     def read_from(self, framing: Splitter) -> None:
         """Read the events of a framing from now on."""
         self.framing = framing
+        if isinstance(framing, SSEDecoder):
+            self._lines = framing
         reader = framing.payload_reader(self.prefix, self.decode)
         if reader is not None:
             self.text_of, self.text_of_read, self.joins_reads = self.decode, reader, True
@@ -103,7 +106,7 @@ class DeltaRun(ABC):
 
     def _text_of_read_lines(self, data: bytes) -> str | None:
         """Decode a read that is exactly the lines of an event."""
-        framing, prefix = self.framing, self.prefix
+        framing, prefix = self._lines, self.prefix
         if framing.carries or len(data) > framing.safe_bytes:
             return None
         start = len(prefix)
@@ -192,7 +195,7 @@ class DeltaForwarder:
         if not text:
             if text is None:
                 return None
-            run.idle_frames += 1
+            run.idle_frames += not run.framing.unfinished_bytes
             return b""
         if run.delta is not self._delta:
             self._select(run.delta)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
+from streamnorm._core.codec.framing import FrameWriter
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,
@@ -159,6 +160,13 @@ class Encoder(ABC):
         must have been written already.
         """
 
+    def delta_template(self, index: int) -> tuple[bytes, bytes] | None:
+        """Return what precedes and follows the JSON of the text in what `delta_writer` writes.
+
+        None if the deltas of a block differ in more than their text, or the encoder stores it.
+        """
+        return None
+
     def resume_after_passthrough(  # noqa: B027 - few need it
         self, start: MessageStart, next_sequence_number: int
     ) -> None:
@@ -286,6 +294,7 @@ class StreamWriter:
         encoder: Encoder of the dialect that is written.
         ordered: Whether blocks are written one at a time; if not, as they arrive.
         limits: Bounds.
+        frame_writer: Writes the events in a framing; None for server-sent events.
 
     Attributes:
         failure: Error by which the writer itself ended the stream; None if it has not.
@@ -297,9 +306,12 @@ class StreamWriter:
         *,
         ordered: bool = True,
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        frame_writer: FrameWriter | None = None,
     ) -> None:
         self.failure: StreamError | None = None
         self._encoder = encoder
+        self._frame_writer = frame_writer
+        self._unframed_failure: StreamError | None = None  # which the framing is to write
         self._render = encoder.render
         self._projector = encoder.projector
         self._sequencer: Sequencer | None = None
@@ -309,8 +321,12 @@ class StreamWriter:
                 max_held_bytes=limits.max_held_bytes,
             )
 
-    def write(self, events: Iterable[Event]) -> list[bytes]:
+    def write(self, events: Iterable[Event], *, ends: bool = False) -> list[bytes]:
         """Return the bytes of events, in pieces.
+
+        Args:
+            events: The events.
+            ends: Whether these are the last events.
 
         Raises:
             LossyEncoding: `strict`, and the dialect cannot carry something.
@@ -319,8 +335,17 @@ class StreamWriter:
         try:
             self._write(events, parts)
         except LimitExceeded as exc:
-            parts.append(self.fail(StreamError("too_large", str(exc), code=exc.limit)))
-        return parts
+            error = StreamError("too_large", str(exc), code=exc.limit)
+            parts.append(self._fail(error))
+        if ends:
+            parts.append(self._encoder.close())
+        return parts if self._frame_writer is None else [self._in_frames(parts)]
+
+    def _in_frames(self, parts: list[bytes]) -> bytes:
+        """Return the bytes of events in the framing."""
+        failure, self._unframed_failure = self._unframed_failure, None
+        data = b"".join(parts)
+        return data if self._frame_writer is None else self._frame_writer.write(data, failure)
 
     def _write(self, events: Iterable[Event], parts: list[bytes]) -> None:
         for event in events:
@@ -335,11 +360,12 @@ class StreamWriter:
                     return
                 for ordered in self._in_order(passed):
                     if isinstance(ordered, StreamError) and ordered is not event:
-                        parts.append(self.fail(ordered))
+                        parts.append(self._fail(ordered))
                         return
                     if written := self._render(ordered):
                         parts.append(written)
             if isinstance(event, StreamError):
+                self._unframed_failure = event
                 self._count_dropped()
 
     def count(self, usage: UsageUpdate) -> None:
@@ -369,19 +395,31 @@ class StreamWriter:
             hold = None if self._sequencer is None else self._sequencer.held_sink(projected)
             if hold is not None:
                 return hold
-            return self._encoder.delta_writer(index)
+            return self._delta_writer(index)
         make = delta_factory(delta)
         return lambda text: b"".join(self.write((make(text),)))
 
+    def _delta_writer(self, index: int) -> Callable[[str], bytes]:
+        framing, encoder = self._frame_writer, self._encoder
+        if framing is None:
+            return encoder.delta_writer(index)
+        if (template := encoder.delta_template(index)) is not None:
+            return framing.delta_writer(*template)
+        write = encoder.delta_writer(index)
+        return lambda text: framing.write(write(text), None)
+
     def fail(self, error: StreamError) -> bytes:
         """End the stream with an error of ours, and return its bytes."""
+        return self._in_frames([self._fail(error)])
+
+    def _fail(self, error: StreamError) -> bytes:
         self._projector.push(error)
         if self._sequencer is not None:
             self._sequencer.push(error)
         return self._end_with(error)
 
     def _end_with(self, error: StreamError) -> bytes:
-        self.failure = error
+        self.failure = self._unframed_failure = error
         self._count_dropped()
         return self._render(error)
 

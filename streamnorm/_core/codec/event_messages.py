@@ -19,7 +19,7 @@ from streamnorm._core.codec.framing import Framing
 from streamnorm._core.codec.message_layout import MessageLayout, PlainContent, StrictMessages
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal, malformed
-from streamnorm._core.json import object_in, string_of
+from streamnorm._core.json import dumps, object_in, string_of
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import (
     EventStreamDecoder,
@@ -32,9 +32,9 @@ from streamnorm.eventstream import (
 from streamnorm.sse import Fragment, Frame, RawFrame, StrayLine
 
 _FAILED = Fragment(b"")  # has the decoder look at `failure`
+_EVENT = b"event: "
 _DATA = b"\ndata: "
 _EVENT_END = b"\n\n"
-_LINES_OF_EVENT = 3  # that an encoder writes: its name, its data, and none
 _LINE_END = re.compile(r"[\r\n]")
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 
@@ -130,21 +130,26 @@ class MessageSplitter(ABC):
 
     def __init__(self, limits: Limits) -> None:
         self.failure: StreamError | None = None
-        self.frames = 0
         self.overflowed = False
         self.safe_bytes = limits.max_event_bytes - 1
         self.strays = []
-        self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
+        self.reader = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
         self._last_headers: dict[str, HeaderValue] | None = None  # of the last event
+        self.reader.reads_payloads = False  # until the delta run reads those of the last type
+        self._unread = 0  # messages that are no event, or behind the failure
         self._run_prefix: bytes | None = None  # lines of the events that the delta run reads
         self._last_line = b""  # the name of the last event, and the start of its data
-        self._is_on_run = False  # whether the delta run reads messages with the last headers
         self._last: list[RawFrame] = []  # the events that `split` returned last
 
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of the message that has begun and not ended."""
-        return self._messages.unfinished_bytes
+        return self.reader.unfinished_bytes
+
+    @property
+    def frames(self) -> int:
+        """Number of events that were read."""
+        return self.reader.messages - self._unread
 
     @property
     def messages(self) -> int:
@@ -157,10 +162,11 @@ class MessageSplitter(ABC):
         An event that the delta run may read is its payload, any other a fragment with its lines.
         """
         frames: list[RawFrame] = []
-        self._last, self._messages.last_payload = frames, None
+        reader = self.reader
+        self._last, reader.last_message = frames, b""
         if self.failure is not None:
             return frames
-        reader = self._messages
+        before = reader.messages
         try:
             self._append_events(reader.feed_same_headers(data), frames)
             if reader.has_unread_message:
@@ -171,8 +177,8 @@ class MessageSplitter(ABC):
             self.failure = reader.failure
         except Fatal as exc:
             self.failure = exc.error
-        self.frames += len(frames)
         if self.failure is not None:
+            self._unread = reader.messages - before - len(frames)
             frames.append(_FAILED)
         return frames
 
@@ -181,16 +187,13 @@ class MessageSplitter(ABC):
     ) -> Callable[[bytes], str | None]:
         """Return the reader of a read that is exactly one event; see `Splitter`."""
         self._run_prefix = prefix
-        self._is_on_run = self._last_line == prefix
-        read_only_message, decode_message = self._messages.read_only_message, self._decoder(decode)
+        self._set_last_line(self._last_line)
+        return self.reader.message_reader(self._decoder(decode))
 
-        def read(data: bytes) -> str | None:
-            if not self._is_on_run or (text := read_only_message(data, decode_message)) is None:
-                return None
-            self.frames += 1
-            return text
-
-        return read
+    def _set_last_line(self, line: bytes) -> None:
+        """Note the lines of the last event, which the delta run may read."""
+        self._last_line = line
+        self.reader.reads_payloads = line == self._run_prefix
 
     @abstractmethod
     def _decoder(self, decode: Callable[[bytes], str | None]) -> Callable[[bytes], str | None]:
@@ -208,12 +211,12 @@ class MessageSplitter(ABC):
             return []
         name, _, payload = lines.partition(_DATA)
         text = payload.decode(errors="replace")
-        return [Frame(name.removeprefix(b"event: ").decode(), text)]
+        return [Frame(name.removeprefix(_EVENT).decode(), text)]
 
     def as_event_stream(self, data: bytes) -> bytes:
         """Return the events of the last read as server-sent events."""
-        payload = self._messages.last_payload
-        events = self._last if payload is None else [self._event_of(payload)]
+        message = self.reader.last_message
+        events = [self._event_of(self.reader.payload_of(message))] if message else self._last
         written: list[bytes] = []
         for lines in map(self._lines_of, events):
             if lines:
@@ -266,6 +269,8 @@ class MessageSplitter(ABC):
 class MessagePassthrough:
     """Returns the original messages of a stream; see `Passthrough`.
 
+    The splitter holds the beginning of a message, and joins it with its end.
+
     Args:
         splitter: The splitter of the same bytes.
     """
@@ -274,36 +279,35 @@ class MessagePassthrough:
 
     def __init__(self, splitter: MessageSplitter) -> None:
         self._splitter = splitter
-        self._held = bytearray()  # the beginning of a message
+        self._reader = splitter.reader
+        self._held: bytes | bytearray = b""  # the beginning of a message, before this read
         self._messages = 0  # before it
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the message that a read ends."""
-        self._messages += 1
-        if self._held:
-            data = bytes(self._held) + data
-            self._held.clear()
-        return data
+        """Return the message that a read ends; nothing if it has only begun."""
+        message = self._reader.last_message
+        if message:
+            self._messages += 1
+            self._held = b""
+        else:
+            self._held = self._reader.held
+        return message
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
         """Return the messages that `data` completes."""
-        splitter, held = self._splitter, self._held
+        splitter, reader, held = self._splitter, self._reader, self._held
+        self._held = reader.held
         if held:
-            held += data
             if splitter.messages == self._messages:  # one that is returned at its end alone
                 return b""
-            data = bytes(held)
-            held.clear()
+            data = bytes(held) + data
         if splitter.failure is None and not unread:
-            end, self._messages = len(data) - splitter.unfinished_bytes, splitter.frames
+            end, self._messages = len(data) - len(reader.held), reader.messages
         else:
             # An exception behind an event that is not passed on is not passed on, either.
             read = splitter.frames - unread if unread else splitter.messages
             end = _end_of(data, read - self._messages)
             self._messages = splitter.messages
-        # Nothing follows a failure.
-        if end < len(data) and splitter.failure is None:
-            held += data[end:]
         return data[:end]
 
     take_other = take
@@ -334,15 +338,15 @@ class EventMessageSplitter(MessageSplitter):
         # Another line in the name would be another field of the event.
         if not name or _LINE_END.search(name):
             raise malformed(f"an event type of {len(name)} characters, expected a name")
-        self._last_line = b"event: %b\ndata: " % name.encode()
-        self._is_on_run = self._last_line == self._run_prefix
+        self._set_last_line(b"event: %b\ndata: " % name.encode())
 
     def _append_events(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
         # Nothing at all would be taken for no event.
-        if self._is_on_run and b"" not in payloads:
+        is_on_run = self.reader.reads_payloads
+        if is_on_run and b"" not in payloads:
             frames += payloads
         else:
-            line, is_on_run = self._last_line, self._is_on_run
+            line = self._last_line
             frames += [
                 payload if is_on_run and payload else Fragment(line + payload + _EVENT_END)
                 for payload in payloads
@@ -355,6 +359,7 @@ EVENT_HEADERS = {":content-type": "application/json", ":message-type": "event"}
 
 # Converse has six events, with short names; a peer may name very many others.
 _MAX_ENCODERS = 8
+_EXCEPTION_NAMES = frozenset(name.encode() for name in CONVERSE_EXCEPTIONS)
 _MAX_LINE_BYTES = 64
 
 
@@ -366,42 +371,35 @@ class EventMessageWriter:
     """
 
     def __init__(self) -> None:
-        self._encoders: dict[bytes, MessageEncoder] = {}  # by the lines before a payload
-        self._last_line = b"\n"  # the lines before the last payload; the first has none before it
-        self._last = MessageEncoder({})
+        self._encoders: dict[bytes, MessageEncoder] = {}  # by the line that names the event
 
     def write(self, data: bytes, failure: StreamError | None) -> bytes:
         """Return whole events as messages; see `FrameWriter`."""
-        line, encode = self._last_line, self._last.encode
-        start = len(line)
-        # Nearly every read is one event, and nearly all events of a stream are deltas.
-        if data[:start] == line and data.count(b"\n") == _LINES_OF_EVENT:
-            return encode(data[start:-2])
-        out: list[bytes] = []
         # Encoders write events of two lines each, whose JSON has no line end.
-        for lines in data.split(b"\n\n"):
-            if lines.startswith(line):
-                out.append(encode(lines[start:]))
-            elif lines:
-                out.append(self._encode(lines))
-                line, encode = self._last_line, self._last.encode
-                start = len(line)
-        return b"".join(out)
+        return b"".join([self._encode(lines) for lines in data.split(_EVENT_END) if lines])
+
+    def delta_writer(self, head: bytes, tail: bytes) -> Callable[[str], bytes]:
+        """Return a serializer of the messages of deltas; see `FrameWriter`."""
+        line, _, start = head.partition(_DATA)
+        end = tail.removesuffix(_EVENT_END)
+        return self._encoder(line).payload_encoder(start, dumps, end)
 
     def _encode(self, lines: bytes) -> bytes:
-        """Return an event of another type than the one before it."""
-        start = lines.index(_DATA) + len(_DATA)
-        line, payload = lines[:start], lines[start:]
+        line, _, payload = lines.partition(_DATA)
+        name = line.removeprefix(_EVENT)
+        if name in _EXCEPTION_NAMES:
+            return encode_exception(name.decode(), payload)
+        return self._encoder(line).encode(payload)
+
+    def _encoder(self, line: bytes) -> MessageEncoder:
+        """Return the encoder of the events that a line names."""
         encoder = self._encoders.get(line)
         if encoder is None:
-            name = line.removeprefix(b"event: ").removesuffix(_DATA).decode()
-            if name in CONVERSE_EXCEPTIONS:
-                return encode_exception(name, payload)
+            name = line.removeprefix(_EVENT).decode()
             encoder = MessageEncoder({":event-type": name, **EVENT_HEADERS})
             if len(self._encoders) < _MAX_ENCODERS and len(line) < _MAX_LINE_BYTES:
                 self._encoders[line] = encoder
-        self._last_line, self._last = line, encoder
-        return encoder.encode(payload)
+        return encoder
 
 
 EVENTSTREAM = Framing(

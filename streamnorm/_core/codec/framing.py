@@ -286,7 +286,6 @@ class Splitter(Protocol):
 
     carries: bool
     failure: StreamError | None
-    frames: int
     held: bytes
     holds_original: bool
     is_irregular: bool
@@ -294,6 +293,11 @@ class Splitter(Protocol):
     safe_bytes: int
     stray_lines: int
     strays: list[tuple[int, bytes]]
+
+    @property
+    def frames(self) -> int:
+        """Number of events that were read."""
+        ...
 
     @property
     def unfinished_bytes(self) -> int:
@@ -309,9 +313,10 @@ class Splitter(Protocol):
     ) -> Callable[[bytes], str | None] | None:
         """Return a function that decodes a read which ends exactly one event, without `split`.
 
-        It returns None for any other read, and if `decode` returns None: then nothing changes, and
-        `split` reads the same bytes.  From now on, `split` returns events of the delta run as their
-        payloads alone.  None, and nothing changes, if events are lines.
+        It returns "" for a read that only begins an event.  It returns None for any other read,
+        and if `decode` returns None: then nothing changes, and `split` reads the same bytes.  From
+        now on, `split` returns events of the delta run as their payloads alone.  None, and nothing
+        changes, if events are lines.
 
         Args:
             prefix: What precedes the payload in the lines of an event of the delta run.
@@ -341,6 +346,15 @@ class FrameWriter(Protocol):
         Args:
             data: Whole events, as the encoder of the dialect writes them.
             failure: The error that ends the stream with them; None if none does.
+        """
+        ...
+
+    def delta_writer(self, head: bytes, tail: bytes) -> Callable[[str], bytes]:
+        """Return a fast serializer for the deltas of a block, equal to `write` of each.
+
+        Args:
+            head: What precedes the JSON of the text in a delta, as server-sent event.
+            tail: What follows it.
         """
         ...
 

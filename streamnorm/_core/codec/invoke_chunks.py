@@ -8,6 +8,7 @@ and `eventstream.py`, read 2026-11-23).
 from __future__ import annotations
 
 import re
+from binascii import b2a_base64
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -31,9 +32,10 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.failures import NOT_A_STREAM, Fatal, malformed
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in
 from streamnorm._core.limits import Limits
-from streamnorm.eventstream import encode_message
+from streamnorm.eventstream import MessageEncoder
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder
 
+_DATA = b"\ndata: "
 _TYPE = re.compile(rb'\{"type":"([a-z_]{1,64})"')
 
 # What the other families of models write, by a field that no other family has.
@@ -96,7 +98,7 @@ class InvokeChunksSplitter(MessageSplitter):
                 if not event.startswith(start):  # nearly all events are of one type
                     self._read_type(event)
                     start = self._last_start
-                if self._is_on_run:
+                if self.reader.reads_payloads:
                     frames.append(event)
                 else:
                     frames.append(Fragment(self._last_line + event + b"\n\n"))
@@ -113,8 +115,7 @@ class InvokeChunksSplitter(MessageSplitter):
             if not name or b"\n" in name or b"\r" in name:
                 _refuse_foreign(event)
                 name = b"message"
-        self._last_line = b"event: %b\ndata: " % name
-        self._is_on_run = self._last_line == self._run_prefix
+        self._set_last_line(b"event: %b\ndata: " % name)
 
 
 def _refuse_foreign(event: bytes) -> None:
@@ -134,6 +135,7 @@ class InvokeChunksWriter:
     """
 
     def __init__(self) -> None:
+        self._encoder = MessageEncoder({":event-type": "chunk", **EVENT_HEADERS})
         self._sse = SSEDecoder()
         self._usage: dict[str, Any] = {}
 
@@ -147,6 +149,19 @@ class InvokeChunksWriter:
             out.append(encode_exception(name, dumps(fields)))
         return b"".join(out)
 
+    def delta_writer(self, head: bytes, tail: bytes) -> Callable[[str], bytes]:
+        """Return a serializer of the chunks of deltas; see `FrameWriter`."""
+        event = head[head.index(_DATA) + len(_DATA) :]
+        end = tail.removesuffix(b"\n\n")
+        # Base64 of whole groups of three bytes does not depend on what follows them.
+        common, rest = event[: -(len(event) % 3) or None], event[len(event) - len(event) % 3 :]
+
+        def serialize(text: str) -> bytes:
+            return b2a_base64(rest + dumps(text) + end, newline=False)
+
+        start = b'{"bytes":"' + b2a_base64(common, newline=False)
+        return self._encoder.payload_encoder(start, serialize, b'"}')
+
     def _encode_chunk(self, frame: Frame) -> bytes:
         text = frame.data
         if frame.event in ("message_start", "message_delta"):
@@ -154,7 +169,7 @@ class InvokeChunksWriter:
         elif frame.event == "message_stop":
             text = self._with_metrics(object_in(text))
         payload = msgspec.json.encode(_Chunk(text.encode("utf-8", "replace")))
-        return encode_message({":event-type": "chunk", **EVENT_HEADERS}, payload)
+        return self._encoder.encode(payload)
 
     def _note_usage(self, kind: str, event: dict[str, Any]) -> None:
         # The encoder has written both, beside fields of any name that an upstream has added.

@@ -83,6 +83,9 @@ class AnthropicEncoder(Encoder):
         head = self._delta_heads[index]
         return lambda text: head + dumps(text) + _DELTA_END
 
+    def delta_template(self, index: int) -> tuple[bytes, bytes]:
+        return self._delta_heads[index], _DELTA_END
+
     def ping(self) -> bytes:
         return _PING
 

@@ -86,6 +86,9 @@ class ConverseEncoder(Encoder):
         head, tail = self._frames[index]
         return lambda text: head + dumps(text) + tail
 
+    def delta_template(self, index: int) -> tuple[bytes, bytes]:
+        return self._frames[index]
+
     def ping(self) -> bytes:
         return b""  # nothing can be sent to keep a client waiting
 

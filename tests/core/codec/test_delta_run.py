@@ -254,9 +254,10 @@ class NumberedRun(DeltaRun):
 
     def __init__(self) -> None:
         super().__init__()
-        self.framing = SSEDecoder()
-        self.framing.split(b": begins\n\n")
-        self.framing.frames = 0
+        framing = SSEDecoder()
+        framing.split(b": begins\n\n")
+        framing.frames = 0
+        self.read_from(framing)
         self._deltas = [TextDelta(0, ""), TextDelta(1, "")]
 
     def decode(self, payload: bytes) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
@@ -180,6 +182,23 @@ def test_events_are_written_as_messages() -> None:
     assert writer().write(b"", None) == b""
 
 
+@given(st.lists(st.text(), min_size=1))
+def test_delta_is_the_message_that_its_event_is(texts: list[str]) -> None:
+    """Whatever the length of its text, and the lengths of those before it."""
+    assert EVENTSTREAM.writer is not None
+    writer = EVENTSTREAM.writer()
+    head, tail = b'event: contentBlockDelta\ndata: {"delta":{"text":', b"}}\n\n"
+    write = writer.delta_writer(head, tail)
+    buffer = EventStreamBuffer()
+    for piece in texts:
+        event = head + json.dumps(piece, ensure_ascii=False).encode() + tail
+        written = write(piece)
+        assert written == writer.write(event, None)
+        buffer.add_data(written)
+    found = [(each.headers[":event-type"], json.loads(each.payload)) for each in buffer]
+    assert found == [("contentBlockDelta", {"delta": {"text": text}}) for text in texts]
+
+
 def test_event_is_written_as_a_message() -> None:
     """All events in recordings of Bedrock have these headers, in this order."""
     assert EVENTSTREAM.writer is not None
@@ -220,6 +239,34 @@ def test_lengths_of_invented_names_are_not_stored() -> None:
                 assert writer.write(event, None)
 
     assert peak(write) < 2_000_000
+
+
+def test_lengths_of_deltas_that_are_stored_are_bounded() -> None:
+    assert EVENTSTREAM.writer is not None
+    write = EVENTSTREAM.writer().delta_writer(b"event: e\ndata: %b" % (b" " * 300), b"\n\n")
+
+    def write_all() -> None:
+        for size in range(10_000):
+            assert write("x" * size)
+
+    assert peak(write_all) < 1_000_000
+
+
+def test_half_an_event_is_no_idle_frame() -> None:
+    silent = event("contentBlockDelta", contentBlockIndex=0, delta={"text": ""})
+    body = (START, text(0, "a"), text(0, "b"), silent, text(0, "c"))
+    for target in (None, "bedrock_converse", "anthropic"):
+        if target is None:
+            reader = decoder("bedrock_converse")
+        else:
+            reader = Transcoder("bedrock_converse", target)
+        counts: list[tuple[int, int]] = []
+        for message in body:
+            for half in (message[:100], message[100:]):
+                reader.feed(half)
+                counts.append((reader.frames, reader.idle_frames))
+        frames = [sum(divmod(number, 2)) for number in range(len(counts))]
+        assert counts == [(count, int(count > 3)) for count in frames], target
 
 
 def test_pieces_of_a_message_are_joined_once() -> None:

@@ -449,6 +449,31 @@ def test_events_of_every_dialect_are_written_in_chunks(source: str) -> None:
         assert all(event["type"] not in ("error", "ping") for event in found.events)
 
 
+@given(st.integers(0, 9), st.lists(st.text(), min_size=1))
+def test_delta_is_the_chunk_that_its_event_is(spaces: int, texts: list[str]) -> None:
+    """Wherever its text begins within three bytes, which are four characters of base64."""
+    assert INVOKE_CHUNKS.writer is not None
+    head = b'event: e\ndata: {"text":' + b" " * spaces
+    write = INVOKE_CHUNKS.writer().delta_writer(head, b"}\n\n")
+    whole = INVOKE_CHUNKS.writer()
+    found = invoked(b"".join(map(write, texts)))
+    assert found.events == [{"text": text} for text in texts]
+    for text in texts:
+        event = head + json.dumps(text, ensure_ascii=False).encode() + b"}\n\n"
+        assert write(text) == whole.write(event, None)
+
+
+def test_deltas_of_any_dialect_are_written_in_chunks() -> None:
+    """The events of Chat Completions differ in more than their text: the first names a role."""
+    transcoder = Transcoder("anthropic", "openai_chat", to_framing=INVOKE_CHUNKS)
+    deltas = [{**SNOW, "delta": {"type": "text_delta", "text": text}} for text in "abc"]
+    reads = [sse_of([event]) for event in (START, BEGIN, *deltas, END, STOP, LAST)]
+    written = [b"".join(transcoder.feed(data)) for data in reads]
+    events = invoked(b"".join([*written[:5], *transcoder.close()])).events
+    texts = [event["choices"][0]["delta"].get("content") for event in events]
+    assert "".join(filter(None, texts)) == "abc"
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
