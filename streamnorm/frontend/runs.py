@@ -273,10 +273,11 @@ def _results_of(item: object) -> list[ToolResult]:
         TypeError: It is not one, nor several.
     """
     results: list[ToolResult] = []
+    name = type(item).__name__
     several = cast("Iterable[object]", item) if isinstance(item, Iterable) else (item,)
     for each in several:
         if not isinstance(each, ToolResult):
-            kinds = dict.fromkeys((type(item).__name__, type(each).__name__))
+            kinds = dict.fromkeys((name, type(each).__name__))
             raise TypeError(f"run gives {' of '.join(kinds)}, expected events and tool results")
         results.append(each)
     return results

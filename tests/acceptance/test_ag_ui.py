@@ -16,21 +16,31 @@ from acceptance.node_sdks import Heard, ask, missing
 from support.streams.corpus import needs_corpus, recordings
 
 from streamnorm import (
+    BlockStart,
+    BlockStop,
     Completed,
     Event,
     Failed,
     Message,
+    MessageStart,
+    MessageStop,
     Reasoning,
     RedactedReasoning,
     ServerToolCall,
     Text,
+    TextDelta,
     ToolCall,
+    ToolResult,
     Transcoder,
     Truncated,
+    Usage,
+    UsageUpdate,
     accumulate,
+    message_events,
     project,
 )
 from streamnorm.codec import decoder
+from streamnorm.frontend import Run as AgentRun
 
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -47,7 +57,8 @@ class Run:
         transcoder = Transcoder(dialect, AG_UI, server=server)
         self.body = b"".join(transcoder.feed(body) + transcoder.close()).decode()
         reader = decoder(dialect, server=server)
-        self.passed, _ = project(reader.feed(body) + reader.close(), AG_UI)
+        self.events = reader.feed(body) + reader.close()
+        self.passed, _ = project(self.events, AG_UI)
         self.is_complete = isinstance(transcoder.outcome, Completed)
 
 
@@ -117,6 +128,54 @@ def test_signatures_reach_the_history_of_the_page(client: str) -> None:
         sent = run.body.count('"REASONING_ENCRYPTED_VALUE"')
         kept = json.dumps(heard["messages"]).count('"encryptedValue"')
         assert kept == sent, run.name
+
+
+# It has a result of a call that no block stands for.
+NAMELESS = {"openai_responses/openai/shell-and-unknown-item"}
+
+LAST: tuple[Event, ...] = (
+    MessageStart("last", "m-2"),
+    BlockStart(0, Text()),
+    TextDelta(0, "Done."),
+    BlockStop(0),
+    UsageUpdate(Usage(5, 2)),
+    MessageStop("end_turn"),
+)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_runs_of_an_agent_arrive_whole(client: str) -> None:
+    """Each recording twice, so that ids repeat, with results, and an answer of text."""
+    joined: list[tuple[str, Message, str]] = []
+    for each in runs():
+        if not each.is_complete or each.name in NAMELESS:
+            continue
+        ids = [b.id for b in accumulate(each.events).blocks if isinstance(b, ToolCall)]
+        results = [ToolResult(id, (Text(f"{number}"),)) for number, id in enumerate(ids)]
+        items = [*each.events, results]
+        run = AgentRun(AG_UI, ids={"threadId": "t", "runId": "r"})
+        body = b"".join([run.write(item) for item in (*items, *items, *LAST)]) + run.finish()
+        assert isinstance(run.outcome, Completed), each.name
+        joined.append((each.name, run.message, body.decode()))
+    answers = ask("ag_ui", client, [{"body": body} for *_, body in joined])
+    for (name, message, _), heard in zip(joined, answers, strict=True):
+        assert "messages" in heard, (name, heard)
+        assert heard["error"] is None, name
+        shown = accumulate(project(message_events(message), AG_UI)[0])
+        assert found(heard) == expected(shown), name
+        # Each result stands behind the message of its call, and before the next answer.
+        called: list[str] = []
+        answered: dict[str, str] = {}
+        for each_message in heard["messages"]:
+            called += [call["id"] for call in each_message.get("toolCalls", ())]
+            if each_message["role"] == "tool":
+                assert each_message["toolCallId"] in called, name
+                answered[each_message["toolCallId"]] = each_message["content"]
+        results_of = {b.tool_call_id: b for b in shown.blocks if isinstance(b, ToolResult)}
+        assert {id: answered[id] for id in results_of} == {
+            id: "".join(text.text for text in result.content if isinstance(text, Text))
+            for id, result in results_of.items()
+        }, name
 
 
 DIFFERENT = {

@@ -18,17 +18,27 @@ from support.streams.corpus import needs_corpus, recordings
 
 from streamnorm import (
     BlockStart,
+    BlockStop,
     Completed,
+    Event,
     Message,
+    MessageStart,
+    MessageStop,
     Reasoning,
     ServerToolCall,
     Text,
+    TextDelta,
     ToolCall,
+    ToolResult,
     Transcoder,
+    Usage,
+    UsageUpdate,
     accumulate,
+    message_events,
     project,
 )
 from streamnorm.codec import decoder
+from streamnorm.frontend import Run
 
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -48,6 +58,7 @@ class Written:
         self.body = b"".join(run.feed(body) + run.close()).decode()
         reader = decoder(dialect, server=server)
         events = reader.feed(body) + reader.close()
+        self.events = events
         self.passed, _ = project(events, UI)
         self.is_complete = isinstance(run.outcome, Completed)
 
@@ -138,6 +149,58 @@ def test_no_cut_makes_a_call_available_that_was_not_whole(client: str) -> None:
         assert heard["failure"].startswith("connection lost"), name
         stops = body.count('"type":"tool-input-available"')
         assert len(heard["calls"]) == stops, name
+
+
+def results_of(message: Message) -> list[ToolResult]:
+    """Return a result for each call of the client, every second one an error."""
+    ids = [block.id for block in message.blocks if isinstance(block, ToolCall)]
+    return [
+        ToolResult(id, (Text(f"{number}"),), is_error=bool(number % 2))
+        for number, id in enumerate(ids)
+    ]
+
+
+LAST: tuple[Event, ...] = (
+    MessageStart("last", "m-2"),
+    BlockStart(0, Text()),
+    TextDelta(0, "Done."),
+    BlockStop(0),
+    UsageUpdate(Usage(5, 2)),
+    MessageStop("end_turn"),
+)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_runs_of_an_agent_arrive_whole(client: str) -> None:
+    """Each recording twice, so that ids repeat, with results, and an answer of text."""
+    runs: list[tuple[Written, Message, str]] = []
+    for each in written():
+        if not each.is_complete or each.name in NAMELESS:
+            continue
+        answer = accumulate(each.events)
+        run = Run(UI)
+        items = [*each.events, results_of(answer)]
+        body = b"".join([run.write(item) for item in (*items, *items, *LAST)]) + run.finish()
+        assert isinstance(run.outcome, Completed), each.name
+        runs.append((each, run.message, body.decode()))
+    answers = ask("ui", client, [{"body": body} for *_, body in runs])
+    for (each, message, _), heard in zip(runs, answers, strict=True):
+        assert "error" not in heard, (each.name, heard["error"])
+        shown = accumulate(project(message_events(message), UI)[0])
+        assert heard_parts(heard) == expected_parts(shown), each.name
+        assert heard["finish"] == "stop", each.name
+        results = {b.tool_call_id: b for b in message.blocks if isinstance(b, ToolResult)}
+        found = {
+            part["toolCallId"]: part.get("output", part.get("errorText"))
+            for part in heard["parts"]
+            if part.get("toolCallId") in results
+        }
+        assert found == {
+            id: "".join(text.text for text in result.content if isinstance(text, Text))
+            for id, result in results.items()
+        }, each.name
+        states = {part["state"] for part in heard["parts"] if part.get("toolCallId") in results}
+        assert states <= {"output-available", "output-error"}, each.name
 
 
 def corpus_streams() -> Iterator[tuple[dict[str, Any], str]]:

@@ -273,6 +273,7 @@ class RunEncoder(Encoder):
         Args:
             start: Start of the answer.
         """
+        self._projector.begin_answer()
         self._earlier_usage, self._usage = self.usage_by_model, Usage()
         self._name_model(start)
         return self._end_step()

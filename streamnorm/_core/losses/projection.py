@@ -137,6 +137,10 @@ class Projector:
         """The reducer of the vendor's own fields."""
         return self._metadata.vendor_fields
 
+    def begin_answer(self) -> None:
+        """Begin another answer in the same stream: the one before may have been a refusal."""
+        self._metadata.refused = False
+
     def passthrough_delta(self, index: int) -> tuple[type[Event] | None, int]:
         """Return the type and part of the deltas that `push` returns unchanged for a block.
 

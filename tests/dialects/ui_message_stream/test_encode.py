@@ -25,6 +25,7 @@ from streamnorm import (
     ReasoningDelta,
     RedactedReasoning,
     Refusal,
+    RefusalDelta,
     ServerToolCall,
     ServerToolResult,
     SignatureDelta,
@@ -441,3 +442,12 @@ def test_rule_10_message_that_is_continued_keeps_its_id_and_its_calls() -> None:
     assert b'"messageId":"page-1"' in writer.encode(START)
     result = BlockStart(0, ToolResult("c", (Text("done"),)))
     assert writer.encode(result).count(b"data: ") == 1
+
+
+def test_refusal_ends_its_own_answer_alone() -> None:
+    writer = encoder("ui_message_stream")
+    assert isinstance(writer, RunEncoder)
+    for event in (START, BlockStart(0, Refusal()), RefusalDelta(0, "No."), BlockStop(0)):
+        writer.encode(event)
+    writer.begin_step(START)
+    assert b'"finishReason":"stop"' in writer.encode(STOP)
