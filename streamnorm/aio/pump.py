@@ -14,6 +14,7 @@ import msgspec
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DecodeOptions
+from streamnorm._core.codec.framing import Framing
 from streamnorm._core.errors import (
     LimitExceeded,
     LocalProtocolError,
@@ -108,10 +109,10 @@ class Pump(ABC, Generic[T]):
         failure: Exception to raise once `pending` is empty.
         cause: Cause of that exception: the source's, if it failed.
         settled: Whether `on_end` was called.
-        media_type: `content-type` of the bytes that are returned, or that are read if none are.
+        framing: Framing of the bytes that are returned, or that are read if none are.
     """
 
-    media_type: str
+    framing: Framing
     settled = True  # for `__del__`, if `__init__` raises
 
     def __init__(
@@ -240,7 +241,7 @@ class Pump(ABC, Generic[T]):
     @property
     def response_headers(self) -> Mapping[str, str]:
         """Headers that clients of the dialect that is written ask for."""
-        return {}
+        return self.framing.headers
 
     @property
     def error_media_type(self) -> str:
@@ -325,7 +326,7 @@ class DecodingPump(Pump[T]):
         **options: Unpack[DecoderKeywords],
     ) -> None:
         limits = options.get("limits", Limits())
-        self.media_type = framing_of(dialect, options.get("framing")).media_type
+        self.framing = framing_of(dialect, options.get("framing"))
         self._decoder = decoder(dialect, **options)
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)

@@ -64,7 +64,7 @@ class _StreamBase(Generic[T]):
     @property
     def media_type(self) -> str:
         """The `content-type` of the bytes that are returned, or that are read if none are."""
-        return self._pump.media_type
+        return self._pump.framing.media_type
 
     @property
     def response_headers(self) -> Mapping[str, str]:

@@ -237,7 +237,7 @@ class TranscodePump(Pump[bytes]):
         **options: Unpack[TranscodeOptions],
     ) -> None:
         self._transcoder = Transcoder(dialect, to, **options)
-        self.media_type = framing_of(to, options.get("to_framing")).media_type
+        self.framing = framing_of(to, options.get("to_framing"))
         limits = options.get("limits", Limits())
         self._to = to
         self._bytes_sent = False
@@ -267,7 +267,7 @@ class TranscodePump(Pump[bytes]):
 
     @property
     def response_headers(self) -> Mapping[str, str]:
-        return encoder(self._to).response_headers
+        return {**self.framing.headers, **encoder(self._to).response_headers}
 
     @property
     def error_media_type(self) -> str:

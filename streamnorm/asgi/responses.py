@@ -147,8 +147,7 @@ class EventStreamResponse(_StreamResponse):
         except (UpstreamError, NotAStream, ProtocolError):
             match stream.outcome:
                 case Failed(error) | Truncated(error):
-                    # Clients of AWS tell errors apart by a header, which no other clients read.
-                    cloud = BEDROCK if stream.media_type == MEDIA_TYPE else None
+                    cloud = _find_cloud(stream.media_type)
                     await send_error(
                         exchange, error, stream.error_body, cloud, stream.error_media_type
                     )
@@ -239,7 +238,7 @@ class MessageResponse(_StreamResponse):
                 raise  # the caller passed a stream that was already closed or broken
         match stream.outcome:
             case Failed(error) | Truncated(error):
-                await send_error(exchange, error, self._error_body)
+                await self._send_error(exchange, error)
             case _:
                 await self._send_message(exchange)
 
@@ -255,16 +254,28 @@ class MessageResponse(_StreamResponse):
                 created=self._created,
             )
         except EncodeError as exc:
-            await send_error(exchange, answer_failure(exc), self._error_body)
+            await self._send_error(exchange, answer_failure(exc))
             return
         self.losses += encoded.losses
         body = compact(encoded.body).encode()
         await send_json(exchange, self.status_code, self.raw_headers, body)
 
+    async def _send_error(self, exchange: Exchange, error: StreamError) -> None:
+        cloud = _find_cloud(lookup(self._to).framing.media_type)
+        await send_error(exchange, error, self._error_body, cloud)
+
     def _error_body(self, error: StreamError) -> bytes:
         # Fields that a vendor adds to an error belong to its dialect alone.
         same_dialect = self._stream.dialect == lookup(self._to).name
         return encoder(self._to, extras=same_dialect).error_body(error)
+
+
+def _find_cloud(media_type: str) -> Cloud | None:
+    """Return the cloud whose clients read streams of a type; None if those of vendors do.
+
+    Clients of AWS tell errors apart by a header, which no other clients read.
+    """
+    return BEDROCK if media_type == MEDIA_TYPE else None
 
 
 async def send_error(

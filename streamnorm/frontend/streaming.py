@@ -49,7 +49,7 @@ class RunPump(Pump[bytes]):
     """
 
     def __init__(self, head: Head, run: Run, to: str, limits: Limits, on_end: OnEnd | None) -> None:
-        self.media_type = framing_of(to).media_type
+        self.framing = framing_of(to)
         self._run = run
         self._bytes_sent = False
         super().__init__(head, _RunCore(run), dialect=None, limits=limits, on_end=on_end)

@@ -21,8 +21,6 @@ from streamnorm.asgi.responses import send_json
 
 _JSON = {"content-type": "application/json"}
 
-_ERROR_STATUS = 400
-
 
 class ClientStream(EventSender):
     """The answer to one client, which is a stream unless `send_body` comes first.
@@ -53,7 +51,8 @@ class ClientStream(EventSender):
         self.is_started = False
         self._headers = EVENT_STREAM_HEADERS
         if framing is not SSE:
-            self._headers = {**EVENT_STREAM_HEADERS, "content-type": framing.media_type}
+            headers = {"content-type": framing.media_type, **framing.headers}
+            self._headers = {**EVENT_STREAM_HEADERS, **headers}
         self._may_start = may_start
         self._began_at = self._sent_at
         self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
@@ -168,9 +167,7 @@ def complete_headers(client: Dialect, send: Send) -> Send:
         if message["type"] == "http.response.start":
             headers = message["headers"]
             known = {name.decode("latin-1") for name, _ in headers}
-            is_answer = message["status"] < _ERROR_STATUS
-            added = request_id | (dict(client.endpoints.answer_headers) if is_answer else {})
-            new = {name: value for name, value in added.items() if name not in known}
+            new = {name: value for name, value in request_id.items() if name not in known}
             message = {**message, "headers": [*headers, *encode_headers(new)]}
         await send(message)
 

@@ -103,10 +103,11 @@ class AnswerWriter(Struct, kw_only=True):
     ) -> Playback:
         """Return an answer with the headers of its form."""
         spoken = self.spoken
-        kind = {"content-type": spoken.framing.media_type} if is_stream else JSON
+        framing = spoken.framing
+        headers = {"content-type": framing.media_type, **framing.headers} if is_stream else JSON
         return Playback(
             status,
-            {**kind, **spoken.endpoints.answer_headers},
+            headers,
             steps,
             end,
             self.dialect,

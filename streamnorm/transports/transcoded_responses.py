@@ -276,7 +276,9 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     ) -> ResponseT:
         """Return a response whose body is a stream with its first chunk read."""
         framing = self._client.framing
-        kind = _STREAM if framing is SSE else {"content-type": framing.media_type}
+        kind = _STREAM
+        if framing is not SSE:
+            kind = {"content-type": framing.media_type, **framing.headers}
         headers = self._headers(response, kind)
         # Status and length of the provider's response belong to its own body.
         return self._family.response(200, headers=headers, stream=body, extensions=_EXTENSIONS)

@@ -11,7 +11,7 @@ from support.http.byte_source import AsyncBytes
 
 import streamnorm
 from streamnorm import Stream
-from streamnorm.asgi import EventStreamResponse
+from streamnorm.asgi import EventStreamResponse, MessageResponse
 from streamnorm.codec import INVOKE_CHUNKS
 
 pytestmark = pytest.mark.anyio
@@ -19,6 +19,8 @@ pytestmark = pytest.mark.anyio
 MESSAGES = [chunk(event) for event in EVENTS]
 TYPE = "application/vnd.amazon.eventstream"
 BINARY = {**HEADERS, "content-type": TYPE}
+# boto3 requires the second of an InvokeModel stream.
+CHUNKED = {**BINARY, "x-amzn-bedrock-content-type": "application/json"}
 
 
 def transcode(**options: object) -> Stream[bytes]:
@@ -35,7 +37,7 @@ async def send(stream: Stream[bytes], **options: object) -> Client:
 
 async def test_content_type_is_that_of_the_framing_that_is_written() -> None:
     client = await send(transcode(to="anthropic", to_framing=INVOKE_CHUNKS))
-    assert client.headers == BINARY
+    assert client.headers == CHUNKED
     assert b"".join(client.bodies) == b"".join(MESSAGES)
     assert (await send(transcode(to="openai_chat"))).headers == HEADERS
     assert (await send(transcode(to="bedrock_converse"))).headers == BINARY
@@ -48,7 +50,7 @@ async def test_content_type_of_passed_bytes_is_that_of_their_framing() -> None:
     stream = streamnorm.tap(
         AsyncBytes(MESSAGES), lambda _: None, dialect="anthropic", framing=INVOKE_CHUNKS
     )
-    assert (await send(stream)).headers == BINARY
+    assert (await send(stream)).headers == CHUNKED
     assert streamnorm.events(AsyncBytes([]), dialect="anthropic").media_type == "text/event-stream"
 
 
@@ -70,5 +72,14 @@ async def test_error_before_the_stream_is_worded_as_aws_words_it(options: dict[s
     error = b'{"error": {"message": "Slow down.", "type": "rate_limit_error"}}'
     stream = streamnorm.transcode(AsyncBytes([error]), dialect="openai_chat", **options)
     client = await send(stream)
+    assert client.headers["x-amzn-errortype"] == "ThrottlingException"
+    assert b"".join(client.bodies) == b'{"message":"Slow down."}'
+
+
+async def test_error_in_place_of_a_whole_answer_is_worded_as_aws_words_it() -> None:
+    error = b'{"error": {"message": "Slow down.", "type": "rate_limit_error"}}'
+    stream = streamnorm.events(AsyncBytes([error]), dialect="openai_chat")
+    client = Client()
+    await client.request(MessageResponse(stream, to="bedrock_converse"))
     assert client.headers["x-amzn-errortype"] == "ThrottlingException"
     assert b"".join(client.bodies) == b'{"message":"Slow down."}'

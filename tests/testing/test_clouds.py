@@ -59,10 +59,7 @@ def test_stream_is_written_in_chunks() -> None:
 
 def test_whole_answer_is_that_of_the_vendor() -> None:
     playback = invoke(FakeProvider(["It snows."]), stream=False, body={**ASKED, "stream": True})
-    assert playback.headers == {
-        "content-type": "application/json",
-        "x-amzn-bedrock-content-type": "application/json",
-    }
+    assert playback.headers == {"content-type": "application/json"}
     assert json.loads(playback.body)["content"] == [{"type": "text", "text": "It snows."}]
 
 

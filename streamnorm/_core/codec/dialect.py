@@ -369,7 +369,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
                 self.endpoints,
                 key_headers=cloud.key_headers,
                 request_id_header=cloud.request_id_header,
-                answer_headers=route.headers,
             ),
         )
 

@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/bedrock/latest/APIReference, as botocore 1.44.5 has 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -152,7 +152,6 @@ class Route(Struct, frozen=True):
         framing: Framing of its streams; None for that of the dialect.
         cloud: Cloud that has the path; None for the vendor and its conventions.  The pattern is
             searched in the path as the URL spells it, and the name of the model is decoded.
-        headers: Further headers of its answers.
     """
 
     method: str
@@ -160,7 +159,6 @@ class Route(Struct, frozen=True):
     operation: Operation
     framing: Framing | None = None
     cloud: Cloud | None = None
-    headers: Mapping[str, str] = {}
 
 
 class RequestedOperation(Struct, frozen=True):
@@ -200,7 +198,6 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             translated body sends them anew: the body may have lost what they announce.
         forwarded_query: Query parameters that the vendor reads.
         request_id_header: Response header with the id of the request.
-        answer_headers: Further headers of its answers.
         servers: Names of servers by a suffix of their host, where the name does not follow from
             the host.
         volatile_system_prefix: Prefix of system blocks that a client changes with each
@@ -216,7 +213,6 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     body_headers: frozenset[str] = frozenset()
     forwarded_query: tuple[str, ...] = ()
     request_id_header: str = "x-request-id"
-    answer_headers: Mapping[str, str] = {}
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None
 

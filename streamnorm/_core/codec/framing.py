@@ -14,7 +14,7 @@ A framing is chosen by the route or the caller, never guessed from the bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -386,7 +386,7 @@ class StreamPassthrough(Protocol):
         ...
 
 
-class Framing(Struct, frozen=True):
+class Framing(Struct, frozen=True, eq=False):
     """How the events of a dialect stand in the bytes of a stream.
 
     Attributes:
@@ -397,6 +397,7 @@ class Framing(Struct, frozen=True):
         passthrough: Factory of the passthrough of a splitter's original bytes.
         layout: How a whole stream is cut and rewritten.
         writer: Factory of the writing half; None where encoders write the framing themselves.
+        headers: Headers of a response with a stream, besides `content-type`.
     """
 
     name: str
@@ -406,6 +407,7 @@ class Framing(Struct, frozen=True):
     passthrough: Callable[[Any], StreamPassthrough]
     layout: StreamLayout
     writer: Callable[[], FrameWriter] | None = None
+    headers: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
         return f"Framing({self.name!r})"

@@ -27,7 +27,13 @@ from streamnorm._core.codec.event_messages import (
     exception_of,
 )
 from streamnorm._core.codec.framing import Framing
-from streamnorm._core.codec.message_layout import ChunkContent, MessageLayout, StrictChunks
+from streamnorm._core.codec.message_layout import (
+    Chunk,
+    ChunkContent,
+    MessageLayout,
+    StrictChunks,
+    decode_chunk,
+)
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import NOT_A_STREAM, Fatal, malformed
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in
@@ -52,17 +58,10 @@ _FAMILIES = {
 }
 
 
-class _Chunk(Struct, rename={"data": "bytes"}):
-    """The payload of a `chunk`, without the padding `p` that hides the length of the text."""
-
-    data: bytes
-
-
 class _Typed(Struct):
     type: str | None = None
 
 
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_type = msgspec.json.Decoder(_Typed).decode
 
 
@@ -76,7 +75,7 @@ class InvokeChunksSplitter(MessageSplitter):
     def _decoder(self, decode: Callable[[bytes], str | None]) -> Callable[[bytes], str | None]:
         def decode_event(payload: bytes) -> str | None:
             try:
-                event = _decode_chunk(payload).data
+                event = decode_chunk(payload).data
             except FAST_ERRORS:
                 return None
             return decode(event) if event.startswith(self._last_start) else None
@@ -84,7 +83,7 @@ class InvokeChunksSplitter(MessageSplitter):
         return decode_event
 
     def _event_of(self, payload: bytes) -> bytes:
-        return _decode_chunk(payload).data
+        return decode_chunk(payload).data
 
     def _check_event_type(self, name: str) -> None:
         if name != "chunk":
@@ -94,7 +93,7 @@ class InvokeChunksSplitter(MessageSplitter):
         start = self._last_start
         try:
             for payload in payloads:
-                event = _decode_chunk(payload).data
+                event = decode_chunk(payload).data
                 if not event.startswith(start):  # nearly all events are of one type
                     self._read_type(event)
                     start = self._last_start
@@ -168,7 +167,7 @@ class InvokeChunksWriter:
             self._note_usage(frame.event, object_in(text))
         elif frame.event == "message_stop":
             text = self._with_metrics(object_in(text))
-        payload = msgspec.json.encode(_Chunk(text.encode("utf-8", "replace")))
+        payload = msgspec.json.encode(Chunk(text.encode("utf-8", "replace")))
         return self._encoder.encode(payload)
 
     def _note_usage(self, kind: str, event: dict[str, Any]) -> None:
@@ -197,5 +196,7 @@ INVOKE_CHUNKS = Framing(
     MessagePassthrough,
     MessageLayout(InvokeChunksSplitter, ChunkContent(), partial(StrictChunks, INVOKE_EXCEPTIONS)),
     InvokeChunksWriter,
+    # botocore 1.44.5 requires it of the answer.
+    {"x-amzn-bedrock-content-type": "application/json"},
 )
 """Events of another dialect in the chunks of Amazon Bedrock's `InvokeModelWithResponseStream`."""

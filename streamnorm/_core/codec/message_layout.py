@@ -67,11 +67,13 @@ class PlainContent:
         return texts[0]
 
 
-class _Chunk(Struct, rename={"data": "bytes"}):
-    data: bytes = b""
+class Chunk(Struct, rename={"data": "bytes"}):
+    """The payload of a `chunk`, without the padding `p` that hides the length of the text."""
+
+    data: bytes
 
 
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
 class ChunkContent:
@@ -114,7 +116,7 @@ class ChunkContent:
 def _decode_data(payload: bytes) -> bytes:
     """Return the text that readers of JSON find in a chunk; nothing if they refuse it."""
     try:
-        return _decode_chunk(payload).data
+        return decode_chunk(payload).data
     except FAST_ERRORS:
         return b""
 
@@ -320,15 +322,10 @@ class StrictMessages:
         yield _UNREAD
 
 
-class _StrictChunk(Struct, rename={"data": "bytes"}):
-    data: bytes
-
-
 class _Typed(Struct):
     type: str
 
 
-_decode_strict_chunk = msgspec.json.Decoder(_StrictChunk).decode
 _decode_typed = msgspec.json.Decoder(_Typed).decode
 
 
@@ -341,7 +338,7 @@ class StrictChunks(StrictMessages):
             yield _UNREAD
             return
         try:
-            data = _decode_strict_chunk(payload).data
+            data = decode_chunk(payload).data
         except FAST_ERRORS:
             yield "chunk without bytes, expected an event in base64"
             yield _UNREAD

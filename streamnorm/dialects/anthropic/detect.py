@@ -22,8 +22,6 @@ OVERLOADED_STATUS = 529
 # The atomic group searches the path once, however often it repeats `/model/`.  Clients quote the
 # slashes of an ARN (boto3, anthropic 2.12.0), but not all of them.
 _INVOKED = r"\A(?>.*?/model/)(?P<model>.+)"
-# botocore 1.44.5 requires it of the answer.
-_CONTENT_TYPE = {"x-amzn-bedrock-content-type": "application/json"}
 
 _VERTEX = r"publishers/anthropic/models/(?P<model>[^/]+)"
 
@@ -36,21 +34,13 @@ ENDPOINTS = Endpoints(
         Route("POST", re.compile(rf"{_VERTEX}:rawPredict\Z"), "message"),
         Route("POST", re.compile(rf"{_VERTEX}:streamRawPredict\Z"), "message"),
         # Amazon Bedrock's InvokeModel.
-        Route(
-            "POST",
-            re.compile(rf"{_INVOKED}/invoke\Z"),
-            "message",
-            INVOKE_CHUNKS,
-            BEDROCK,
-            _CONTENT_TYPE,
-        ),
+        Route("POST", re.compile(rf"{_INVOKED}/invoke\Z"), "message", INVOKE_CHUNKS, BEDROCK),
         Route(
             "POST",
             re.compile(rf"{_INVOKED}/invoke-with-response-stream\Z"),
             "stream",
             INVOKE_CHUNKS,
             BEDROCK,
-            _CONTENT_TYPE,
         ),
         # Amazon Bedrock's lists of inference profiles, under which its models are asked for.
         Route("GET", re.compile(r"/inference-profiles\Z"), "models", cloud=BEDROCK),
