@@ -23,6 +23,7 @@ ServerName: TypeAlias = Literal["uvicorn", "hypercorn"]
 SERVERS: tuple[ServerName, ...] = ("uvicorn", "hypercorn")
 
 _STOP_S = 1  # for requests that are still answered when the test ends
+_IDLE_S = 75  # a connection that is closed as a busy machine writes to it loses the request
 
 
 class RunningGateway(NamedTuple):
@@ -126,6 +127,7 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def _uvicorn(app: Any, listener: socket.socket) -> AsyncIterator[None]:
     config = uvicorn.Config(app, log_config=None, log_level="critical", lifespan="on", ws="none")
+    config.timeout_keep_alive = _IDLE_S
     config.timeout_graceful_shutdown = _STOP_S
     server = _Server(config)
     task = asyncio.create_task(server.serve([listener]))
@@ -145,6 +147,7 @@ async def _hypercorn(app: Any, listener: socket.socket) -> AsyncIterator[None]:
     config = hypercorn.config.Config()
     config.bind = [f"fd://{listener.detach()}"]  # hypercorn closes it
     config.loglevel = "CRITICAL"
+    config.keep_alive_timeout = _IDLE_S
     config.graceful_timeout = _STOP_S
     stop = asyncio.Event()
     serving = hypercorn.asyncio.serve(app, config, shutdown_trigger=stop.wait)
