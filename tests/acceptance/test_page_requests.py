@@ -1,0 +1,284 @@
+"""What a page sends is read as the AI SDK reads it: by `ai` 5, 6 and 7, and by its providers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from acceptance.node_sdks import ask, missing
+from msgspec import structs
+from support.ui_message_stream.pages import CAT, UI, assistant, call, chat, file, text, user
+
+from streamnorm import (
+    Document,
+    Image,
+    InputMessage,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+    decode_request,
+    encode_request,
+)
+
+pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+Reading = list[tuple[str, Any]]
+
+STEP = {"type": "step-start"}
+LAST = user(text("Go on."))
+DENIED = {"id": "a", "approved": False, "reason": "No."}
+
+
+def reasoning(value: str, **metadata: Any) -> dict[str, Any]:
+    fields = {"providerMetadata": metadata} if metadata else {}
+    return {"type": "reasoning", "text": value, **fields}
+
+
+def item(content: str | None = None, id: str = "rs_1") -> dict[str, Any]:
+    return {"itemId": id, "reasoningEncryptedContent": content}
+
+
+CHATS: dict[str, tuple[dict[str, Any], ...]] = {
+    "texts": (user(text("Hi")), assistant(STEP, text("Hello"), text("there")), LAST),
+    "system": ({"role": "system", "parts": [text("Be "), text("brief.")]}, LAST),
+    "steps": (
+        user(text("Hi")),
+        assistant(
+            STEP,
+            text("I look."),
+            call("output-available", output={"t": 20}),
+            call("output-available", "c2", output="rain"),
+            STEP,
+            text("20 degrees."),
+        ),
+        LAST,
+    ),
+    "dynamic": (
+        user(text("Hi")),
+        assistant(
+            STEP,
+            {
+                **call("output-available", output=[1, None]),
+                "type": "dynamic-tool",
+                "toolName": "search",
+            },
+        ),
+        LAST,
+    ),
+    "failed": (user(), assistant(STEP, call("output-error", errorText="it failed")), LAST),
+    "raw-input": (
+        user(),
+        assistant(STEP, call("output-error", input=None, rawInput={"a": 2}, errorText="no")),
+        LAST,
+    ),
+    "denied": (user(), assistant(STEP, call("output-denied", approval=DENIED)), LAST),
+    "refused": (user(), assistant(STEP, call("approval-responded", approval=DENIED))),
+    "requested": (
+        user(),
+        assistant(STEP, text("May I?"), call("approval-requested", approval={"id": "a"})),
+        LAST,
+    ),
+    "streaming": (user(), assistant(STEP, text("I"), call("input-streaming")), LAST),
+    "anthropic": (
+        user(),
+        assistant(
+            STEP,
+            reasoning("Hm.", anthropic={"signature": "s"}),
+            reasoning("", anthropic={"redactedData": "r"}),
+            call("output-available", output=1),
+        ),
+        LAST,
+    ),
+    "openai": (
+        user(),
+        assistant(
+            STEP,
+            reasoning("One", openai=item()),
+            reasoning("Two", openai=item("e")),
+            text("Hello", providerMetadata={"openai": {"itemId": "msg_1"}}),
+            call("output-available", output="x", callProviderMetadata={"openai": {"itemId": "f"}}),
+        ),
+        LAST,
+    ),
+    "google": (
+        user(),
+        assistant(
+            STEP,
+            text("Hello", providerMetadata={"google": {"thoughtSignature": "QQ=="}}),
+            call(
+                "output-available",
+                output={"a": 1},
+                callProviderMetadata={"google": {"thoughtSignature": "QUE="}},
+            ),
+        ),
+        LAST,
+    ),
+    "files": (
+        user(
+            text("See"),
+            file("image/png", "data:image/png;base64,iVBORw0KGgo="),
+            file("application/pdf", "data:application/pdf;base64,JVBERi0=", filename="a.pdf"),
+        ),
+    ),
+    "text-file": (user(file("text/plain", f"data:text/plain;base64,{CAT}")),),
+    "by-provider": (
+        user(),
+        assistant(
+            STEP, call("output-available", output={"hits": 1}, providerExecuted=True), text("Found")
+        ),
+        LAST,
+    ),
+    "steering": (
+        user(),
+        assistant(
+            STEP,
+            text("One"),
+            {"type": "steering-message", "id": "s", "parts": [text("And?")]},
+            STEP,
+            text("Two"),
+        ),
+        LAST,
+    ),
+    "other-parts": (
+        user(text("Hi"), {"type": "data-page", "data": {"x": 1}}),
+        assistant(
+            STEP,
+            text("See"),
+            {"type": "source-url", "sourceId": "1", "url": "https://a.example/"},
+            {"type": "data-chart", "data": [1]},
+        ),
+        LAST,
+    ),
+}
+
+# Parts and rules that a version does not have.
+NEWER = {
+    "ai5": {"steering", "denied", "refused", "requested"},
+    "ai6": {"steering", "refused", "requested"},
+    "ai7": set[str](),
+}
+
+
+def read_messages(messages: tuple[InputMessage, ...]) -> Reading:
+    reading: Reading = []
+    for message in messages:
+        for block in message.blocks:
+            match block:
+                case Text(value):
+                    reading.append((message.role, value))
+                case Reasoning(parts):
+                    reading += [("reasoning", part) for part in parts or ("",)]
+                case RedactedReasoning():
+                    reading.append(("reasoning", ""))
+                case ToolCall(id, name, arguments) | ServerToolCall(id, name, arguments):
+                    reading.append(("call", (id, name, json.loads(arguments or "{}"))))
+                case ToolResult(id):
+                    value = "".join(part.text for part in block.content if isinstance(part, Text))
+                    reading.append(("result", (id, value)))
+                case ServerToolResult(id, _, content):
+                    reading.append(("result", (id, as_text(content))))
+                case Image() | Document():
+                    reading.append(("file", block.media_type))
+                case _:
+                    pass
+    return reading
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def read_model_messages(messages: list[dict[str, Any]]) -> Reading:
+    reading: Reading = []
+    for message in messages:
+        content, role = message["content"], message["role"]
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        for part in content:
+            match part["type"]:
+                case "text":
+                    reading.append((role, part["text"]))
+                case "reasoning":
+                    reading.append(("reasoning", part["text"]))
+                case "tool-call":
+                    named = part["toolCallId"], part["toolName"], part["input"]
+                    reading.append(("call", named))
+                case "tool-result":
+                    output = part["output"]
+                    value = output.get("value", output.get("reason"))
+                    reading.append(("result", (part["toolCallId"], as_text(value))))
+                case "file":
+                    reading.append(("file", part["mediaType"]))
+                case _:  # approvals
+                    pass
+    return reading
+
+
+@pytest.mark.parametrize("version", NEWER)
+def test_messages_are_those_of_the_sdk(version: str) -> None:
+    names = [name for name in CHATS if name not in NEWER[version]]
+    answers = ask("ui_history", version, [chat(*CHATS[name]) for name in names])
+    for name, heard in zip(names, answers, strict=True):
+        assert "error" not in heard, (name, heard)
+        ours = read_messages(decode_request(chat(*CHATS[name]), UI).messages)
+        assert ours == read_model_messages(heard["messages"]), name
+
+
+# The provider's own package against our writer, each with the messages of one page.
+PROVIDERS = {
+    "anthropic": ("anthropic", "claude-opus-4-5"),
+    "openai": ("openai_responses", "gpt-5"),
+    "google": ("gemini", "gemini-3-pro"),
+}
+# Written otherwise by us, on purpose: errors in tags for OpenAI, texts of files as texts, no
+# reasoning of another vendor, no call of another provider.
+OTHERWISE = {
+    "anthropic": set[str](),
+    "openai": {"failed", "raw-input", "denied", "text-file"},
+    "google": {"text-file", "by-provider", "anthropic", "openai"},
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_provider_is_sent_what_its_package_sends(provider: str) -> None:
+    dialect, model = PROVIDERS[provider]
+    names = [name for name in CHATS if name not in OTHERWISE[provider]]
+    answers = ask("ui_history", provider, [chat(*CHATS[name]) for name in names])
+    for name, theirs in zip(names, answers, strict=True):
+        assert "error" not in theirs, (name, theirs)
+        page = structs.replace(decode_request(chat(*CHATS[name]), UI), model=model)
+        ours = encode_request(page, dialect).body
+        assert signed(ours, dialect) == signed(theirs, dialect), name
+
+
+def signed(body: dict[str, Any], dialect: str) -> Reading:
+    """Return what a body says, with the signatures that it carries."""
+    if dialect == "gemini":
+        for content in body["contents"]:
+            for part in content["parts"]:
+                if result := part.get("functionResponse"):
+                    result["response"] = unwrapped(result["response"])
+    request = decode_request({"model": "m", **body}, dialect)
+    reading = [("system", text.text) for text in request.system] + read_messages(request.messages)
+    for message in request.messages:
+        for block in message.blocks:
+            if isinstance(block, Text | Reasoning | ToolCall) and block.signature:
+                reading.append(("signature", block.signature))
+            elif isinstance(block, RedactedReasoning):
+                reading.append(("redacted", block.data))
+    # Which of the two roles a model has is the vendor's affair.
+    return [("system" if role == "developer" else role, value) for role, value in reading]
+
+
+def unwrapped(response: dict[str, Any]) -> dict[str, Any]:
+    """Return a result of Google's without the wrapping, which each writer chooses."""
+    for name in ("content", "output", "error"):
+        if name in response:
+            value = response[name]
+            return value if isinstance(value, dict) else {"output": as_text(value)}
+    return response
