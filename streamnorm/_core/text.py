@@ -13,8 +13,9 @@ import binascii
 import re
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from streamnorm._core.json import clean, is_object, string_of
 from streamnorm._core.limits import StoredBytes
 
 # A small batch holds little memory; a large one makes joining cheaper for each piece.
@@ -37,6 +38,8 @@ _CARRIED = "sn1-of."
 _SEALED = "sn1-redacted."
 _SEALED_WITH_ID = "sn1-redacted-id."
 _BASE64_TAGGED = base64.b64encode(_TAGGED[:3].encode()).decode()  # of all prefixes above
+_PACKED_REDACTED = "redacted_thinking"  # id of such a part of pydantic-ai
+_PACKED_ISSUERS = {"google-gla": "google", "google-vertex": "google"}
 # Anthropic's pattern for ids of calls.  Mistral's, nine letters and digits, has no room for an
 # escape.
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
@@ -314,6 +317,43 @@ def tag_redacted_reasoning(data: str, issuer: str | None, id: str | None = None)
 def untag_redacted_reasoning(value: str) -> Signed | None:
     """Undo `tag_redacted_reasoning`; None if the value has no such tag."""
     return _read_tag(value, _SEALED, _SEALED_WITH_ID)
+
+
+def unpack_signature(fields: dict[str, Any]) -> Signed | None:
+    """Return the signature in what pydantic-ai gives to pages; None if it has none.
+
+    `pydantic_ai/ui` of pydantic-ai 2.68 (read 2026-11-27) packs `id`, `signature`,
+    `provider_name` and `provider_details` of a part.
+    """
+    details = fields.get("provider_details")
+    signature = string_of(fields, "signature")
+    if not signature and is_object(details):  # as its `models/google.py` stores it
+        signature = string_of(details, "thought_signature")
+    return None if string_of(fields, "id") == _PACKED_REDACTED else _unpack(fields, signature)
+
+
+def unpack_redacted_reasoning(fields: dict[str, Any]) -> Signed | None:
+    """Return the redacted reasoning in what pydantic-ai gives to pages; None if it has none."""
+    if string_of(fields, "id") != _PACKED_REDACTED:
+        return None
+    return _unpack(fields, string_of(fields, "signature"))
+
+
+def unpack_item_id(fields: dict[str, Any]) -> str | None:
+    """Return the id of the item in what pydantic-ai gives to pages; None if it has none.
+
+    Only the first summary of an item has its signature, all have its id.
+    """
+    id = clean(string_of(fields, "id"))
+    return None if id in ("", _PACKED_REDACTED) else id
+
+
+def _unpack(fields: dict[str, Any], signature: str) -> Signed | None:
+    if not signature:
+        return None
+    issuer = clean(string_of(fields, "provider_name")) or None
+    issuer = _PACKED_ISSUERS.get(issuer or "", issuer)
+    return Signed(clean(signature), issuer, unpack_item_id(fields))
 
 
 def unwrap_base64(value: str) -> str:

@@ -282,3 +282,75 @@ def unwrapped(response: dict[str, Any]) -> dict[str, Any]:
             value = response[name]
             return value if isinstance(value, dict) else {"output": as_text(value)}
     return response
+
+
+# AG-UI
+
+THREADS: dict[str, list[dict[str, Any]]] = {
+    "roles": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": "And kind.", "name": "d"},
+        {"role": "user", "content": "Hi", "name": "Ada"},
+        {"role": "activity", "activityType": "plan", "content": {"x": 1}},
+        {"role": "reasoning", "content": "Hm.", "encryptedValue": "sn1.anthropic.s"},
+        {"role": "assistant", "content": "Hello"},
+    ],
+    "calls": [
+        {"role": "user", "content": "Hi"},
+        {
+            "role": "assistant",
+            "toolCalls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "f", "arguments": "{}"},
+                    "encryptedValue": "sn1.google.s",
+                    "metadata": {"x": 1},
+                }
+            ],
+        },
+        {"role": "tool", "toolCallId": "c1", "content": "", "error": "it failed"},
+    ],
+    "media": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "See"},
+                {
+                    "type": kind,
+                    "source": {"type": "data", "value": CAT, "mimeType": media_type},
+                },
+                {"type": kind, "source": {"type": "url", "value": "https://a.example/x"}},
+            ],
+        }
+        for kind, media_type in (
+            ("image", "image/png"),
+            ("audio", "audio/wav"),
+            ("video", "video/mp4"),
+            ("document", "application/pdf"),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("version", ["0", "1"])
+def test_run_that_is_read_is_one_of_the_protocol(version: str) -> None:
+    """Each thread here is read whole, and is legal for both versions of `@ag-ui/core`."""
+    bodies = [
+        {
+            "threadId": "t",
+            "runId": "r",
+            "state": {"n": 1},
+            "messages": [{"id": f"m{n}", **message} for n, message in enumerate(thread)],
+            "tools": [{"name": "f", "description": "Do.", "parameters": {"type": "object"}}],
+            "context": [{"description": "page", "value": "home"}],
+            "forwardedProps": {},
+            "resume": [{"interruptId": "i", "status": "resolved", "payload": {"x": 1}}],
+        }
+        for thread in THREADS.values()
+    ]
+    for body, heard in zip(
+        bodies, ask("ag_ui_input", version, [{"body": body} for body in bodies]), strict=True
+    ):
+        assert heard == {}, body
+        assert decode_request(body, "ag_ui").messages

@@ -54,10 +54,11 @@ OWN = {
 
 # What a room may lack, since its dialect has no such thing or is only read.
 LACKS = {
-    "ag_ui": {"body", "validate"},
+    "ag_ui": {"validate"},
     "gemini_interactions": {"encode", "capabilities", "body", "validate"},
     "openai_responses": {"blocks", "tool_calls"},  # in `items`
-    # Only the requests of a page are read, and they offer no tools.
+    # Only the requests of a page are read; those of `useChat` offer no tools.
+    "ag_ui/body": {"response", "fitting"},
     "ui_message_stream/body": {"tools", "response", "fitting"},
     "bedrock_converse/body": {"fitting"},  # no client needs it
     "ui_message_stream/validate": {"requests"},

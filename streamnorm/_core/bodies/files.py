@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import base64
 import binascii
+from typing import TypeAlias
+from urllib.parse import unquote_to_bytes
 
-from streamnorm._core.blocks import Audio, Document, Image
+from streamnorm._core.blocks import Audio, Document, Image, Video
+from streamnorm._core.errors import DecodeError
+
+Media: TypeAlias = Image | Document | Audio | Video
 
 PDF = "application/pdf"
 
 _UNTITLED = "untitled"
 _SUFFIXES = {PDF: "pdf", "text/plain": "txt"}
+
+_MEDIA: dict[str, type[Image | Audio | Video]] = {"image": Image, "audio": Audio, "video": Video}
+_SCHEMES = ("http", "https", "gs")
+_UNTYPED = "application/octet-stream"
 
 _TO_STANDARD = str.maketrans("-_", "+/", "\r\n")
 
@@ -24,6 +33,78 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     if not comma or "base64" not in parameters:
         return None
     return media_type, data
+
+
+def file_at_url(url: str, media_type: str, title: str | None = None) -> Media:
+    """Return the file that a page names by its URL: its content, or where it is.
+
+    Args:
+        url: A `data:` URL, whose media type wins, or one that a provider can load.
+        media_type: Media type, a pattern such as `image/*`, or "".
+        title: Name of the file.
+
+    Raises:
+        DecodeError: Only the page or the server itself could load the file, or its content is
+            not of its media type.
+    """
+    if url[:5].lower() != "data:":
+        if url.partition("://")[0].lower() not in _SCHEMES:
+            # `blob:` is known to the page alone, and `file:` would be one of the server.
+            raise DecodeError("another scheme, expected data, http or https")
+        return _media(media_type, _exact(media_type), None, url, title)
+    head, comma, encoded = url.partition(",")
+    if not comma:
+        raise DecodeError("a data URL without a comma, expected its content behind one")
+    media_type = head[5:].partition(";")[0] or media_type
+    if split_data_url(url) is None:
+        encoded = base64.b64encode(unquote_to_bytes(encoded)).decode()
+    return file_of_content(encoded, media_type, title)
+
+
+def file_of_content(data: str, media_type: str, title: str | None = None) -> Media:
+    """Return the file that a page sends as Base64.
+
+    Args:
+        data: The content.
+        media_type: Media type, or "".
+        title: Name of the file.
+
+    Raises:
+        DecodeError: The media type is a pattern, or a text is no Base64.
+    """
+    media_type = media_type or _UNTYPED
+    if media_type.endswith("/*"):
+        raise DecodeError("a pattern of media types, expected the type of the file")
+    if media_type.startswith("text/"):  # such a document holds the text itself
+        try:
+            data = base64.b64decode(data).decode("utf-8", "replace")
+        except binascii.Error as exc:
+            raise DecodeError("a text that is no Base64, expected Base64") from exc
+    return _media(media_type, media_type, data, None, title)
+
+
+def _media(
+    family: str, media_type: str | None, data: str | None, url: str | None, title: str | None
+) -> Media:
+    media = _MEDIA.get(family.partition("/")[0])
+    if media is not None:
+        return media(media_type, data, url)
+    return Document(media_type, data, url, title)
+
+
+def file_of_provider(
+    id: str, issuer: str | None, media_type: str, title: str | None = None
+) -> Image | Document | None:
+    """Return a file that a provider has by its id; None for audio and videos, which have none."""
+    family, known = media_type.partition("/")[0], _exact(media_type)
+    if family == "image":
+        return Image(known, file_id=id, issuer=issuer)
+    return None if family in _MEDIA else Document(known, None, None, title, id, issuer)
+
+
+def _exact(media_type: str) -> str | None:
+    """Return a media type; None for a pattern such as `image/*`, and for ""."""
+    return None if not media_type or media_type.endswith("/*") else media_type
 
 
 def base64_of(media_type: str, data: str) -> str:

@@ -1,11 +1,12 @@
 """AG-UI, the protocol between agents and pages.
 
-A front end's dialect: no provider speaks it, so it has neither endpoints nor requests to send.
+A front end's dialect: no provider speaks it, so it has no endpoints, and its requests are only
+read.
 """
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES
-from streamnorm.dialects.ag_ui.detect import is_terminal, recognises
+from streamnorm.dialects.ag_ui.detect import is_request, is_terminal, recognises
 
 __all__ = ["DIALECT"]
 
@@ -16,5 +17,7 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.ag_ui.decode", "AGUIDecoder"),
     encoder=on_first_use("streamnorm.dialects.ag_ui.encode", "AGUIEncoder"),
     is_terminal=is_terminal,
+    body=on_first_use("streamnorm.dialects.ag_ui.body", "codec"),
+    is_request=is_request,
     capabilities=CAPABILITIES,
 )

@@ -35,6 +35,7 @@ from streamnorm._core.events import (
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, objects_of, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes
+from streamnorm._core.text import Signed
 from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.content import (
     citation_from_wire,
@@ -42,14 +43,12 @@ from streamnorm.dialects.ag_ui.content import (
     signature_from_wire,
 )
 from streamnorm.dialects.ag_ui.tool_calls import (
+    PYDANTIC_SERVER_CALL,
     is_server_call,
     is_unanswered,
     kind_of,
     result_from_wire,
 )
-
-# Calls of tools that pydantic-ai's providers execute.
-_PYDANTIC_SERVER_CALL = "pyd_ai_builtin|"
 
 
 class OpenBlock(Struct):
@@ -180,7 +179,7 @@ class MessageBlocks:
         call: ToolCall | ServerToolCall = ToolCall(id, name)
         if is_server_call(metadata):
             call = ServerToolCall(id, name, kind=kind_of(metadata))
-        elif id.startswith(_PYDANTIC_SERVER_CALL):
+        elif id.startswith(PYDANTIC_SERVER_CALL):
             call = ServerToolCall(id, name)
         index = self.opener.open(call, events, extra=extra)
         self._all_calls[id] = isinstance(call, ServerToolCall)
@@ -292,42 +291,50 @@ class MessageBlocks:
 
     # Encrypted values
 
-    def add_value(self, subtype: str, entity: str, value: str, events: list[Event]) -> None:
-        """Add an encrypted value to the message or call that it belongs to."""
+    def add_value(self, subtype: str, entity: str, value: str, events: list[Event]) -> bool:
+        """Add an encrypted value to the message or call that it belongs to.
+
+        Returns:
+            False if the value is neither a signature nor redacted reasoning.
+        """
         if not value:
-            return
+            return True
+        redacted, signed = redacted_from_wire(clean(value)), signature_from_wire(clean(value))
         span = self.span
-        if subtype == "tool-call":
-            if (call := self.calls.get(entity)) is None:
-                self._note("late_signature", "tool call")
-                return
-            self._sign(call, value, events)
-        elif entity in self.texts:
-            self._sign(self.texts[entity], value, events)
-        elif (redacted := redacted_from_wire(clean(value))) is not None:
+        if subtype == "tool-call" and entity not in self.calls:
+            self._note("late_signature", "tool call")
+        elif signed is not None and (block := self._signed_block(subtype, entity)) is not None:
+            self._sign(block, value, signed, events)
+        elif redacted is not None:
             self.opener.add_whole(redacted, events)
             if span is not None:
                 span.is_spent = True
+        elif signed is None:
+            return False
         elif span is not None and entity in (span.id, span.message):
             block = span.block
             if block is None or block.signature not in ("", value):
                 block = self._open_reasoning(span, events)
-            self._sign(block, value, events)
+            self._sign(block, value, signed, events)
         else:
             # Its message has ended: the value is an empty block of its own.
             self._note("late_signature", "message")
             index = self.opener.open(Reasoning(), events)
-            events.append(SignatureDelta(index, *signature_from_wire(clean(value))))
+            events.append(SignatureDelta(index, *signed))
             events.append(BlockStop(index))
+        return True
 
-    def _sign(self, block: OpenBlock, value: str, events: list[Event]) -> None:
+    def _signed_block(self, subtype: str, entity: str) -> OpenBlock | None:
+        return self.calls.get(entity) if subtype == "tool-call" else self.texts.get(entity)
+
+    def _sign(self, block: OpenBlock, value: str, signed: Signed, events: list[Event]) -> None:
         if block.signature:
             self._note("resent_signature", "message")
             return
         self.opener.store(text_bytes(value))
         block.signature = value
         self._flush_carry(block, events)
-        events.append(SignatureDelta(block.index, *signature_from_wire(clean(value))))
+        events.append(SignatureDelta(block.index, *signed))
 
     # All blocks
 

@@ -17,6 +17,9 @@ from streamnorm._core.text import (
     Signed,
     tag_redacted_reasoning,
     tag_signature,
+    unpack_item_id,
+    unpack_redacted_reasoning,
+    unpack_signature,
     untag_redacted_reasoning,
     untag_signature,
 )
@@ -35,23 +38,27 @@ def redacted_to_wire(block: RedactedReasoning) -> str:
 
 
 def redacted_from_wire(value: str) -> RedactedReasoning | None:
-    """Return the redacted reasoning in an encrypted value; None if the value is a signature."""
-    redacted = untag_redacted_reasoning(value)
+    """Return the redacted reasoning in an encrypted value; None if the value is none."""
+    redacted = untag_redacted_reasoning(value) or unpack_redacted_reasoning(_packed(value))
     return None if redacted is None else RedactedReasoning(*redacted)
 
 
-def signature_from_wire(value: str) -> Signed:
-    """Return the signature in an encrypted value."""
-    signed = untag_signature(value)
-    if signed is not None:
-        return signed
-    # `pydantic_ai/ui/ag_ui/_event_stream.py` of pydantic-ai (read 2026-11-27).
-    packed = object_in(value) if value.startswith("{") else {}
-    if signature := string_of(packed, "signature"):
-        return Signed(
-            signature, string_of(packed, "provider_name") or None, string_of(packed, "id") or None
-        )
-    return Signed(value)
+def signature_from_wire(value: str) -> Signed | None:
+    """Return the signature in an encrypted value; None if the value has claims alone.
+
+    pydantic-ai also packs claims about a call or a result, which it reads back itself.
+    """
+    signed = untag_signature(value) or unpack_signature(_packed(value))
+    return Signed(value) if signed is None and not _packed(value) else signed
+
+
+def item_id_of(value: str) -> str | None:
+    """Return the id of the item that an encrypted value of pydantic-ai names; None for others."""
+    return unpack_item_id(_packed(value))
+
+
+def _packed(value: str) -> dict[str, Any]:
+    return object_in(value) if value.startswith("{") else {}
 
 
 _TEXTS = {"url": "url", "title": "title", "cited_text": "citedText"}

@@ -203,12 +203,10 @@ class AGUIDecoder(Decoder):
         self._blocks.end_reasoning(string_of(value, "messageId"))
 
     def _encrypted_value(self, value: _Value, events: list[Event]) -> None:
-        self._blocks.add_value(
-            string_of(value, "subtype"),
-            string_of(value, "entityId"),
-            string_of(value, "encryptedValue"),
-            events,
-        )
+        subtype, entity = string_of(value, "subtype"), string_of(value, "entityId")
+        encrypted = string_of(value, "encryptedValue")
+        if not self._blocks.add_value(subtype, entity, encrypted, events):
+            events.append(event_from_wire(wire.ENCRYPTED_VALUE, value))
 
     def _delta_of(self, value: _Value) -> str:
         delta = value.get("delta", "")

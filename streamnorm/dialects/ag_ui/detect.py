@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
@@ -32,3 +34,8 @@ def _type_of(frame: Frame) -> str | None:
         return _TYPE.decode(frame.data).type
     except FAST_ERRORS:
         return None
+
+
+def is_request(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a `RunAgentInput`: it names thread and run."""
+    return {"threadId", "runId", "messages"} <= body.keys()

@@ -12,6 +12,9 @@ from streamnorm._core.blocks import ServerToolCall, ServerToolResult
 from streamnorm._core.json import clean, compact, is_object, object_in, string_of
 from streamnorm.dialects.ag_ui.wire import PROVIDER_EXECUTED
 
+PYDANTIC_SERVER_CALL = "pyd_ai_builtin|"
+"""Start of the ids of calls that pydantic-ai's providers execute."""
+
 _KIND = "kind"
 _JSON = "isJson"
 _UNANSWERED = "isUnanswered"

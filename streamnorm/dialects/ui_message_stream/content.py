@@ -19,7 +19,12 @@ from streamnorm._core.bodies.fields import as_object, get_object, get_str
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import clean, compact, count_of, encode_line, is_object, string_of
-from streamnorm._core.text import Signed
+from streamnorm._core.text import (
+    Signed,
+    unpack_item_id,
+    unpack_redacted_reasoning,
+    unpack_signature,
+)
 from streamnorm.dialects.ui_message_stream.wire import (
     DIALECT,
     OWN,
@@ -32,8 +37,6 @@ _ANTHROPIC, _OPENAI, _GEMINI = "anthropic", "openai", "google"
 # Vertex AI's provider writes the same field under its own name.
 _GOOGLE = ("google", "vertex", "googleVertex")
 _PYDANTIC = "pydantic_ai"
-_REDACTED = "redacted_thinking"  # id of pydantic-ai's parts without a text
-_ISSUERS = {"google-gla": _GEMINI, "google-vertex": _GEMINI}
 
 
 def signature_to_wire(signed: Signed) -> dict[str, Any]:
@@ -67,28 +70,20 @@ def signature_from_wire(metadata: object) -> Signed | None:
     if is_object(own) and (signature := string_of(own, "signature")):
         named, id = (clean(string_of(own, name)) or None for name in ("issuer", "id"))
         return Signed(clean(signature), named, id)
-    return _packed_signature(packed) if is_object(packed) else None
-
-
-def _packed_signature(fields: dict[str, Any]) -> Signed | None:
-    """Return the signature in the metadata of pydantic-ai (`pydantic_ai/ui/vercel_ai`)."""
-    details = fields.get("provider_details")
-    signature = string_of(fields, "signature")
-    if not signature and is_object(details):  # of Google, as `models/google.py` stores it
-        signature = string_of(details, "thought_signature")
-    if not signature or string_of(fields, "id") == _REDACTED:
-        return None
-    named, id = (clean(string_of(fields, name)) or None for name in ("provider_name", "id"))
-    return Signed(clean(signature), _ISSUERS.get(named or "", named), id)
+    return unpack_signature(packed) if is_object(packed) else None
 
 
 def item_id_of(metadata: object) -> str | None:
-    """Return the id of the item of OpenAI that a `providerMetadata` names; None if it names none.
+    """Return the id of the item that a `providerMetadata` names; None if it names none.
 
-    A server that stores responses has reasoning without its encrypted content.
+    The summaries of an item share it, and a server that stores responses has no signature.
     """
-    fields = metadata.get(_OPENAI) if is_object(metadata) else None
-    return (string_of(fields, "itemId") or None) if is_object(fields) else None
+    if not is_object(metadata):
+        return None
+    fields, packed = metadata.get(_OPENAI), metadata.get(_PYDANTIC)
+    if is_object(fields):
+        return string_of(fields, "itemId") or None
+    return unpack_item_id(packed) if is_object(packed) else None
 
 
 def redacted_to_wire(block: RedactedReasoning) -> dict[str, Any]:
@@ -113,9 +108,8 @@ def redacted_from_wire(metadata: object) -> RedactedReasoning | None:
             id = clean(string_of(fields, "id"))
             return RedactedReasoning(clean(data), issuer or None, id or None)
     packed = metadata.get(_PYDANTIC)
-    if is_object(packed) and string_of(packed, "id") == _REDACTED:
-        named = clean(string_of(packed, "provider_name"))
-        return RedactedReasoning(clean(string_of(packed, "signature")), named or None)
+    if is_object(packed) and (redacted := unpack_redacted_reasoning(packed)) is not None:
+        return RedactedReasoning(*redacted)
     return None
 
 

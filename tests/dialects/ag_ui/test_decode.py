@@ -92,6 +92,14 @@ TEXT = [text("START"), text("CONTENT", delta="Hi"), text("END")]
 TEXT_EVENTS = [BlockStart(0, Text()), TextDelta(0, "Hi"), BlockStop(0)]
 
 
+def test_claims_of_pydantic_ai_are_no_signature() -> None:
+    claim = value("c", '{"pydantic_ai":{"tool_kind":"x"}}', "tool-call")
+    events, notes = within(call("START", toolCallName="f"), claim, call("END"))
+    assert notes == []
+    assert [type(event) for event in events] == [BlockStart, Opaque, BlockStop]
+    assert json.loads(events[1].data) == claim
+
+
 def test_text() -> None:
     assert within(*TEXT) == (TEXT_EVENTS, [])
 

@@ -7,18 +7,12 @@ never shows to a model is an `OpaqueBlock`, which other dialects count as a loss
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable
 from typing import Any, Literal
-from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct, field, structs
 
 from streamnorm._core.blocks import (
-    Audio,
-    Document,
-    Image,
     InputBlock,
     OpaqueBlock,
     Reasoning,
@@ -27,7 +21,6 @@ from streamnorm._core.blocks import (
     Text,
     ToolCall,
     ToolResult,
-    Video,
 )
 from streamnorm._core.bodies.fields import (
     as_object,
@@ -39,7 +32,7 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unexpected,
 )
-from streamnorm._core.bodies.files import split_data_url
+from streamnorm._core.bodies.files import file_at_url, file_of_provider
 from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_object, string_of
@@ -63,10 +56,7 @@ _CALL, _DYNAMIC, _DATA = "tool-", "dynamic-tool", "data-"
 _STREAMING, _REQUESTED, _RESPONDED = "input-streaming", "approval-requested", "approval-responded"
 _AVAILABLE, _ERROR, _DENIED = "output-available", "output-error", "output-denied"
 _STATES = (_STREAMING, "input-available", _REQUESTED, _RESPONDED, _AVAILABLE, _ERROR, _DENIED)
-_SCHEMES = ("http", "https", "gs")
 _UNSIGNED = None, None, None
-_UNTYPED = "application/octet-stream"
-_MEDIA: dict[str, type[Image | Audio | Video]] = {"image": Image, "audio": Audio, "video": Video}
 
 
 class Step(Struct):
@@ -214,56 +204,16 @@ def _file_from_wire(part: dict[str, Any]) -> InputBlock:
     media_type, url = require_str(part, "mediaType"), require_str(part, "url")
     title = get_str(part, "filename")
     extra = _extra(_PM, _metadata_of(part))
-    family = media_type.partition("/")[0]
     if references := get_object(part, "providerReference"):
         issuer, id = next(iter(references.items()))
         if not isinstance(id, str):
             raise unexpected(id, "a string", "$.providerReference")
-        if family == "image":
-            return Image(media_type, file_id=id, issuer=issuer, extra=extra)
-        if family not in _MEDIA:
-            return Document(media_type, title=title, file_id=id, issuer=issuer, extra=extra)
-        return _opaque("file", part)
+        known = file_of_provider(id, issuer, media_type, title)
+        return _opaque("file", part) if known is None else structs.replace(known, extra=extra)
     try:
-        media_type, data = _content_of(url, media_type)
+        return structs.replace(file_at_url(url, media_type, title), extra=extra)
     except DecodeError as exc:
         raise prefix_path(exc, "$.url") from None
-    family = media_type.partition("/")[0]
-    address = url if data is None else None
-    if (media := _MEDIA.get(family)) is not None:
-        return media(None if media_type.endswith("/*") else media_type, data, address, extra=extra)
-    return Document(media_type, data, address, title, extra=extra)
-
-
-def _content_of(url: str, media_type: str) -> tuple[str, str | None]:
-    """Return the media type of a URL and its content, which is None if it stands elsewhere.
-
-    The type in a `data:` URL wins over that of the part, as for the AI SDK.
-    """
-    if url[:5].lower() != "data:":
-        if url.partition("://")[0].lower() not in _SCHEMES:
-            # `blob:` is known to the page alone, and `file:` would be one of the server.
-            raise DecodeError("another scheme, expected data, http or https")
-        return media_type, None
-    head, comma, encoded = url.partition(",")
-    if not comma:
-        raise DecodeError("a data URL without a comma, expected its content behind one")
-    media_type = head[5:].partition(";")[0] or media_type or _UNTYPED
-    if media_type.endswith("/*"):
-        raise DecodeError("a pattern of media types, expected the type of the file")
-    is_text = media_type.startswith("text/")
-    if split_data_url(url) is None:
-        content = unquote_to_bytes(encoded)
-    elif not is_text:
-        return media_type, encoded
-    else:
-        try:
-            content = base64.b64decode(encoded)
-        except binascii.Error as exc:
-            raise DecodeError("a text that is no Base64, expected Base64") from exc
-    if not is_text:
-        return media_type, base64.b64encode(content).decode()
-    return media_type, content.decode("utf-8", "replace")
 
 
 # Calls and their results

@@ -1,0 +1,107 @@
+"""Parts of messages: from texts and files to blocks.
+
+`@ag-ui/core` 1.0.0, `src/generated/schemas.ts`, and the `binary` part of 0.x (read 2026-11-27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from streamnorm._core.blocks import Audio, Document, Image, Text, Video
+from streamnorm._core.bodies.fields import (
+    as_object,
+    get_object,
+    get_str,
+    prefix_path,
+    read_array,
+    require_str,
+    unexpected,
+)
+from streamnorm._core.bodies.files import file_at_url, file_of_content, file_of_provider
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import is_array, is_object
+
+PartBlock: TypeAlias = Text | Image | Document | Audio | Video
+
+# Where a part of its type has no media type of its own.
+_PATTERNS = {"image": "image/*", "audio": "audio/*", "video": "video/*", "document": ""}
+
+
+def content_from_wire(value: dict[str, Any]) -> tuple[PartBlock, ...]:
+    """Return the content of a message of the user or of a tool.
+
+    Raises:
+        DecodeError: It is neither a text nor an array of parts.
+    """
+    content = value.get("content")
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    if not is_array(content):
+        if "content" not in value:
+            raise DecodeError("missing, expected a string or an array", path="$.content")
+        raise unexpected(content, "a string or an array", "$.content")
+    return tuple(read_array(content, _part_from_wire, "$.content"))
+
+
+def _part_from_wire(item: object) -> PartBlock:
+    part = as_object(item)
+    kind = require_str(part, "type")
+    if kind == "text":
+        return Text(require_str(part, "text"))
+    if kind == "binary":
+        return _binary_from_wire(part)
+    if kind not in _PATTERNS:
+        expected = "text, image, audio, video or document"
+        raise DecodeError(f"another type, expected {expected}", path="$.type")
+    source = get_object(part, "source")
+    if source is None:
+        raise DecodeError("missing, expected an object", path="$.source")
+    metadata = part.get("metadata")
+    title = metadata.get("filename") if is_object(metadata) else None
+    try:
+        return _file_from_wire(source, _PATTERNS[kind], title if isinstance(title, str) else None)
+    except DecodeError as exc:
+        raise prefix_path(exc, "$.source") from None
+
+
+def _file_from_wire(source: dict[str, Any], pattern: str, title: str | None) -> PartBlock:
+    kind, value = require_str(source, "type"), require_str(source, "value")
+    media_type = get_str(source, "mimeType") or ""
+    if kind == "data":
+        return _read_value(file_of_content, value, require_str(source, "mimeType"), title)
+    if kind == "url":
+        return _read_value(file_at_url, value, media_type or pattern, title)
+    if kind != "file":
+        raise DecodeError("another type, expected data, url or file", path="$.type")
+    issuer = get_str(source, "provider")
+    known = file_of_provider(value, issuer, media_type or pattern, title)
+    if known is None:
+        raise DecodeError("audio or video by its id, expected its content or URL", path="$.type")
+    return known
+
+
+def _read_value(
+    read: Callable[[str, str, str | None], PartBlock],
+    value: str,
+    media_type: str,
+    title: str | None,
+) -> PartBlock:
+    try:
+        return read(value, media_type, title)
+    except DecodeError as exc:
+        raise prefix_path(exc, "$.value") from None
+
+
+def _binary_from_wire(part: dict[str, Any]) -> PartBlock:
+    """Return a `binary` part, which 0.x has for all files."""
+    media_type, title = require_str(part, "mimeType"), get_str(part, "filename")
+    data, url, id = (get_str(part, name) for name in ("data", "url", "id"))
+    if data:
+        return file_of_content(data, media_type, title)
+    if url:
+        return file_at_url(url, media_type, title)
+    known = file_of_provider(id, None, media_type, title) if id else None
+    if known is None:
+        raise DecodeError("a file without data and URL, expected one")
+    return known

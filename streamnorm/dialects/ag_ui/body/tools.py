@@ -1,0 +1,36 @@
+"""Tools of a page, which the page executes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.bodies.fields import as_object, get_object, get_str, read_array, require_str
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.tools import Tool
+
+
+def tools_from_wire(body: dict[str, Any]) -> tuple[Tool, ...]:
+    """Return the tools of a request.
+
+    Raises:
+        DecodeError: An entry is no tool, or has the name of an earlier one.
+    """
+    names: set[str] = set()
+
+    def read(item: object) -> Tool:
+        tool = _tool_from_wire(item)
+        if tool.name in names:
+            raise DecodeError("name of another tool, expected one of its own", path="$.name")
+        names.add(tool.name)
+        return tool
+
+    return tuple(read_array(body.get("tools"), read, "$.tools"))
+
+
+def _tool_from_wire(item: object) -> Tool:
+    """Return a tool; its `metadata` is for the page alone."""
+    value = as_object(item)
+    name = require_str(value, "name")
+    if not name:
+        raise DecodeError("an empty name, expected one", path="$.name")
+    return Tool(name, get_str(value, "description"), get_object(value, "parameters"))
