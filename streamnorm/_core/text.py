@@ -39,7 +39,6 @@ _SEALED = "sn1-redacted."
 _SEALED_WITH_ID = "sn1-redacted-id."
 _BASE64_TAGGED = base64.b64encode(_TAGGED[:3].encode()).decode()  # of all prefixes above
 _PACKED_REDACTED = "redacted_thinking"  # id of such a part of pydantic-ai
-_PACKED_ISSUERS = {"google-gla": "google", "google-vertex": "google"}
 # Anthropic's pattern for ids of calls.  Mistral's, nine letters and digits, has no room for an
 # escape.
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
@@ -351,9 +350,9 @@ def unpack_item_id(fields: dict[str, Any]) -> str | None:
 def _unpack(fields: dict[str, Any], signature: str) -> Signed | None:
     if not signature:
         return None
-    issuer = clean(string_of(fields, "provider_name")) or None
-    issuer = _PACKED_ISSUERS.get(issuer or "", issuer)
-    return Signed(clean(signature), issuer, unpack_item_id(fields))
+    # Of one vendor's two APIs, the name has the API behind a hyphen.
+    issuer = clean(string_of(fields, "provider_name")).partition("-")[0]
+    return Signed(clean(signature), issuer or None, unpack_item_id(fields))
 
 
 def unwrap_base64(value: str) -> str:
