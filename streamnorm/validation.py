@@ -154,6 +154,7 @@ class _StrictLines:
 
     def __init__(self, judge: Checker, max_event_bytes: int) -> None:
         self._judge = judge
+        self._rejects_carriage_returns = judge.rejects_carriage_returns
         self._max_event_bytes = max_event_bytes
         self._start = b""  # the first bytes, while they may become a BOM
         self._has_started = False
@@ -194,6 +195,9 @@ class _StrictLines:
         start = 1 if self._after_cr and data.startswith(b"\n") else 0
         self._after_cr = data.endswith(b"\r") if data else self._after_cr
         for end in _LINE_END.finditer(data, start):
+            if self._rejects_carriage_returns and end[0] != b"\n":
+                self._rejects_carriage_returns = False  # said once
+                yield "line ends with a carriage return, expected a line feed alone"
             self._extend_line(data[start : end.start()])
             if self._line_bytes:
                 yield from self._end_line()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,11 @@ from streamnorm import (
     message_events,
     project,
 )
+from streamnorm._core.json import object_in
 from streamnorm.codec import decoder
 from streamnorm.frontend import Run as AgentRun
+from streamnorm.sse import SSEDecoder
+from streamnorm.validation import validate
 
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -210,3 +214,41 @@ def _answers(heard: Heard) -> dict[str, Any]:
     answers = found(heard)
     calls = [(id, name, arguments or "{}") for id, name, arguments in answers["calls"]]
     return {**answers, "calls": calls}
+
+
+@needs_corpus
+def test_validator_agrees_with_the_client() -> None:
+    """On each stream, and on each one with one frame dropped, repeated or broken."""
+    root = Path(os.environ["STREAMNORM_CORPUS"]) / "frontends" / "ag-ui"
+    # The validator has no deprecated events, which the client rewrites.
+    bodies = [path.read_bytes() for path in sorted(root.glob("*.sse"))]
+    streams = [b for body in bodies if b"THINKING" not in body for b in damaged(body)]
+    refused = 0
+    heard_all = ask("ag_ui", "1", [{"body": body.decode()} for body in streams])
+    for body, heard in zip(streams, heard_all, strict=True):
+        # The client takes a cut for a success.
+        found = [v.message for v in validate(body, "ag_ui") if not v.message.startswith("no RUN_")]
+        assert ("messages" in heard) == (not found), (found, heard, body)
+        refused += bool(found)
+    assert refused > 1000
+    assert len(streams) - refused > 400
+
+
+def damaged(body: bytes) -> Iterator[bytes]:
+    """Yield a stream, and the same with one change of each kind at each of its first events."""
+    yield body
+    reader = SSEDecoder()
+    payloads = [frame.data for frame in (*reader.feed(body), *reader.close())]
+    for at, payload in enumerate(payloads[:12]):
+        before, after = payloads[:at], payloads[at + 1 :]
+        yield joined(before + after)
+        yield joined([*before, payload, payload, *after])
+        event = object_in(payload)
+        for name in sorted(event)[at % max(len(event), 1) :][:1]:
+            rest = {key: event[key] for key in event if key != name}
+            for value in ({}, {name: None}, {name: 7}):
+                yield joined([*before, json.dumps({**rest, **value}), *after])
+
+
+def joined(payloads: list[str]) -> bytes:
+    return "".join(f"data: {payload}\n\n" for payload in payloads).encode()

@@ -54,13 +54,13 @@ OWN = {
 
 # What a room may lack, since its dialect has no such thing or is only read.
 LACKS = {
-    "ag_ui": {"validate"},
     "gemini_interactions": {"encode", "capabilities", "body", "validate"},
     "openai_responses": {"blocks", "tool_calls"},  # in `items`
     # Only the requests of a page are read; those of `useChat` offer no tools.
     "ag_ui/body": {"response", "fitting"},
     "ui_message_stream/body": {"tools", "response", "fitting"},
     "bedrock_converse/body": {"fitting"},  # no client needs it
+    "ag_ui/validate": {"requests"},
     "ui_message_stream/validate": {"requests"},
 }
 

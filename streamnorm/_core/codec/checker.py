@@ -30,6 +30,9 @@ class Checker(ABC):
     rejects_comments: ClassVar[bool] = False
     """Whether its clients break on comments, and on `data:` without a space."""
 
+    rejects_carriage_returns: ClassVar[bool] = False
+    """Whether its clients end lines at line feeds alone."""
+
     def check(self, frame: Frame) -> list[str]:
         """Return the problems of the next frame, at most `MAX_PROBLEMS`."""
         return list(islice(self.read(frame), MAX_PROBLEMS))

@@ -16,6 +16,7 @@ DIALECT = Dialect(
     recognises=recognises,
     decoder=on_first_use("streamnorm.dialects.ag_ui.decode", "AGUIDecoder"),
     encoder=on_first_use("streamnorm.dialects.ag_ui.encode", "AGUIEncoder"),
+    checker=on_first_use("streamnorm.dialects.ag_ui.validate", "AGUIChecker"),
     is_terminal=is_terminal,
     body=on_first_use("streamnorm.dialects.ag_ui.body", "codec"),
     is_request=is_request,

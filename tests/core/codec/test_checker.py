@@ -29,6 +29,7 @@ def test_problems_of_a_frame_are_bounded(count: int, reported: int) -> None:
 def test_ids_and_comments_are_legal_by_default() -> None:
     assert not Grumbler().rejects_id_and_retry
     assert not Grumbler().rejects_comments
+    assert not Grumbler().rejects_carriage_returns
 
 
 TURNS: OrderTable = {
