@@ -5,12 +5,13 @@ Other laws walk dialects of server-sent events, whose bytes they damage by lines
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
 from hypothesis import given
-from support.bedrock_converse.reader import read
-from support.bedrock_converse.strategies import any_stream, text_stream
+from support.bedrock_converse.reader import message_of, read
+from support.bedrock_converse.strategies import any_stream, make_converse_stream, text_stream
 from support.draws import Draws, draws
 from support.streams.content import (
     DIALECTS,
@@ -35,6 +36,7 @@ from streamnorm import (
     MessageStop,
     StreamError,
     Truncated,
+    accumulate,
 )
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
@@ -103,6 +105,23 @@ def read_error(data: bytes) -> str | None:
     return None if isinstance(found, Completed) else "failed"
 
 
+@given(draws(400))
+def test_generated_stream_decodes_to_its_message(d: Draws) -> None:
+    source = make_converse_stream(d)
+    events, outcome, notes = decode(cut_anywhere(d, source.body), CONVERSE)
+    assert isinstance(outcome, Completed)
+    assert notes == ()
+    found, (expected,) = accumulate(events), source.messages
+    assert found.blocks == expected.blocks
+    assert (found.stop_reason, found.raw_stop_reason) == (
+        expected.stop_reason,
+        expected.raw_stop_reason,
+    )
+    assert found.usage == source.usage
+    assert message_of(read(source.body).events).stop_reason == expected.raw_stop_reason
+    assert validate(source.body, CONVERSE) == []
+
+
 # Fast and slow
 
 
@@ -139,6 +158,34 @@ def test_no_prefix_of_a_recording_completes_before_its_stop(recording: Recording
         if not is_whole:
             out, _ = transcode([body[:cut]], CONVERSE, CONVERSE, verbatim=bool(cut % 2))
             assert read(out).error == "modelStreamErrorException", cut
+
+
+# Damage
+
+
+@each_recording_of(CONVERSE)
+def test_changed_bit_is_found_and_nothing_behind_it_is_read(recording: Recording) -> None:
+    """Every byte of a message is under a checksum; nobody reads a message whose byte is wrong."""
+    body = recording.body
+    ends = recording.framing.layout.find_event_ends(body)
+    rng = random.Random(recording.name)  # noqa: S311 - a seed is the point
+    for position in rng.sample(range(len(body)), 40):
+        changed = bytearray(body)
+        changed[position] ^= 1 << rng.randrange(8)
+        before = max((end for end in ends if end <= position), default=0)
+        expected = decode([body[:before]], CONVERSE)
+        size = rng.choice((1, 50, 300, len(body)))
+        events, outcome, _ = decode(chunked(bytes(changed), size), CONVERSE)
+        if isinstance(expected.outcome, Failed):  # nothing is read behind an exception
+            assert events == expected.events
+            continue
+        assert isinstance(outcome, Failed | Truncated), position
+        kept = [each for each in expected.events if not isinstance(each, MessageStop | StreamError)]
+        assert events[:-1] == kept, position
+        for verbatim in (True, False):
+            out, _ = transcode(chunked(bytes(changed), size), CONVERSE, CONVERSE, verbatim=verbatim)
+            assert read(out).error == "modelStreamErrorException", position
+            assert not verbatim or out.startswith(body[:before]), position
 
 
 # Commutation with the projection

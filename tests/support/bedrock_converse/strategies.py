@@ -1,7 +1,22 @@
-"""Random streams of Converse: legal ones by chance, most of them not."""
+"""Random streams of Converse: legal ones with their message, and any, most of them illegal."""
 
 from __future__ import annotations
 
+import base64
+import json
+from typing import Any
+
+from streamnorm import (
+    Block,
+    Message,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    StopReason,
+    Text,
+    ToolCall,
+    Usage,
+)
 from support.bedrock_converse.frames import (
     START,
     delta,
@@ -17,8 +32,9 @@ from support.bedrock_converse.frames import (
     tool_input,
 )
 from support.draws import Draws
+from support.streams.generated import Source
 
-__all__ = ["any_stream", "text_stream"]
+__all__ = ["any_stream", "make_converse_stream", "text_stream"]
 
 _PIECES = ("", "a", "é😀", " ", '{"a"', ":1}", "x" * 300, "}}", "\u2028")
 _HALVES = (r'"\ud83d"', r'"\ude00"', '"a"', "null", "1", "{}", "[]")
@@ -34,6 +50,62 @@ def text_stream(d: Draws) -> list[bytes]:
         pieces = [d.pick(_PIECES) for _ in range(d.below(5))] + ["b"]
         messages += [*opening, *(make(index, piece) for piece in pieces), stop(index)]
     return [*messages, end(d.pick(("end_turn", "tool_use", "max_tokens")))]
+
+
+_INPUTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"city": "Oslo"},
+    {"a": [1, 2.5, None], "b": {"c": "😀"}},
+)
+_ISSUER = "anthropic"
+
+
+def make_converse_stream(d: Draws) -> Source:
+    """Return a stream that completes, and its message."""
+    frames, blocks = [START], list[Block]()
+    # Nova leaves indexes out, and numbers each of its deltas.
+    step = d.pick((1, 1, 2))
+    for number in range(d.below(5)):
+        index = number * step
+        messages, block = _make_block(d, index, number)
+        frames += [*messages, stop(index)]
+        blocks.append(block)
+    called = any(isinstance(block, ToolCall) for block in blocks)
+    reasons: tuple[tuple[str, StopReason], ...] = (
+        ("tool_use", "tool_use") if called else ("end_turn", "end_turn"),
+        ("max_tokens", "max_tokens"),
+        ("guardrail_intervened", "refusal"),
+    )
+    word, reason = d.pick((reasons[0], reasons[0], *reasons))
+    frames += [event("messageStop", stopReason=word), metadata()]
+    usage = Usage(12, 3)
+    return Source(frames, [Message("", "", tuple(blocks), reason, word, usage=usage)], usage, ())
+
+
+def _make_block(d: Draws, index: int, number: int) -> tuple[list[bytes], Block]:
+    """Return the messages of a block without its stop, and the block."""
+    match d.pick(("text", "text", "call", "call", "server", "reasoning", "redacted")):
+        case "text":
+            whole = "".join(d.pick(_PIECES) for _ in range(d.below(4))) + "It snows."
+            return [text(index, piece) for piece in d.cut(whole, 4)], Text(whole)
+        case "reasoning":
+            whole, signature = "Snow? " + d.pick(_PIECES), d.pick(("", "c2ln"))
+            pieces = [delta(index, reasoningContent={"text": each}) for each in d.cut(whole, 3)]
+            signed = [delta(index, reasoningContent={"signature": signature})] if signature else []
+            issuer = _ISSUER if signature else None
+            return [*pieces, *signed], Reasoning((whole,), signature or None, issuer)
+        case "redacted":
+            blob = base64.b64encode(b"EtkEC%d" % number).decode()
+            messages = [delta(index, reasoningContent={"redactedContent": blob})]
+            return messages, RedactedReasoning(f"EtkEC{number}", _ISSUER)
+        case kind:
+            arguments = json.dumps(d.pick(_INPUTS), ensure_ascii=d.flag())
+            id, name = f"tooluse_{number}", d.pick(("f", "get_weather"))
+            pieces = [tool_input(index, piece) for piece in d.cut(arguments, 4)]
+            if kind == "call":
+                return [tool(index, id, name), *pieces], ToolCall(id, name, arguments)
+            opening = tool(index, id, name, type="server_tool_use")
+            return [opening, *pieces], ServerToolCall(id, name, arguments, "toolUse")
 
 
 def any_stream(d: Draws) -> list[bytes]:

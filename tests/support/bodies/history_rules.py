@@ -92,20 +92,22 @@ def _gemini(contents: list[dict[str, Any]]) -> list[str]:
 
 
 def _converse(messages: list[dict[str, Any]]) -> list[str]:
-    """Each `toolUse` is answered in the next message; roles alternate."""
+    """Each `toolUse` of the client is answered in the next message; roles alternate."""
     broken: list[str] = []
     called: list[str] = []
     last = ""
     for number, message in enumerate(messages):
         blocks = message["content"]
-        results = [block["toolResult"] for block in blocks if "toolResult" in block]
+        # Those of the server's tools stand in the assistant's message.
+        is_client = message["role"] == "user"
+        results = [block["toolResult"] for block in blocks if "toolResult" in block and is_client]
         answers = sorted(result["toolUseId"] for result in results)
         if answers != sorted(called):
             broken.append(f"messages[{number}] answers {answers}, expected {called}")
         if message["role"] == last:
             broken.append(f"messages[{number}] is of the {last}, as is the one before")
         calls = [block["toolUse"] for block in blocks if "toolUse" in block]
-        called = [call["toolUseId"] for call in calls]
+        called = [call["toolUseId"] for call in calls if call.get("type") != "server_tool_use"]
         last = message["role"]
     return broken + [f"{id} has no result" for id in called]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from support.anthropic.strategies import make_anthropic_stream
+from support.bedrock_converse.strategies import make_converse_stream
 from support.draws import Draws
 from support.gemini.strategies import make_gemini_stream
 from support.openai_chat.strategies import make_chat_stream
@@ -17,6 +18,7 @@ __all__ = ["any_body", "make_source"]
 
 _MAKERS: dict[str, Callable[[Draws], Source]] = {
     "anthropic": make_anthropic_stream,
+    "bedrock_converse": make_converse_stream,
     "gemini": make_gemini_stream,
     "openai_chat": make_chat_stream,
     "openai_responses": make_responses_stream,
