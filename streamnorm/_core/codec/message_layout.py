@@ -25,8 +25,11 @@ from streamnorm.sse import Frame, RawFrame, StrayLine
 _PRELUDE_BYTES = 12  # two lengths, and their checksum
 _CHECKSUM_BYTES = 4
 _INSIDE_CHARACTER = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])")
-# Four characters of base64 stand for three bytes; two or three at the end for one or two.
-_BASE64 = re.compile(rb'"bytes"\s*+:\s*+"((?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2,3})?+)')
+# Four characters of base64 stand for three bytes; two or three at the end for one or two.  Node's
+# decoder reads the alphabet for URLs, too (RFC 4648, section 5).
+_BASE64 = re.compile(rb'"bytes"\s*+:\s*+"((?:[A-Za-z0-9+/_-]{4})*+(?:[A-Za-z0-9+/_-]{2,3})?+)')
+_FROM_URLS = bytes.maketrans(b"-_", b"+/")
+_TO_URLS = bytes.maketrans(b"+/", b"-_")
 
 _UNREAD = Frame("message", "")  # counts as a frame, and is not checked
 
@@ -95,7 +98,8 @@ class ChunkContent:
         """Return the chunk of another text."""
         data, before, *rest = texts
         if len(before) < len(payload):
-            return b"".join([before, _encode_run(data), *rest])
+            # Readers of JSON that found the data know no alphabet but the common one.
+            return b"".join([before, b64encode(data).rstrip(b"="), *rest])
         if data:
             # No other spelling is shorter, and white space behind JSON means nothing.
             return (b'{"bytes":"%b"}' % b64encode(data)).ljust(len(payload))
@@ -103,7 +107,7 @@ class ChunkContent:
         at = 0
         for run, text in zip(_BASE64.finditer(payload), rest, strict=True):
             if text != _decode_run(run[1]):
-                pieces += (before[at : run.start(1)], _encode_run(text))
+                pieces += (before[at : run.start(1)], _encode_run(text, run[1]))
                 at = run.end(1)
         return b"".join([*pieces, before[at:]])
 
@@ -122,11 +126,13 @@ def _decode_data(payload: bytes) -> bytes:
 
 
 def _decode_run(run: bytes) -> bytes:
-    return a2b_base64(run + b"=" * (-len(run) % 4))
+    return a2b_base64(run.translate(_FROM_URLS) + b"=" * (-len(run) % 4))
 
 
-def _encode_run(text: bytes) -> bytes:
-    return b64encode(text).rstrip(b"=")
+def _encode_run(text: bytes, former: bytes) -> bytes:
+    """Return a text in the alphabet of the base64 that it replaces."""
+    run = b64encode(text).rstrip(b"=")
+    return run.translate(_TO_URLS) if b"-" in former or b"_" in former else run
 
 
 class MessageFrames:

@@ -46,8 +46,10 @@ _BOUNDARY = re.compile(r'boundary="?([^\s";,]{1,70})', re.IGNORECASE)
 _PART_NAME = re.compile(r'(?:^|[;\s])name="?([^";]{1,200})', re.IGNORECASE)
 _END_OF_HEADERS = re.compile(r"\r?\n\r?\n")
 
-# Bytes behind a wrong message that are searched at once: base64 in them has no known end.
+# Bytes behind a wrong message that are searched: base64 in them has no known end.
 _MAX_REST_BYTES = 16 * 1024 * 1024
+# The longest secret of a known shape, in base64.
+_MAX_SECRET_BYTES = 16 * 1024
 
 _REQUEST_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta"}
@@ -218,7 +220,8 @@ class MessageScrubber:
     """Replaces each byte of a secret by "x" in the messages of a body that arrives in chunks.
 
     The output has the same length as the input.  A message is held until its end arrives, and so
-    are up to 16 MiB of what is no message.
+    are up to 16 MiB of what follows a wrong message, where no reader finds another one.  All bytes
+    behind these are replaced: where a secret begins and ends in them is unknown.
 
     Args:
         secrets: The known secrets, read for each message, as some may be added meanwhile.
@@ -230,17 +233,24 @@ class MessageScrubber:
         self._rewriter = rewriter
         self._messages = EventStreamDecoder()
         self._held = bytearray()
+        self._is_blind = False  # whether all further bytes are replaced
 
     def feed(self, data: bytes) -> bytes:
         """Add a chunk; return the bytes that are settled."""
+        if self._is_blind:
+            return b"x" * len(data)
         self._held += data
         messages = self._messages.feed(data)
         if messages:
             del self._held[: sum(len(message.raw) for message in messages)]
             return b"".join(self._rewriter.rewrite(messages, self._replace))
-        if self._messages.failure is not None and len(self._held) > _MAX_REST_BYTES:
-            return self.close()
-        return b""
+        if self._messages.failure is None or len(self._held) <= _MAX_REST_BYTES:
+            return b""
+        self._is_blind = True
+        rest = self.close()
+        # A secret may end behind them.
+        replaced = min(len(rest), len(rest) - _MAX_REST_BYTES + _MAX_SECRET_BYTES)
+        return rest[: len(rest) - replaced] + b"x" * replaced
 
     def close(self) -> bytes:
         """Return the rest."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.bedrock.chunks import EVENTS, chunk, exception, invoked
 from support.streams.corpus import needs_corpus
 
 from streamnorm.codec import INVOKE_CHUNKS
+from streamnorm.eventstream import EventStreamDecoder, encode_message
 from streamnorm.recording.format import WireRequest
 from streamnorm.recording.secrets import Secrets
 from streamnorm.recording.secrets import redaction as messages
@@ -93,14 +95,30 @@ def test_secret_in_what_is_no_whole_message_is_replaced(before: bytes) -> None:
     assert not any(b64encode(KEY[at:].encode())[:12] in found for at in range(3))
 
 
-def test_what_is_no_message_is_held_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "_MAX_REST_BYTES", 64)
+def test_what_is_no_message_is_searched_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Base64 of any length has no known end there, nor has a secret that it cuts in two."""
+    monkeypatch.setattr(messages, "_MAX_REST_BYTES", 400)
+    monkeypatch.setattr(messages, "_MAX_SECRET_BYTES", 100)
     scrubber = Secrets().open_scrubber(INVOKE_CHUNKS)
-    assert scrubber.feed(b"\xff" * 64) == b""
-    assert scrubber.feed(b"\xff") == b"\xff" * 65
-    assert scrubber.feed(KEY.encode()) == b""
-    assert scrubber.close() == X.encode()
+    wrong = b"\xff" * 20 + KEY.encode() + b'{"bytes":"' + b64encode(b"." * 400 + KEY.encode() * 9)
+    assert scrubber.feed(wrong[:400]) == b""
+    found = scrubber.feed(wrong[400:600])
+    assert found == (wrong[:300].replace(KEY.encode(), X.encode())) + b"x" * 300
+    assert scrubber.feed(wrong[600:]) == b"x" * (len(wrong) - 600)
     assert scrubber.close() == b""
+
+
+@pytest.mark.parametrize("shift", range(3))
+def test_secret_in_base64_for_urls_is_replaced(shift: int) -> None:
+    """Node reads it; botocore's users, and we, do not."""
+    event = json.dumps(text("?>" * 3 + "." * shift + KEY), separators=(",", ":")).encode()
+    payload = b'{"bytes":"%b","p":"ab"}' % urlsafe_b64encode(event)
+    body = encode_message({":message-type": "event", ":event-type": "chunk"}, payload)
+    assert b"-" in payload or b"_" in payload
+    found = scrub(body)
+    (message,) = EventStreamDecoder().feed(found)
+    hidden = urlsafe_b64decode(json.loads(message.payload)["bytes"])
+    assert json.loads(hidden) == text("?>" * 3 + "." * shift + X)
 
 
 @needs_corpus
