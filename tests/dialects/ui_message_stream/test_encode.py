@@ -95,7 +95,7 @@ def test_message_is_one_step_between_start_and_finish_and_done() -> None:
     ]
 
 
-def test_absent_fields_are_left_out_and_never_null() -> None:
+def test_rule_1_absent_fields_are_left_out_and_never_null() -> None:
     assert written([MessageStart(), STOP]) == [
         {"type": "start"},
         {"type": "start-step"},
@@ -116,11 +116,11 @@ def test_absent_fields_are_left_out_and_never_null() -> None:
         ("other", "other"),
     ],
 )
-def test_finish_reason_is_of_the_schema(reason: Any, word: str) -> None:
+def test_rule_1_finish_reason_is_of_the_schema(reason: Any, word: str) -> None:
     assert written([START, MessageStop(reason)])[-2]["finishReason"] == word
 
 
-def test_cut_is_an_error_and_never_a_finish() -> None:
+def test_rule_4_cut_is_an_error_and_never_a_finish() -> None:
     events = [START, BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":')]
     error = StreamError("truncated", "connection lost")
     assert written([*events, error])[-2:] == [
@@ -130,7 +130,7 @@ def test_cut_is_an_error_and_never_a_finish() -> None:
     assert written([StreamError("upstream", "")])[0]["errorText"]
 
 
-def test_half_a_call_is_never_available() -> None:
+def test_rule_6_half_a_call_is_never_available() -> None:
     events = [START, BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":1}')]
     types = [c["type"] for c in written([*events, StreamError("truncated", "lost")])[:-1]]
     assert types[2:] == ["tool-input-start", "tool-input-delta", "error"]
@@ -145,7 +145,7 @@ def test_input_is_available_as_the_model_wrote_it() -> None:
     }
 
 
-def test_call_without_arguments_has_an_input() -> None:
+def test_rule_6_call_without_arguments_has_an_input() -> None:
     assert call("")[-1]["input"] == {}
 
 
@@ -215,7 +215,7 @@ def test_parallel_calls_interleave_by_their_ids() -> None:
     ]
 
 
-def test_tool_of_the_provider_says_so_on_every_chunk_of_the_call() -> None:
+def test_rule_7_tool_of_the_provider_says_so_on_every_chunk_of_the_call() -> None:
     block = ServerToolCall("s", "web_search", kind="server_tool_use")
     first, _, last = call('{"q":1}', block)
     assert first["providerExecuted"] is last["providerExecuted"] is True
@@ -272,7 +272,7 @@ def test_failed_result_is_an_output_error() -> None:
         (None, None, {"streamnorm": {"signature": "s"}}),
     ],
 )
-def test_signature_stands_at_the_end_of_its_part(
+def test_rule_9_signature_stands_at_the_end_of_its_part(
     issuer: str | None, id: str | None, metadata: dict[str, Any]
 ) -> None:
     signed = SignatureDelta(0, "s", issuer, id)
@@ -382,7 +382,7 @@ def test_ping_is_a_comment() -> None:
     assert written([START, Ping()])[-1] == ": keep-alive"
 
 
-def test_next_step_ends_the_one_before() -> None:
+def test_rule_3_next_step_ends_the_one_before() -> None:
     step = Opaque("ui_message_stream", "start-step", '{"type":"start-step"}')
     data = Opaque("ui_message_stream", "data-x", '{"type":"data-x",\n"data":1}')
     assert middle(step, data) == [
@@ -451,3 +451,55 @@ def test_refusal_ends_its_own_answer_alone() -> None:
         writer.encode(event)
     writer.begin_step(START)
     assert b'"finishReason":"stop"' in writer.encode(STOP)
+
+
+SEVERAL = [
+    *(BlockStart(0, Text()), BlockStart(1, Reasoning()), TextDelta(0, "a")),
+    *(ReasoningDelta(1, "b"), ReasoningDelta(1, "c", 1), BlockStop(0), BlockStop(1)),
+    *(BlockStart(2, ToolCall("c", "f")), JSONDelta(2, "{}"), BlockStop(2)),
+    *(BlockStart(3, Text()), TextDelta(3, "d"), BlockStop(3)),
+]
+
+
+def test_rule_2_pieces_stand_between_start_and_end_of_their_id() -> None:
+    open_ids: set[str] = set()
+    ended: set[str] = set()
+    for chunk in middle(*SEVERAL):
+        family, _, action = chunk["type"].rpartition("-")
+        id = f"{family} {chunk.get('id') or chunk['toolCallId']}"
+        if action == "start":
+            assert id not in open_ids | ended
+            open_ids.add(id)
+            continue
+        assert id in open_ids
+        if action != "delta":
+            open_ids.remove(id)
+            ended.add(id)
+    assert not open_ids
+    assert len(ended) == 5
+
+
+def test_rule_3_every_part_ends_before_its_step() -> None:
+    types = [chunk["type"] for chunk in written([START, *SEVERAL, STOP])[:-1]]
+    assert types[-2:] == ["finish-step", "finish"]
+    starts = [each for each in types if each.endswith("-start")]
+    ends = [each for each in types if each.endswith(("text-end", "reasoning-end", "-available"))]
+    assert len(starts) == len(ends) == 5
+
+
+def test_rule_5_no_failure_is_an_abort() -> None:
+    """`useChat` passes over `abort`."""
+    for kind in ("upstream", "malformed", "too_large", "truncated", "transport", "stalled"):
+        *_, last, done = written([START, StreamError(kind, "no", code="cancelled")])
+        assert (last["type"], done) == ("error", "[DONE]")
+
+
+def test_rule_8_no_chunk_of_a_call_differs_in_dynamic() -> None:
+    blocks = (ToolCall("c", "f"), ServerToolCall("c", "f"))
+    for chunks in [call('{"a":1}', block) for block in blocks]:
+        assert len({chunk.get("dynamic") for chunk in chunks}) == 1
+
+
+def test_rule_10_message_has_one_start() -> None:
+    types = [chunk["type"] for chunk in written([START, *SEVERAL, STOP])[:-1]]
+    assert types.count("start") == 1
