@@ -18,7 +18,10 @@ pytest_plugins = ["pytester"]
 # machine.  The tests stay on loopback: one authority, whose key is gone, will do.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data/authority.pem")
 
-_NODE_SDKS = Path(__file__).parent / "acceptance/node/node_modules/.package-lock.json"
+_NPM_PACKAGES = {
+    "tests/acceptance/node": "the SDKs for Node",
+    "docs/page": "pages in a browser",
+}
 
 
 def _register(profile: str, examples: int, *, fixed: bool = False) -> None:
@@ -71,8 +74,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     ):
         if variable not in os.environ:
             left.append(f"{what}; {variable} names no folder of them")
-    if not _NODE_SDKS.exists():
-        left.append("the SDKs for Node; npm ci --prefix tests/acceptance/node installs them")
+    for folder, what in _NPM_PACKAGES.items():
+        if not (Path(__file__).parents[1] / folder / "node_modules/.package-lock.json").exists():
+            left.append(f"{what}; npm ci --prefix {folder} installs them")
     for line in left:
         terminalreporter.write_line(f"left out: {line}", yellow=True)
 

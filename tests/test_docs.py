@@ -35,7 +35,7 @@ PAGES = [
     *(page for folder in ("", "api/", "clients/") for page in sorted(DOCS.glob(f"{folder}*.md"))),
 ]
 # Drawings, and what `test_docs_gateway` checks.
-NOT_RUN = ("text", "toml", "json", "yaml", "nginx", "mermaid")
+NOT_RUN = ("text", "jsx", "toml", "json", "yaml", "nginx", "mermaid")
 
 
 def load_render() -> Any:

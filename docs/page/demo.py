@@ -1,0 +1,27 @@
+"""The backend with a fake provider: `uvicorn demo:app` needs no key and no network."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import server
+
+from streamnorm import Reasoning, decode_request
+from streamnorm.testing import FakeProvider, FakeRequest, faults, tool_call
+
+
+def play(request: FakeRequest) -> object:
+    """Return what a model might answer: a choice, the weather of the city, a sentence."""
+    *_, last = decode_request(json.dumps(request.body), server.PROVIDER).messages
+    if not last.tool_results:
+        thought = Reasoning(("The user names no city, so I let them choose.",), "c2ln", "anthropic")
+        return [thought, "Of which city?", tool_call("choose", options=["Oslo", "Rome"])]
+    found = last.tool_results[-1].content[0].text
+    if found in ("Oslo", "Rome"):
+        return tool_call("get_weather", city=found)
+    return [f"It is {found}. Take what you need with you.", faults.stall(event=6, s=1)]
+
+
+server.upstream = FakeProvider(play).client(httpx.AsyncClient)
+app = server.app
