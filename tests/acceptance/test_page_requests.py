@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from acceptance.node_sdks import ask, missing
 from msgspec import structs
+from support.streams.corpus import recordings
 from support.ui_message_stream.pages import CAT, UI, assistant, call, chat, file, text, user
 
 from streamnorm import (
@@ -21,9 +22,12 @@ from streamnorm import (
     Text,
     ToolCall,
     ToolResult,
+    accumulate,
     decode_request,
     encode_request,
 )
+from streamnorm.codec import decoder
+from streamnorm.frontend import encode_messages
 
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -175,8 +179,10 @@ def read_messages(messages: tuple[InputMessage, ...]) -> Reading:
                     reading += [("reasoning", part) for part in parts or ("",)]
                 case RedactedReasoning():
                     reading.append(("reasoning", ""))
+                case ToolCall(id, name, arguments, "custom"):
+                    reading.append(("call", (id, name, arguments)))
                 case ToolCall(id, name, arguments) | ServerToolCall(id, name, arguments):
-                    reading.append(("call", (id, name, json.loads(arguments or "{}"))))
+                    reading.append(("call", (id, name, as_json(arguments or "{}"))))
                 case ToolResult(id):
                     value = "".join(part.text for part in block.content if isinstance(part, Text))
                     reading.append(("result", (id, value)))
@@ -187,6 +193,14 @@ def read_messages(messages: tuple[InputMessage, ...]) -> Reading:
                 case _:
                     pass
     return reading
+
+
+def as_json(arguments: str) -> Any:
+    """Return the arguments of a call, or their text if they are no JSON."""
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
 
 
 def as_text(value: Any) -> str:
@@ -354,3 +368,44 @@ def test_run_that_is_read_is_one_of_the_protocol(version: str) -> None:
     ):
         assert heard == {}, body
         assert decode_request(body, "ag_ui").messages
+
+
+# Stored chats
+
+ASKED = InputMessage("user", (Text("Go on."),))
+VENDORS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+
+
+def stored_chats(page: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    chats: list[tuple[str, list[dict[str, Any]]]] = []
+    for dialect in VENDORS:
+        for each in recordings(dialect):
+            reader = decoder(dialect, server=each.server)
+            message = accumulate(reader.feed(each.body) + reader.close())
+            ids = [block.id for block in message.blocks if isinstance(block, ToolCall)]
+            is_legal = len(set(ids)) == len(ids)  # a page refuses two calls of one id
+            if message.stop_reason is not None and message.blocks and is_legal:
+                written = encode_messages([ASKED, message, ASKED], page).messages
+                chats.append((f"{dialect}/{each.name}", written))
+    return chats
+
+
+@pytest.mark.parametrize("version", NEWER)
+def test_stored_chat_is_one_of_the_sdk(version: str) -> None:
+    chats = stored_chats(UI)
+    answers = ask("ui_history", version, [{"messages": messages} for _, messages in chats])
+    for (name, messages), heard in zip(chats, answers, strict=True):
+        assert "error" not in heard, (name, heard)
+        ours = decode_request({"messages": messages}, UI).messages
+        assert read_messages(ours) == read_model_messages(heard["messages"]), name
+
+
+@pytest.mark.parametrize("version", ["0", "1"])
+def test_stored_thread_is_one_of_the_protocol(version: str) -> None:
+    chats = stored_chats("ag_ui")
+    names = {"threadId": "t", "runId": "r", "tools": [], "context": []}
+    bodies = [{**names, "state": {}, "forwardedProps": {}, "messages": each} for _, each in chats]
+    for (name, _), heard in zip(
+        chats, ask("ag_ui_input", version, [{"body": body} for body in bodies]), strict=True
+    ):
+        assert heard == {}, (name, heard)

@@ -114,7 +114,7 @@ def base64_of(media_type: str, data: str) -> str:
     return data
 
 
-def data_url(file: Image | Document | Audio, default: str) -> str:
+def data_url(file: Media, default: str) -> str:
     """Return the `data:` URL of a file with content.
 
     Args:

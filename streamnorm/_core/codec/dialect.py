@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, TypedDict, TypeVar
 
@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from streamnorm._core.blocks import ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.chats import HistoryItem
 from streamnorm._core.bodies.fields import require_count
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.models import ModelsCodec
@@ -166,6 +167,16 @@ class RequestReader(Struct, frozen=True, kw_only=True):
     read_tools: Callable[[dict[str, Any]], Sequence[AnyTool]]
 
 
+class PageCodec(RequestReader, frozen=True, kw_only=True):
+    """Reader of a page's requests, and writer of the messages that it shows.
+
+    Attributes:
+        write_messages: Function from the messages of a chat to those of the page.
+    """
+
+    write_messages: Callable[[Iterable[HistoryItem], Losses], list[dict[str, Any]]]
+
+
 class BodyCodec(RequestReader, frozen=True, kw_only=True):
     """Reader and writer of the whole bodies of one dialect.
 
@@ -300,8 +311,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         framing: Framing of its streams, where the route or the caller names none.
         formats: Body formats of its streams other than server-sent events.
         capabilities: Capabilities of its streams; None if the dialect is not written.
-        body: Function that returns the codec of its whole bodies, or the reader of its requests
-            if they are only read; None if it has neither.
+        body: Function that returns the codec of its whole bodies, or that of a page, whose
+            requests are only read; None if it has neither.
         is_request: Function that returns whether a JSON object can only be its request.
         is_response: Function that returns whether a JSON object can only be its response.
         options: Options that only this dialect has; None if it has none.

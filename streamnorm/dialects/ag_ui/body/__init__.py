@@ -1,21 +1,27 @@
-"""Requests of pages: `RunAgentInput`, read.
+"""Requests of pages: `RunAgentInput`, and the messages in it.
 
 Read `request.py` first, then `messages.py` (the turns of a thread), `content.py` (parts of
-messages) and `tools.py`.  Nothing reads such a body but an agent, so none is written.
+messages) and `tools.py`.  Nothing reads such a body but an agent, so none is written; its messages
+are, for a page that loads a stored thread.
 """
 
 from __future__ import annotations
 
-from streamnorm._core.codec import RequestReader
+from streamnorm._core.codec import PageCodec
+from streamnorm.dialects.ag_ui.body.messages import messages_to_wire
 from streamnorm.dialects.ag_ui.body.request import read_request
 from streamnorm.dialects.ag_ui.body.tools import tools_from_wire
 
 __all__ = ["codec"]
 
 
-def codec() -> RequestReader:
-    """Return the reader of `RunAgentInput`."""
+def codec() -> PageCodec:
+    """Return the codec of the messages of pages."""
     return _CODEC
 
 
-_CODEC = RequestReader(read_request=read_request, read_tools=tools_from_wire)
+_CODEC = PageCodec(
+    read_request=read_request,
+    read_tools=tools_from_wire,
+    write_messages=messages_to_wire,
+)

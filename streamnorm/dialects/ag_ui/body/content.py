@@ -1,14 +1,14 @@
-"""Parts of messages: from texts and files to blocks.
+"""Parts of messages and blocks, in both directions: texts and files.
 
 `@ag-ui/core` 1.0.0, `src/generated/schemas.ts`, and the `binary` part of 0.x (read 2026-11-27).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from streamnorm._core.blocks import Audio, Document, Image, Text, Video
+from streamnorm._core.blocks import Audio, Document, Image, InputBlock, Text, Video
 from streamnorm._core.bodies.fields import (
     as_object,
     get_object,
@@ -18,12 +18,25 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unexpected,
 )
-from streamnorm._core.bodies.files import file_at_url, file_of_content, file_of_provider
+from streamnorm._core.bodies.files import (
+    Media,
+    base64_of,
+    file_at_url,
+    file_of_content,
+    file_of_provider,
+)
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object
+from streamnorm._core.losses import Losses
 
 PartBlock: TypeAlias = Text | Image | Document | Audio | Video
 
+_DEFAULTS = {
+    "image": "image/png",
+    "audio": "audio/wav",
+    "video": "video/mp4",
+    "document": "application/octet-stream",
+}
 # Where a part of its type has no media type of its own.
 _PATTERNS = {"image": "image/*", "audio": "audio/*", "video": "video/*", "document": ""}
 
@@ -105,3 +118,44 @@ def _binary_from_wire(part: dict[str, Any]) -> PartBlock:
     if known is None:
         raise DecodeError("a file without data and URL, expected one")
     return known
+
+
+def content_to_wire(blocks: Iterable[InputBlock], losses: Losses) -> str | list[dict[str, Any]]:
+    """Return the content of a message of the user: a text, or parts if there are files.
+
+    Args:
+        blocks: The blocks.
+        losses: Counter of what the content has no place for.
+    """
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        match block:
+            case Text(text):
+                parts.append({"type": "text", "text": text})
+            case Image() | Document() | Audio() | Video():
+                parts += _file_to_wire(block, losses)
+            case _:
+                losses.add("opaque_block", "messages", "dropped")
+    if all(part["type"] == "text" for part in parts):
+        return "".join(part["text"] for part in parts)
+    return parts
+
+
+def _file_to_wire(block: Media, losses: Losses) -> list[dict[str, Any]]:
+    kind = str(block.__struct_config__.tag)
+    fields: dict[str, Any] = {}
+    if isinstance(block, Document) and block.title is not None:
+        fields["metadata"] = {"filename": block.title}
+    media_type = block.media_type
+    if block.data is not None:
+        media_type = media_type or _DEFAULTS[kind]
+        source = {"type": "data", "value": base64_of(media_type, block.data)}
+        return [{"type": kind, "source": {**source, "mimeType": media_type}, **fields}]
+    if block.url is None:
+        # 0.x refuses the whole input for a file by its id.
+        losses.add("file_id_dropped", "messages", "dropped")
+        return []
+    source = {"type": "url", "value": block.url}
+    if media_type is not None:
+        source["mimeType"] = media_type
+    return [{"type": kind, "source": source, **fields}]

@@ -1,4 +1,4 @@
-"""Messages of a thread: from AG-UI's messages to those of a request.
+"""Messages of a thread and of a request, in both directions.
 
 The client makes a message of each reasoning, each text and, without `parentMessageId`, of each
 call (`@ag-ui/client` 1.0.0, `src/apply/default.ts`, read 2026-11-27).  Neighbours among them are
@@ -8,16 +8,29 @@ one answer of the provider, and the results of its calls follow it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
     InputBlock,
     Reasoning,
+    RedactedReasoning,
     ServerToolCall,
+    ServerToolResult,
     Text,
     ToolCall,
     ToolResult,
+    Video,
+)
+from streamnorm._core.bodies.chats import (
+    ChatMessage,
+    HistoryItem,
+    read_history,
+    result_text,
+    wrapped_arguments,
 )
 from streamnorm._core.bodies.fields import (
     as_object,
@@ -32,12 +45,15 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import InputMessage, Role
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, objects_of
-from streamnorm._core.text import Signed
-from streamnorm.dialects.ag_ui.body.content import content_from_wire
+from streamnorm._core.losses import Losses
+from streamnorm._core.text import Signed, tag_signature
+from streamnorm.dialects.ag_ui.body.content import content_from_wire, content_to_wire
 from streamnorm.dialects.ag_ui.content import (
     citation_from_wire,
+    citation_to_wire,
     item_id_of,
     redacted_from_wire,
+    redacted_to_wire,
     signature_from_wire,
 )
 from streamnorm.dialects.ag_ui.tool_calls import (
@@ -45,11 +61,15 @@ from streamnorm.dialects.ag_ui.tool_calls import (
     is_server_call,
     is_unanswered,
     kind_of,
+    mark_of,
     result_from_wire,
+    result_to_wire,
+    unanswered_to_wire,
 )
 from streamnorm.dialects.ag_ui.wire import CITATIONS, DIALECT, IS_ERROR
 
 _UNSIGNED = Signed("")
+_FAILED = "the tool failed"
 
 
 def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
@@ -200,7 +220,8 @@ class _Thread:
         content, error = content_from_wire(value), get_str(value, "error")
         if is_unanswered(metadata):
             return
-        if by_provider:
+        # Google executes some calls of functions itself, which only the result says.
+        if by_provider or is_server_call(metadata):
             text = "".join(part.text for part in content if isinstance(part, Text))
             self._blocks.append(result_from_wire(id, text or error or "", metadata))
             return
@@ -229,3 +250,151 @@ def _encrypted_extra(value: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
     """Return the encrypted value of a message that no block has a field for."""
     encrypted = get_str(value, "encryptedValue")
     return {DIALECT: {"encryptedValue": encrypted}} if encrypted else None
+
+
+def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dict[str, Any]]:
+    """Return the messages of a chat as AG-UI's messages.
+
+    Args:
+        history: The messages, oldest first.
+        losses: Counter of what AG-UI's messages have no place for.
+    """
+    writer = _ThreadWriter(losses)
+    for message in read_history(history, DIALECT, losses):
+        writer.add(message)
+    writer.answer_calls()
+    return writer.messages
+
+
+class _ThreadWriter:
+    """Messages of a thread while they are written.
+
+    Args:
+        losses: Counter of what they have no place for.
+
+    Attributes:
+        messages: The messages so far.
+    """
+
+    def __init__(self, losses: Losses) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._losses = losses
+        self._stem = "message"  # of the ids: that of the run whose answer is written
+        self._call_ids: set[str] = set()
+        self._unanswered: dict[str, None] = {}  # calls of the provider without a result
+
+    def add(self, message: ChatMessage) -> None:
+        """Add a message: one of the user, or all that an answer is made of."""
+        if message.role == "assistant":
+            if self.messages and self.messages[-1]["role"] in ("assistant", "reasoning"):
+                # Neighbours are one answer for whoever reads them.
+                self._losses.add("messages_merged", "messages", "read as one answer")
+            self._stem = (message.answer.id if message.answer is not None else "") or "message"
+            for block in message.blocks:
+                self._add_block(block, message.name)
+            self.answer_calls()
+            return
+        self._stem = "message"
+        others: list[InputBlock] = []
+        for block in message.blocks:
+            if isinstance(block, ToolResult):
+                self._add_result(block)
+            else:
+                others.append(block)
+        if not others and message.blocks:
+            return
+        content = content_to_wire(others, self._losses)
+        if message.role != "user" and not isinstance(content, str):
+            content = "".join(part.get("text", "") for part in content)
+        if content:
+            named = {} if message.name is None else {"name": message.name}
+            self._append(message.role, **named, content=content)
+        else:
+            self._losses.add("empty_message_dropped", "messages", "dropped")
+
+    def answer_calls(self) -> None:
+        """Add a result to each call that its provider did not answer.
+
+        The client takes a call without a result for its own.
+        """
+        for id in self._unanswered:
+            self._append("tool", toolCallId=id, **unanswered_to_wire())
+        self._unanswered.clear()
+
+    def _append(self, role: str, **fields: Any) -> dict[str, Any]:
+        message = {"id": f"{self._stem}-{len(self.messages)}", "role": role, **fields}
+        self.messages.append(message)
+        return message
+
+    def _add_block(self, block: InputBlock, name: str | None) -> None:
+        match block:
+            case Text():
+                self._add_text(block, {} if name is None else {"name": name})
+            case Reasoning():
+                parts = block.parts or ("",)
+                for text in parts[:-1]:
+                    self._append("reasoning", content=text)
+                signed = block.signature, block.issuer, block.id
+                self._append("reasoning", content=parts[-1], **_encrypted(*signed))
+            case RedactedReasoning():
+                value = redacted_to_wire(block)
+                self._append("reasoning", content="", encryptedValue=value)
+            case ToolCall() | ServerToolCall():
+                self._add_call(block)
+            case ServerToolResult(id):
+                self._unanswered.pop(id, None)
+                if id in self._call_ids:
+                    self._append("tool", toolCallId=id, **result_to_wire(block))
+                else:
+                    self._losses.add("server_history_dropped", "messages", "dropped")
+            case ToolResult():
+                self._add_result(block)
+            case Image() | Document() | Audio() | Video():
+                kind = str(block.__struct_config__.tag)
+                self._losses.add(f"{kind}_dropped", "messages", "dropped from an assistant message")
+            case _:
+                self._losses.add("opaque_block", "messages", "dropped")
+
+    def _add_text(self, block: Text, fields: dict[str, Any]) -> None:
+        fields |= _encrypted(block.signature, block.issuer)
+        entries = [citation_to_wire(each) for each in block.citations if each.url is not None]
+        if len(entries) < len(block.citations):
+            self._losses.add("citations", "messages", "dropped without a URL")
+        if entries:
+            fields["metadata"] = {CITATIONS: entries}
+        self._append("assistant", content=block.text, **fields)
+
+    def _add_call(self, call: ToolCall | ServerToolCall) -> None:
+        # Calls are part of the message before them, as in a stream, unless something else than
+        # the answer's text stands between.
+        last = self.messages[-1] if self.messages else {}
+        parent = last if last.get("role") == "assistant" else self._append("assistant")
+        self._call_ids.add(call.id)
+        fields: dict[str, Any] = {"id": call.id, "type": "function"}
+        if isinstance(call, ServerToolCall):
+            self._unanswered[call.id] = None
+            fields["metadata"] = mark_of(call)
+            arguments = call.arguments
+        else:
+            fields |= _encrypted(call.signature, call.issuer)
+            arguments = wrapped_arguments(call, self._losses)
+        # Clients parse the arguments as JSON.
+        function = {"name": call.name, "arguments": arguments or "{}"}
+        parent.setdefault("toolCalls", []).append({**fields, "function": function})
+
+    def _add_result(self, result: ToolResult) -> None:
+        if result.tool_call_id not in self._call_ids:
+            self._losses.add("orphan_result", "messages", "dropped")
+            return
+        text = result_text(result, self._losses)
+        error = {"error": text or _FAILED} if result.is_error else {}
+        encrypted = (result.extra or {}).get(DIALECT, {})
+        fields = {"toolCallId": result.tool_call_id, "content": text, **error, **encrypted}
+        self._append("tool", **fields)
+
+
+def _encrypted(
+    signature: str | None, issuer: str | None = None, id: str | None = None
+) -> dict[str, str]:
+    """Return the encrypted value of a signature; nothing if there is none."""
+    return {} if signature is None else {"encryptedValue": tag_signature(signature, issuer, id)}

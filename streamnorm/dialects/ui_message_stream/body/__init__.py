@@ -1,20 +1,26 @@
-"""Requests of pages: the body that `useChat` posts, read.
+"""Requests of pages: the body that `useChat` posts, and the messages in it.
 
 Read `request.py` first, then `messages.py` (the steps of an answer) and `content.py` (its parts).
-Nothing reads such a body but the server of a page, so none is written.
+Nothing reads such a body but the server of a page, so none is written; its messages are, for a
+page that loads a stored chat.
 """
 
 from __future__ import annotations
 
-from streamnorm._core.codec import RequestReader
+from streamnorm._core.codec import PageCodec
+from streamnorm.dialects.ui_message_stream.body.messages import messages_to_wire
 from streamnorm.dialects.ui_message_stream.body.request import read_request
 
 __all__ = ["codec"]
 
 
-def codec() -> RequestReader:
-    """Return the reader of the requests of pages."""
+def codec() -> PageCodec:
+    """Return the codec of the messages of pages."""
     return _CODEC
 
 
-_CODEC = RequestReader(read_request=read_request, read_tools=lambda body: ())
+_CODEC = PageCodec(
+    read_request=read_request,
+    read_tools=lambda body: (),
+    write_messages=messages_to_wire,
+)

@@ -1,4 +1,4 @@
-"""Parts of UI messages: from texts, reasoning, files and calls to blocks.
+"""Parts of UI messages and blocks, in both directions: texts, reasoning, files and calls.
 
 npm `ai` 7.0.173, `src/ui/convert-to-model-messages.ts`, `src/ui/validate-ui-messages.ts` (read
 2026-11-27).  A page sends back what it was sent; any of it may be forged.  What the AI SDK itself
@@ -13,15 +13,21 @@ from typing import Any, Literal
 from msgspec import Struct, field, structs
 
 from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
     InputBlock,
     OpaqueBlock,
     Reasoning,
+    RedactedReasoning,
     ServerToolCall,
     ServerToolResult,
     Text,
     ToolCall,
     ToolResult,
+    Video,
 )
+from streamnorm._core.bodies.chats import result_text
 from streamnorm._core.bodies.fields import (
     as_object,
     get_bool,
@@ -32,15 +38,20 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unexpected,
 )
-from streamnorm._core.bodies.files import file_at_url, file_of_provider
+from streamnorm._core.bodies.files import Media, data_url, file_at_url, file_of_provider
 from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import compact, is_object, string_of
+from streamnorm._core.json import compact, is_json, is_object, json_value, object_in, string_of
+from streamnorm._core.losses import Losses
+from streamnorm._core.text import Signed
 from streamnorm.dialects.ui_message_stream.content import (
     citation_from_wire,
+    citation_to_wire,
     item_id_of,
     redacted_from_wire,
+    redacted_to_wire,
     signature_from_wire,
+    signature_to_wire,
     text_citation_from_wire,
 )
 from streamnorm.dialects.ui_message_stream.tool_calls import (
@@ -49,7 +60,7 @@ from streamnorm.dialects.ui_message_stream.tool_calls import (
     UNFINISHED,
     result_from_wire,
 )
-from streamnorm.dialects.ui_message_stream.wire import DIALECT
+from streamnorm.dialects.ui_message_stream.wire import DIALECT, with_metadata
 
 _PM = "providerMetadata"
 _CALL, _DYNAMIC, _DATA = "tool-", "dynamic-tool", "data-"
@@ -57,6 +68,8 @@ _STREAMING, _REQUESTED, _RESPONDED = "input-streaming", "approval-requested", "a
 _AVAILABLE, _ERROR, _DENIED = "output-available", "output-error", "output-denied"
 _STATES = (_STREAMING, "input-available", _REQUESTED, _RESPONDED, _AVAILABLE, _ERROR, _DENIED)
 _UNSIGNED = None, None, None
+_MAX_KIND_CHARS = 40
+_UNTYPED = "application/octet-stream"
 
 
 class Step(Struct):
@@ -341,3 +354,136 @@ _READERS: dict[str, Callable[[dict[str, Any], Step], None]] = {
     "reasoning-file": _read_opaque,
     "custom": _read_opaque,
 }
+
+
+# Written
+
+
+def parts_to_wire(block: InputBlock, losses: Losses) -> list[dict[str, Any]]:
+    """Return a block as parts: a text has its sources behind it.
+
+    Args:
+        block: A block but a result, which stands in the part of its call.
+        losses: Counter of what a part has no place for.
+    """
+    match block:
+        case Text():
+            return _text_to_parts(block)
+        case Reasoning():
+            return _reasoning_to_parts(block)
+        case RedactedReasoning():
+            part = {"type": "reasoning", "text": "", "state": "done"}
+            return [with_metadata(part, redacted_to_wire(block))]
+        case ToolCall() | ServerToolCall():
+            return [_call_to_part(block)]
+        case Image() | Document() | Audio() | Video():
+            return [_file_to_part(block, losses)]
+        case OpaqueBlock(dialect, _, data) if dialect == DIALECT:
+            part = object_in(data)
+            return [part] if part else []
+        case _:
+            kind = block.kind if isinstance(block, OpaqueBlock) else ""
+            losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
+            return []
+
+
+def _text_to_parts(block: Text) -> list[dict[str, Any]]:
+    metadata = _metadata_in(block, _PM)
+    if block.signature is not None:
+        metadata = signature_to_wire(Signed(block.signature, block.issuer))
+    part = with_metadata({"type": "text", "text": block.text, "state": "done"}, metadata)
+    return [part, *(citation_to_wire(citation, "") for citation in block.citations)]
+
+
+def _reasoning_to_parts(block: Reasoning) -> list[dict[str, Any]]:
+    """Return a part for each summary, the last of which has the signature.
+
+    `@ai-sdk/openai` finds the summaries of an item by its id, which each of them has.
+    """
+    named = {} if block.id is None else {"openai": {"itemId": block.id}}
+    last = _metadata_in(block, _PM) or named
+    if block.signature is not None:
+        last = signature_to_wire(Signed(block.signature, block.issuer, block.id))
+    parts = [{"type": "reasoning", "text": text, "state": "done"} for text in block.parts or ("",)]
+    others = named if "openai" in last else {}
+    written = [with_metadata(part, others) for part in parts[:-1]]
+    return [*written, with_metadata(parts[-1], last)]
+
+
+def _call_to_part(call: ToolCall | ServerToolCall) -> dict[str, Any]:
+    """Return a call as a part without a result.
+
+    A page executes a call whose input is available, so that one with broken arguments has failed.
+    """
+    part: dict[str, Any] = {"type": f"{_CALL}{call.name}", "toolCallId": call.id}
+    metadata = _metadata_in(call, "callProviderMetadata")
+    is_unfinished = False
+    if isinstance(call, ServerToolCall):
+        part["providerExecuted"] = True
+    else:
+        is_unfinished = call.is_unfinished
+        if call.signature is not None:
+            metadata = signature_to_wire(Signed(call.signature, call.issuer))
+    if metadata:
+        part["callProviderMetadata"] = metadata
+    if isinstance(call, ToolCall) and call.kind == "custom" and not is_unfinished:
+        return {**part, "state": "input-available", "input": call.arguments}
+    text = call.arguments.strip() or "{}"
+    if is_unfinished or not is_json(text):
+        error = UNFINISHED if is_unfinished else BROKEN
+        return {**part, "state": _ERROR, "input": call.arguments, "errorText": error}
+    return {**part, "state": "input-available", "input": json_value(text, "arguments")}
+
+
+def add_result(part: dict[str, Any], result: ToolResult, losses: Losses) -> None:
+    """Add the result of a call to its part."""
+    text = result_text(result, losses)
+    if metadata := _metadata_in(result, "resultProviderMetadata"):
+        part["resultProviderMetadata"] = metadata
+    if part["state"] == _ERROR:  # the call itself, for which a part has one text
+        losses.add("tool_input", "messages", "sent back as free text")
+        part["errorText"] = text
+    elif result.is_error:
+        part |= {"state": _ERROR, "errorText": text}
+    elif result.value is not None and is_json(result.value):
+        part |= {"state": _AVAILABLE, "output": json_value(result.value, "value")}
+    else:
+        part |= {"state": _AVAILABLE, "output": text}
+
+
+def server_result_to_part(
+    result: ServerToolResult, call: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Add the result of a provider's tool to the part of its call, or return a part of its own."""
+    added: list[dict[str, Any]] = []
+    if call is None:
+        empty = ServerToolCall(result.tool_call_id, result.kind or "tool")
+        call = _call_to_part(empty)
+        added.append(call)
+    # Google executes some calls of functions itself, which only the result says.
+    call |= {"providerExecuted": True, "state": _AVAILABLE, "output": result.content}
+    return added
+
+
+def _file_to_part(block: Media, losses: Losses) -> dict[str, Any]:
+    """Return a file as a part; clients before v7 do not send back the id of an uploaded one."""
+    part: dict[str, Any] = {"type": "file", "mediaType": block.media_type or _default_type(block)}
+    part["url"] = data_url(block, _UNTYPED) if block.data is not None else block.url or ""
+    if isinstance(block, Document) and block.title is not None:
+        part["filename"] = block.title
+    if isinstance(block, Image | Document) and block.file_id is not None:
+        losses.add("file_id", "messages", "read by clients of v7 alone")
+        part["providerReference"] = {block.issuer or "": block.file_id}
+    if isinstance(block, Image) and block.detail is not None:
+        losses.add("detail", "messages", "dropped")
+    return with_metadata(part, _metadata_in(block, _PM))
+
+
+def _default_type(block: Media) -> str:
+    return _UNTYPED if isinstance(block, Document) else f"{block.__struct_config__.tag}/*"
+
+
+def _metadata_in(block: InputBlock, name: str) -> dict[str, Any]:
+    """Return the metadata that a page sent with a block, and that no field of it holds."""
+    metadata: dict[str, Any] = (block.extra or {}).get(DIALECT, {}).get(name, {})
+    return metadata

@@ -1,4 +1,4 @@
-"""UI messages: from the messages of a chat to those of a request.
+"""UI messages and the messages of a request, in both directions.
 
 npm `ai` 7.0.173, `src/ui/convert-to-model-messages.ts` (read 2026-11-27).  A UI message has no
 role for results: they stand in the parts of their calls.  Each step of an answer, which
@@ -7,19 +7,35 @@ role for results: they stand in the parts of their calls.  Each step of an answe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from streamnorm._core.blocks import InputBlock, Text
+from streamnorm._core.blocks import (
+    InputBlock,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.bodies.chats import ChatMessage, HistoryItem, read_history
 from streamnorm._core.bodies.fields import as_object, read_array, require_str, unexpected
 from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object
+from streamnorm._core.losses import Losses
+from streamnorm._core.messages import Message
 from streamnorm.dialects.ui_message_stream.body.content import (
     Step,
+    add_result,
+    parts_to_wire,
     read_part,
+    server_result_to_part,
     user_block_from_wire,
 )
+from streamnorm.dialects.ui_message_stream.outcome import usage_to_wire
+from streamnorm.dialects.ui_message_stream.wire import DIALECT
 
 
 def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
@@ -99,3 +115,117 @@ def _steering_blocks(part: dict[str, Any]) -> tuple[InputBlock, ...]:
     if part.get("parts") is None:
         raise DecodeError("missing, expected an array", path="$.parts")
     return tuple(read_array(part["parts"], partial(user_block_from_wire, "user"), "$.parts"))
+
+
+def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dict[str, Any]]:
+    """Return the messages of a chat as UI messages.
+
+    Args:
+        history: The messages, oldest first.
+        losses: Counter of what UI messages have no place for.
+    """
+    chat = _Chat(losses)
+    for message in read_history(history, DIALECT, losses):
+        chat.add(message)
+    return chat.messages
+
+
+class _Chat:
+    """UI messages while they are written.
+
+    Args:
+        losses: Counter of what they have no place for.
+
+    Attributes:
+        messages: The messages so far.
+    """
+
+    def __init__(self, losses: Losses) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._losses = losses
+        self._ids: set[str] = set()
+        self._calls: dict[str, dict[str, Any]] = {}  # parts of calls without a result, by id
+        self._answer: dict[str, Any] | None = None  # the answer that the next step continues
+        self._sources = 0
+
+    def add(self, message: ChatMessage) -> None:
+        """Add a message."""
+        if message.name is not None:
+            self._losses.add("name", "messages", "dropped")
+        if message.role == "assistant":
+            self._add_step(message)
+            return
+        others = [block for block in message.blocks if not isinstance(block, ToolResult)]
+        for block in message.blocks:
+            if isinstance(block, ToolResult):
+                self._add_result(block)
+        if others or not message.blocks:
+            self._add_message(message, tuple(others))
+
+    def _add_message(self, message: ChatMessage, blocks: tuple[InputBlock, ...]) -> None:
+        self._answer = None
+        parts: list[dict[str, Any]] = []
+        for block in blocks:
+            parts += self._parts_of(block)
+        if not parts:  # which the client refuses
+            self._losses.add("empty_message_dropped", "messages", "dropped")
+            return
+        if message.role == "developer":
+            self._losses.add("developer_role", "messages", "written as system")
+        role = "user" if message.role == "user" else "system"
+        self.messages.append({"id": self._new_id(""), "role": role, "parts": parts})
+
+    def _add_step(self, message: ChatMessage) -> None:
+        """Add a step to the answer that is open, or else begin one."""
+        answer, received = self._answer, message.answer
+        if answer is None:
+            id = self._new_id("" if received is None else received.id)
+            answer = self._answer = {"id": id, "role": "assistant", "parts": []}
+            if metadata := _metadata_of(received):
+                answer["metadata"] = metadata
+            self.messages.append(answer)
+        elif "metadata" in answer:  # of a single step: usage is that of the whole answer
+            del answer["metadata"]
+        parts: list[dict[str, Any]] = answer["parts"]
+        parts.append({"type": "step-start"})
+        for block in message.blocks:
+            if isinstance(block, ToolResult):
+                self._add_result(block)
+            elif isinstance(block, ServerToolResult):
+                parts += server_result_to_part(block, self._calls.pop(block.tool_call_id, None))
+            else:
+                parts += self._parts_of(block)
+
+    def _parts_of(self, block: InputBlock) -> list[dict[str, Any]]:
+        parts = parts_to_wire(block, self._losses)
+        for part in parts:
+            if "sourceId" in part:
+                part["sourceId"] = f"source-{self._sources}"
+                self._sources += 1
+        if isinstance(block, ToolCall | ServerToolCall):
+            self._calls[block.id] = parts[0]
+        return parts
+
+    def _add_result(self, result: ToolResult) -> None:
+        part = self._calls.pop(result.tool_call_id, None)
+        if part is None:
+            self._losses.add("orphan_result", "messages", "dropped")
+        else:
+            add_result(part, result, self._losses)
+
+    def _new_id(self, id: str) -> str:
+        """Return the id of an answer, or one that no other message has."""
+        if not id or id in self._ids:
+            id = f"message-{len(self.messages)}"
+            while id in self._ids:
+                id += "-"
+        self._ids.add(id)
+        return id
+
+
+def _metadata_of(answer: Message | None) -> dict[str, Any]:
+    """Return the metadata of an answer, as its stream has it."""
+    if answer is None:
+        return {}
+    usage = usage_to_wire(answer.usage)
+    return ({"model": answer.model} if answer.model else {}) | ({"usage": usage} if usage else {})

@@ -1,0 +1,93 @@
+"""Messages of pages, written: what their dialects have in common.
+
+A page stores the messages of a chat in the form in which it sends them.  It shows them and sends
+them back, so that they hold all blocks, and their signatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from msgspec import structs
+
+from streamnorm._core.blocks import InputBlock, Refusal, Text, ToolCall, ToolResult
+from streamnorm._core.bodies.request import InputMessage, Role, drop_foreign_fields
+from streamnorm._core.json import compact
+from streamnorm._core.losses import Losses
+from streamnorm._core.messages import Message
+from streamnorm._core.tools import qualified_name
+
+HistoryItem: TypeAlias = InputMessage | Message
+"""A message of a history: one of a request, or an answer as it was received."""
+
+B = TypeVar("B", bound=InputBlock)
+
+
+class ChatMessage(NamedTuple):
+    """A message of a history, reduced to what messages of pages have in common.
+
+    Attributes:
+        role: Role of the speaker.
+        blocks: The blocks: no refusals, no cache marks, no fields of other dialects.
+        name: Name of the participant.
+        answer: The answer that the message is; None for a message of a request.
+    """
+
+    role: Role
+    blocks: tuple[InputBlock, ...]
+    name: str | None
+    answer: Message | None
+
+
+def read_history(
+    history: Iterable[HistoryItem], dialect: str, losses: Losses
+) -> Iterator[ChatMessage]:
+    """Yield the messages of a history for a page.
+
+    Args:
+        history: The messages, oldest first.
+        dialect: Name of the page's dialect.
+        losses: Counter of what no message of a page holds.
+    """
+    for item in history:
+        blocks = tuple([_reduce(block, dialect, losses) for block in item.blocks])
+        if isinstance(item, Message):
+            yield ChatMessage("assistant", blocks, None, item)
+            continue
+        if item.extra is not None:
+            drop_foreign_fields(item, dialect, losses, "messages")
+        yield ChatMessage(item.role, blocks, item.name, None)
+
+
+def _reduce(block: InputBlock, dialect: str, losses: Losses) -> InputBlock:
+    if block.cache is not None:
+        losses.add("cache_mark_dropped", "messages", "dropped")
+        block = structs.replace(block, cache=None)
+    if block.extra is not None:
+        block = drop_foreign_fields(block, dialect, losses, "messages")
+    if isinstance(block, Refusal):
+        losses.add("refusal_as_text", "messages", "written as text")
+        return Text(block.text)
+    if isinstance(block, ToolCall) and block.namespace is not None:
+        losses.add("namespace_flattened", "messages", "written before the name")
+        name = qualified_name(block.name, block.namespace)
+        return structs.replace(block, name=name, namespace=None)
+    return block
+
+
+def result_text(result: ToolResult, losses: Losses) -> str:
+    """Return the text of a result; its other content is counted as a loss."""
+    texts = [block.text for block in result.content if isinstance(block, Text)]
+    for block in result.content:
+        if not isinstance(block, Text):
+            losses.add("result_media", str(block.__struct_config__.tag), "dropped")
+    return "".join(texts)
+
+
+def wrapped_arguments(call: ToolCall, losses: Losses) -> str:
+    """Return the arguments of a call as JSON text, which free text is wrapped for."""
+    if call.kind == "function":
+        return call.arguments
+    losses.add("custom_tool_wrapped", "messages", "written as a function of one string")
+    return compact({"input": call.arguments})

@@ -1,0 +1,67 @@
+"""Stored chats as the messages of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm._bodies import reader_of
+from streamnorm._conversation import Conversation
+from streamnorm._core.bodies.request import InputMessage
+from streamnorm._core.codec import PageCodec
+from streamnorm._core.errors import UnknownDialect
+from streamnorm._core.losses import Loss, Losses
+from streamnorm._core.messages import Message
+from streamnorm._registry import DIALECTS, lookup
+
+
+class PageMessages(Struct, frozen=True):
+    """The messages of a chat, as a page shows them and sends them back.
+
+    Attributes:
+        messages: The JSON objects, oldest first.
+        losses: What they could not carry.
+    """
+
+    messages: list[dict[str, Any]]
+    losses: tuple[Loss, ...] = ()
+
+
+def encode_messages(
+    history: Conversation | Message | Sequence[Message | InputMessage],
+    dialect: str,
+    *,
+    strict: bool = False,
+) -> PageMessages:
+    """Return a stored chat as the messages of a page.
+
+    They are `initialMessages` of `useChat` and of AG-UI's agents.  What the page sends back is
+    decoded to the same messages, with the signatures of their reasoning.
+
+    Args:
+        history: The chat: a conversation, or answers and messages of requests, oldest first.
+        dialect: Dialect of the page.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+
+    Raises:
+        LossyEncoding: Something would be lost, and `strict` is set.
+        UnknownDialect: There is no such dialect, or it is of no page.
+    """
+    codec = reader_of(dialect)
+    if not isinstance(codec, PageCodec):
+        pages = [known.name for known in DIALECTS.values() if _is_of_page(known.name)]
+        problem = f"no messages of a page in dialect {lookup(dialect).name!r}"
+        raise UnknownDialect(f"{problem}, expected one of {', '.join(pages)}")
+    losses = Losses(strict=strict)
+    if isinstance(history, Conversation):
+        history = history.messages
+    elif isinstance(history, Message):
+        history = (history,)
+    return PageMessages(codec.write_messages(history, losses), losses.list())
+
+
+def _is_of_page(name: str) -> bool:
+    known = DIALECTS[name].body
+    return known is not None and isinstance(known(), PageCodec)
