@@ -17,7 +17,8 @@ from typing import Self
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Struct, structs
+from yarl import URL
 
 from streamnorm._core.errors import RemoteProtocolError
 from streamnorm._core.failures import SourceStopped
@@ -100,7 +101,10 @@ class Network:
         """
         if self.is_stopped:
             raise ServerStopping
-        if target.signer is not None:  # which may read files, and ask the network
+        if target.signer is not None:
+            # aiohttp sends `%3A` as a colon; a signature is over the path as it arrives.
+            request = structs.replace(request, url=str(URL(request.url)))
+            # The signer may read files, and ask the network.
             request = await to_thread.run_sync(target.signer.sign_request, request)
         start = asyncio.get_running_loop().time()
         deadline = asyncio.timeout(self._times.first_byte_s)

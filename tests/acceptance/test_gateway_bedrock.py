@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anthropic
 import httpx2
@@ -32,6 +33,7 @@ from streamnorm.testing import faults
 
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
+INVOKED = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9}
 KEYS = {"aws_client_keys": "env:AWS_CLIENT_KEYS"}
 ENVIRON = {"AWS_CLIENT_KEYS": f"{KEY_ID}:{SECRET}", "BEARERS": "b-1"}
 
@@ -108,6 +110,31 @@ async def test_other_client_finishes_a_task_on_bedrock(
     assert results == ["call_1", "call_2"]
 
 
+@operations
+@pytest.mark.parametrize(
+    "model",
+    [
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "arn:aws:bedrock:us-east-1:1:inference-profile/eu.claude",
+        "é a%3Ab/c:d@e~f+g;h=i,j'k(l)*m!$&\"<>",
+    ],
+)
+async def test_path_is_signed_as_it_is_sent(dialect: str, model: str) -> None:
+    """AWS signs the path as it arrives: another spelling of one character is refused."""
+    upstream = BedrockUpstream(strict_provider([ANSWER] * 3, strict=False).app())
+    said = {"messages": [{"role": "user", "content": "Snow?"}], "max_tokens": 9}
+    content = {"messages": [{"role": "user", "content": [{"text": "Snow?"}]}]}
+    spelt = quote(model, safe="")
+    async with gateway_to_bedrock(upstream, dialect) as url, httpx2.AsyncClient() as http:
+        answers = [
+            await http.post(f"{url}/v1/chat/completions", json={"model": model, **said}),
+            await http.post(f"{url}/model/{spelt}/converse", json=content),
+            await http.post(f"{url}/model/{spelt}/invoke", json={**INVOKED, **said}),
+        ]
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert [request.model for request in upstream.requests] == [model] * 3
+
+
 @pytest.mark.parametrize("target", SDKS)
 @clients
 async def test_error_of_the_upstream_is_raised(sdk: SDK, target: str, running: Gateways) -> None:
@@ -161,7 +188,6 @@ async def test_bearer_opens(key: str, status: int) -> None:
     assert len(upstream.requests) == (status == 200)
 
 
-INVOKED = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9}
 SAID = {"converse": {"messages": [{"role": "user", "content": [{"text": "Snow?"}]}]}}
 ASKED = json.dumps({**INVOKED, "messages": [{"role": "user", "content": "Snow?"}]}).encode()
 

@@ -8,7 +8,6 @@ Options that only some models have are in `additionalModelRequestFields`.
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import (
@@ -29,8 +28,8 @@ from streamnorm._core.bodies.table import (
     WithRest,
     Writing,
 )
+from streamnorm._core.bodies.wire_fields import path_segment
 from streamnorm._core.codec import ReadContext, WriteContext, Written
-from streamnorm._core.json import clean
 from streamnorm.dialects.bedrock_converse.body.files import S3_ISSUER
 from streamnorm.dialects.bedrock_converse.body.messages import (
     message_from_wire,
@@ -144,11 +143,14 @@ def _path(request: Request) -> str:
     """Return the path of the endpoint; empty if the request names no model.
 
     The id of a model may be an ARN, with slashes and colons in one segment.
+
+    Raises:
+        EncodeError: The name of the model is a dot segment.
     """
     if not request.model:
         return ""
     method = "converse-stream" if request.stream else "converse"
-    return f"/model/{quote(clean(request.model), safe='')}/{method}"
+    return f"/model/{path_segment(request.model)}/{method}"
 
 
 _MARKED_BLOCKS = "text image document video tool_call tool_result opaque"

@@ -516,9 +516,9 @@ def test_two_tools_of_one_name_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("model", "segment"),
     [
-        ("us.anthropic.claude-sonnet-4-6-v1:0", "us.anthropic.claude-sonnet-4-6-v1%3A0"),
+        ("us.anthropic.claude-sonnet-4-6-v1:0", "us.anthropic.claude-sonnet-4-6-v1:0"),
         ("a%3Ab", "a%253Ab"),  # decoded once
-        ("arn:aws:bedrock:us-east-1:1:x/y", "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ax%2Fy"),
+        ("arn:aws:bedrock:us-east-1:1:x/y", "arn:aws:bedrock:us-east-1:1:x%2Fy"),
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])
@@ -533,3 +533,10 @@ def test_path_has_the_model_as_one_segment(model: str, segment: str, stream: boo
 
 def test_request_without_a_model_has_no_path() -> None:
     assert encode_request(asked(), DIALECT).path == ""
+
+
+def test_name_that_no_path_can_have_is_an_error() -> None:
+    """`/model/../converse` is `/converse` (RFC 3986, section 5.2.4)."""
+    with pytest.raises(EncodeError) as refused:
+        encode_request(asked(model=".."), DIALECT)
+    assert refused.value.path == "model"
