@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import NODEFAULT, Struct, structs
 
-from streamnorm.gateway import Config, ModelConfig, UpstreamConfig
+from streamnorm.gateway import Config, ModelConfig, PageConfig, UpstreamConfig
 from streamnorm.gateway.metrics import METRICS
 
 _ATTRIBUTE = re.compile(r"^    (\w+): ((?:.+\n?(?:        .+\n?)*))", re.MULTILINE)
@@ -27,6 +27,11 @@ def upstream_rows() -> Iterable[list[str]]:
 def model_rows() -> Iterable[list[str]]:
     """Yield the keys of an entry of `models`."""
     return _key_rows(ModelConfig)
+
+
+def page_rows() -> Iterable[list[str]]:
+    """Yield the keys of an entry of `pages`."""
+    return _key_rows(PageConfig)
 
 
 def metric_rows() -> Iterable[list[str]]:
@@ -69,6 +74,7 @@ TABLES = {
     "gateway_config": (_KEYS, config_rows),
     "gateway_metrics": (["metric", "labels", "counts"], metric_rows),
     "gateway_models": (_KEYS, model_rows),
+    "gateway_pages": (_KEYS, page_rows),
     "gateway_upstreams": (_KEYS, upstream_rows),
 }
 """The heads of the tables of the gateway, and the functions that return their rows."""

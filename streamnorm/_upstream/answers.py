@@ -33,7 +33,8 @@ class ErrorResponse(Struct, frozen=True):
     Attributes:
         status: HTTP status.
         body: The body, in the client's dialect.
-        headers: Headers by which clients tell errors apart, by lower-case name.
+        headers: Headers by which clients tell errors apart, by lower-case name; the
+            `content-type` if the body is no JSON.
     """
 
     status: int
@@ -90,10 +91,16 @@ def encode_error_response(
     same_dialect = upstream is None or lookup(upstream) is lookup(client)
     status = error_status(error, client, upstream=upstream, cloud=cloud)
     error = structs.replace(error, status_hint=status)
-    body = encoder(client, extras=same_dialect).error_body(error)
+    writer = encoder(client, extras=same_dialect)
+    body = writer.error_body(error)
     if cloud is None:
-        return ErrorResponse(status, body)
+        return ErrorResponse(status, body, _media_type_header(writer.error_media_type))
     return word_for_cloud(status, error, body, cloud)
+
+
+def _media_type_header(media_type: str) -> dict[str, str]:
+    # JSON goes without saying.
+    return {} if media_type == "application/json" else {"content-type": media_type}
 
 
 def word_for_cloud(status: int, error: StreamError, body: bytes, cloud: Cloud) -> ErrorResponse:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from streamnorm._bodies import codec_of, encode_request, request_of
+from streamnorm._bodies import codec_of, encode_request, reader_of, request_of
 from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
@@ -269,9 +269,10 @@ def build_upstream_request(
         body = decode_request_body(received, limits)
         asked = known.endpoints.match(received.method, received.path)
         sent_headers = received.headers
-        in_body = codec_of(known.name).cloud_headers
-        if asked is not None and asked.cloud is not None and in_body is not None:
-            sent_headers = {**sent_headers, **in_body(body)}
+        if asked is not None and asked.cloud is not None:
+            in_body = codec_of(known.name).cloud_headers
+            if in_body is not None:
+                sent_headers = {**sent_headers, **in_body(body)}
         request = request_of(
             body, known.name, path=received.path, headers=sent_headers, limits=limits
         )
@@ -323,7 +324,7 @@ def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
 
 def _echo_fields(reply: Reply, client: str, body: dict[str, Any]) -> Reply:
     """Return a reply that also holds the request fields which the answer repeats."""
-    echoed_fields = codec_of(client).echoed_fields
+    echoed_fields = reader_of(client).echoed_fields
     if echoed_fields is None:
         return reply
     return structs.replace(reply, response={**echoed_fields(body), **reply.response})

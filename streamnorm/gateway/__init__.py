@@ -5,8 +5,8 @@
 A request comes in at the `application`, which decodes its body; `admission` says who may ask.
 `messages` answers it: `routing` chooses the upstreams, `attempts` asks one after the other over
 the `network` until an answer begins, and `sending` writes that to the client.  `config` is what
-a configuration says.  `observing` records what is known of each request and logs it in a thread of
-its own; `metrics` and `telemetry` report it.
+a configuration says, and `pages` what pages without a backend get.  `observing` records what is
+known of each request and logs it in a thread of its own; `metrics` and `telemetry` report it.
 """
 
 try:
@@ -16,7 +16,14 @@ except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
         f"no {exc.name}, expected the extra `serve`: pip install '.[serve]' in a clone"
     ) from exc
 
-from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
+from streamnorm.gateway.config import (
+    Config,
+    ConfigError,
+    ModelConfig,
+    PageConfig,
+    UpstreamConfig,
+    read_config,
+)
 from streamnorm.gateway.observing import CallRecord, JSONFormatter, Observer, QueuedHandler
 
 __all__ = [
@@ -27,6 +34,7 @@ __all__ = [
     "JSONFormatter",
     "ModelConfig",
     "Observer",
+    "PageConfig",
     "QueuedHandler",
     "UpstreamConfig",
     "app",

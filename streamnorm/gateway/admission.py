@@ -329,8 +329,9 @@ def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedO
 
 
 def _is_known(path: str, client: Dialect) -> bool:
-    has_route = _PATHS.fullmatch(path) or client.endpoints.cloud_route(path)
-    return bool(path.isprintable() and has_route and not _has_dots(path))
+    has_route = bool(_PATHS.fullmatch(path) or client.endpoints.cloud_route(path))
+    has_route = has_route or path == client.page_path
+    return path.isprintable() and has_route and not _has_dots(path)
 
 
 def _plain(received: ClientRequest, body: bytes, client: Dialect) -> ClientRequest:

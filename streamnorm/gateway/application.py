@@ -47,6 +47,7 @@ from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.messages import MessageEndpoint, Services, stopping
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, Observer, Observers, plain_path
+from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import complete_headers
 from streamnorm.gateway.storing import gateway_store, is_worker
@@ -107,9 +108,12 @@ class Gateway:
         self._admission = Admission(config, environ)
         bodies = BodyThread()
         self._store = gateway_store(config, environ, bodies, store)
+        routing = Routing(config, environ)
+        self._pages = Pages(config, routing)
         services = Services(
             config=config,
-            routing=Routing(config, environ),
+            routing=routing,
+            pages=self._pages,
             network=self._network,
             estimator=TokenEstimator(),
             store=self._store,
@@ -180,7 +184,7 @@ class Gateway:
                 await self._say_health(exchange)
             return
         received = received_request(scope)
-        client = client_of(received)
+        client = self._pages.client_at(path) or client_of(received)
         browsers = self._admission.browsers
         send = complete_headers(client, browsers.cross_origin(received, send))
         if path == _METRICS and self._observers.metrics is not None:
@@ -300,8 +304,8 @@ class Gateway:
             refused.error, client.name, upstream=None, cloud=client.cloud
         )
         call.status, call.outcome = answer.status, error_outcome(refused.error)
-        headers = [*_JSON, *encode_headers({**answer.headers, **refused.headers})]
-        await send_json(exchange, answer.status, headers, answer.body)
+        own = {"content-type": "application/json", **answer.headers, **refused.headers}
+        await send_json(exchange, answer.status, encode_headers(own), answer.body)
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a WebSocket with a response, if the server can send one, or else close it."""

@@ -35,7 +35,12 @@ from streamnorm._upstream.answers import (
 )
 from streamnorm._upstream.foreign_turns import disown_foreign_turns
 from streamnorm._upstream.passthrough import prepare_passthrough
-from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, build_upstream_request
+from streamnorm._upstream.requests import (
+    RequestRefused,
+    Upstream,
+    UpstreamRequest,
+    build_upstream_request,
+)
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.gateway.large_bodies import BodyThread, LargeEventPump, LargeEvents
@@ -145,6 +150,8 @@ class Attempts:
         on_loss: Called with each loss of the answer that the client gets.
         on_end: Called with the outcome of that answer.
         has_left: Returns whether the client has left; then no further upstream is asked.
+        prepare: Returns the request of a client for an upstream, if it is not the client alone
+            who decides about it.
 
     Attributes:
         is_committed: Whether status 200 has been sent to the client; then no further upstream is
@@ -171,6 +178,7 @@ class Attempts:
         on_loss: OnLoss,
         on_end: Callable[[Outcome], None],
         has_left: Callable[[], bool],
+        prepare: Callable[[Request, Upstream], Request] | None = None,
     ) -> None:
         self.is_committed = False
         self.has_status = False
@@ -192,6 +200,7 @@ class Attempts:
         self._on_loss = on_loss
         self._on_end = on_end
         self._has_left = has_left
+        self._prepare = prepare
 
     def commit(self, *, without_status: bool) -> bool:
         """Return whether status 200 may be sent, although no answer has begun.
@@ -310,6 +319,8 @@ class Attempts:
     def _build_adjust(self, target: Target) -> Callable[[Request], Request]:
         """Return the function that changes a translated request."""
         adjust = apply_options(target.options, self._report)
+        if (prepare := self._prepare) is not None:
+            return lambda request: adjust(prepare(request, target.upstream))
         if target.upstream.dialect != self._client.name:
             return adjust
         return lambda request: adjust(disown_foreign_turns(request, target.upstream))
@@ -457,12 +468,9 @@ class Attempts:
     ) -> FailedAttempt:
         client, upstream = self._client, None if target is None else target.upstream.dialect
         status = error_status(error, client.name, upstream=upstream, cloud=client.cloud)
-        if error_body is None or client.cloud is not None:
-            failed = encode_error_response(
-                error, client.name, upstream=upstream, cloud=client.cloud
-            )
-            body, headers = failed.body, {**failed.headers, **headers}
-        else:
+        failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
+        body, headers = failed.body, {**failed.headers, **headers}
+        if error_body is not None and client.cloud is None:
             body = error_body(structs.replace(error, status_hint=status))
         if target is not None and not self._may_succeed_elsewhere(error, target):
             is_final = is_final or status in _FINAL

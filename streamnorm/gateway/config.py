@@ -129,6 +129,29 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     missing_tools: MissingTools = "error"
 
 
+class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What pages of one protocol get, that have no backend of their own.
+
+    Attributes:
+        model: Name of the model that answers.
+        system: System text of each request.
+        tools: Tools that the provider executes for the model.
+        max_tokens: Bound on the tokens of an answer.
+        max_body_bytes: Bound on the body of a request.
+        allow_system: Whether a page may send system messages; without, they are refused.
+        allow_tools: Whether a page may offer the model tools that it executes itself; without,
+            they are refused.
+    """
+
+    model: _Name
+    system: _Name | None = None
+    tools: list[Literal["web_search", "web_fetch", "code_execution"]] = []
+    max_tokens: _Bound | None = None
+    max_body_bytes: _Bound = 4 * 1024 * 1024
+    allow_system: bool = False
+    allow_tools: bool = False
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of a gateway.
 
@@ -136,6 +159,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         upstreams: The providers, by the names that `models` uses.
         models: Where requests go.  Without entries, each request goes to the first upstream
             of its own dialect, or else to the first of all, for the model that it names.
+        pages: What pages without a backend get, by their protocol: `ui_message_stream`, which
+            `useChat` reads, at `/ui/chat`, and `ag_ui` at `/ag-ui/run`.  Without an entry there is
+            no such route.
         client_keys: Where the keys that clients must have come from: `env:NAME`, a variable
             that holds them separated by commas; None lets everybody in.
         aws_client_keys: Where the access keys come from with which clients of Amazon Bedrock may
@@ -178,6 +204,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     upstreams: Annotated[dict[_Name, UpstreamConfig], Meta(min_length=1)]
     models: list[ModelConfig] = []
+    pages: dict[_Name, PageConfig] = {}
     client_keys: str | None = None
     aws_client_keys: str | None = None
     open: bool = False
@@ -255,6 +282,10 @@ def config_of(value: dict[str, Any], name: str) -> Config:
         if is_object(upstreams):  # msgspec does not say in which entry of a table an error is
             for key, upstream in upstreams.items():
                 _convert(upstream, UpstreamConfig, f"upstreams.{key}")
+        pages = value.get("pages")
+        if is_object(pages):
+            for key, page in pages.items():
+                _convert(page, PageConfig, f"pages.{key}")
         return _convert(value, Config, "")
     except ConfigError as exc:
         raise ConfigError(f"{name}: {exc}") from exc

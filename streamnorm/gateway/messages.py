@@ -28,6 +28,7 @@ from streamnorm.gateway.config import Config, answer_limits, request_limits
 from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, add_loss
+from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Balancer, Routing
 from streamnorm.gateway.sending import ClientStream
@@ -44,6 +45,7 @@ class Services(Struct, frozen=True, kw_only=True):
     Attributes:
         config: The configuration.
         routing: Chooses the upstreams of a model.
+        pages: The routes of pages.
         network: Sends requests to them.
         estimator: Estimates tokens that an upstream does not count, and learns from those that
             upstreams report.
@@ -54,6 +56,7 @@ class Services(Struct, frozen=True, kw_only=True):
 
     config: Config
     routing: Routing
+    pages: Pages
     network: Network
     estimator: TokenEstimator
     store: GatewayStore | None
@@ -91,6 +94,9 @@ class MessageEndpoint:
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
         """
+        page = self._services.pages.of(client)
+        if page is not None:
+            page.check_size(received.size)
         with refusals():
             body = await self._bodies.run(
                 received.size, partial(decode_request_body, received, self._request_limits)
@@ -98,8 +104,9 @@ class MessageEndpoint:
         asked = client.endpoints.match(received.method, received.path, body)
         if asked is None:
             raise RequestRefused("another method, expected one that the endpoint has", 404)
-        call.operation, call.model = asked.operation, asked.model
-        targets = self._services.routing.targets(asked.model, client)
+        model = asked.model if page is None else page.options.model
+        call.operation, call.model = asked.operation, model
+        targets = self._services.routing.targets(model, client)
         if all(target.upstream.dialect != client.name for target in targets):
             received.release()  # which is a fifth of the memory that its translation takes
         is_whole = asked.operation == "compact"
@@ -127,15 +134,18 @@ class MessageEndpoint:
             on_loss=partial(add_loss, call),
             on_end=end,
             has_left=lambda: exchange.has_left,
+            prepare=None if page is None else page.prepare,
         )
         # Other framings have no pings: a stream begins with its first event.
         has_pings = client.framing is SSE
+        writer = encoder(client.name)
         stream = ClientStream(
             exchange,
-            encoder(client.name).ping if has_pings else bytes,
+            writer.ping if has_pings else bytes,
             self._config.keepalive_s,
             lambda seconds: has_pings and self._may_commit(attempts, seconds),
             client.framing,
+            writer.response_headers,
         )
         is_stream = asked.operation == "stream"
         watched = (

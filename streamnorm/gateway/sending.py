@@ -32,6 +32,7 @@ class ClientStream(EventSender):
         may_start: Returns whether a ping may be sent, and status 200 before it, although no
             upstream has begun; called with the seconds since the request.
         framing: Framing of a stream.
+        headers: Headers of a stream that the client's dialect asks for.
 
     Attributes:
         is_started: Whether status 200 was sent.
@@ -45,14 +46,14 @@ class ClientStream(EventSender):
         keepalive_s: float,
         may_start: Callable[[float], bool],
         framing: Framing = SSE,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         super().__init__(exchange, ping, keepalive_s, self._loop.time)
         self.is_started = False
-        self._headers = EVENT_STREAM_HEADERS
+        self._headers = {**EVENT_STREAM_HEADERS, **(headers or {})}
         if framing is not SSE:
-            headers = {"content-type": framing.media_type, **framing.headers}
-            self._headers = {**EVENT_STREAM_HEADERS, **headers}
+            self._headers |= {"content-type": framing.media_type, **framing.headers}
         self._may_start = may_start
         self._began_at = self._sent_at
         self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
@@ -69,12 +70,12 @@ class ClientStream(EventSender):
         self._is_sending = False
 
     async def send_body(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Send a JSON body in place of a stream."""
+        """Send a body in place of a stream: of JSON, unless the headers say otherwise."""
         self._is_sending = True
         if self._pinged is not None:
             await self._pinged.wait()
         self._is_ended = True
-        await send_json(self._exchange, status, encode_headers({**headers, **_JSON}), body)
+        await send_json(self._exchange, status, encode_headers({**_JSON, **headers}), body)
 
     @contextmanager
     def watch(self, poll_interval_s: float, idle_s: float) -> Generator[None]:

@@ -194,6 +194,14 @@ def test_call_that_waits_for_the_client_is_the_error_of_a_stream(client: str) ->
 # Errors
 
 
+def test_error_of_a_page_says_that_it_is_no_json() -> None:
+    error = StreamError("upstream", "Slow down.", status_hint=429)
+    found = encode_error_response(error, "ui_message_stream", upstream="anthropic")
+    assert (found.status, found.body) == (429, b"Slow down.")
+    assert found.headers == {"content-type": "text/plain; charset=utf-8"}
+    assert encode_error_response(error, "ag_ui", upstream="anthropic").headers == {}
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [

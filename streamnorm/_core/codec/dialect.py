@@ -161,10 +161,13 @@ class RequestReader(Struct, frozen=True, kw_only=True):
     Attributes:
         read_request: Function from a body to the request.
         read_tools: Function from a body to its tools; the body need not be a complete request.
+        echoed_fields: Function from the body of a request to the fields that its responses
+            repeat; None if responses repeat none.
     """
 
     read_request: Callable[[dict[str, Any], ReadContext], Request]
     read_tools: Callable[[dict[str, Any]], Sequence[AnyTool]]
+    echoed_fields: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
 class PageCodec(RequestReader, frozen=True, kw_only=True):
@@ -197,8 +200,6 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
         models: Reader and writer of model lists; None if the dialect has none.
         revise_response: Function that replaces the model and the time of a response, each if
             not None; None if responses are always written anew.
-        echoed_fields: Function from the body of a request to the fields that its responses
-            repeat; None if responses repeat none.
         cloud_headers: Function from the body of a request at a cloud's path to the headers of the
             vendor that stand in it, by lower-case name; None if the dialect has no such paths, or
             its requests are the same there.
@@ -217,7 +218,6 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
     revise_response: Callable[[dict[str, Any], str | None, float | None], dict[str, Any]] | None = (
         None
     )
-    echoed_fields: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     cloud_headers: Callable[[dict[str, Any]], dict[str, str]] | None = None
 
 
@@ -318,6 +318,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         options: Options that only this dialect has; None if it has none.
         servers_with_quirks: Names of the servers whose streams are read differently.
         endpoints: HTTP interface of the dialect.
+        page_path: Path at which a gateway answers pages of the dialect that have no backend; None
+            for the dialect of a provider.
         cloud: Cloud at whose paths the dialect is spoken; None for the vendor.
         error_body: Function from an error to the body of an error response; None for
             `Encoder.error_body`.
@@ -348,6 +350,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     options: type[DialectOptions] | None = None
     servers_with_quirks: frozenset[str] = frozenset()
     endpoints: Endpoints = Endpoints()
+    page_path: str | None = None
     cloud: Cloud | None = None
     error_body: Callable[[StreamError], bytes] | None = None
     refusal_body: Callable[[RequestViolation], bytes] | None = None

@@ -18,6 +18,7 @@ DIALECT = Dialect(
     encoder=on_first_use("streamnorm.dialects.ag_ui.encode", "AGUIEncoder"),
     checker=on_first_use("streamnorm.dialects.ag_ui.validate", "AGUIChecker"),
     is_terminal=is_terminal,
+    page_path="/ag-ui/run",
     body=on_first_use("streamnorm.dialects.ag_ui.body", "codec"),
     is_request=is_request,
     capabilities=CAPABILITIES,

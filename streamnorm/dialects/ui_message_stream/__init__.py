@@ -21,4 +21,5 @@ DIALECT = Dialect(
     is_request=is_request,
     checker=on_first_use("streamnorm.dialects.ui_message_stream.validate", "UIMessageChecker"),
     capabilities=CAPABILITIES,
+    page_path="/ui/chat",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from urllib.parse import urlsplit
 
-from support.attacks.bench import PROMPT, Attack, Bench, Setup
+from support.attacks.bench import PROMPT, TENANTS, Attack, Bench, Setup
 from support.gateway.upstreams import REQUESTS
 from support.http.raw_client import converse
 
@@ -85,8 +85,72 @@ async def _preflights(bench: Bench) -> str:
     return f"{len(_ORIGINS)} origins are refused, the configured one is not"
 
 
+_ROUTES = Setup(
+    upstream="""
+[pages.ui_message_stream]
+model = "m"
+system = "Be brief."
+
+[pages.ag_ui]
+model = "m"
+system = "Be brief."
+"""
+)
+_TAKEN = "taken-by-the-page"
+_TOOL = {"name": _TAKEN, "description": _TAKEN, "parameters": {"type": "object"}}
+_FIELDS = {
+    "model": _TAKEN,
+    "system": _TAKEN,
+    "max_tokens": 987_654,
+    "tool_choice": _TAKEN,
+    "forwardedProps": {"model": _TAKEN},
+    "state": {"system": _TAKEN},
+    "context": [{"description": _TAKEN, "value": _TAKEN}],
+}
+
+
+def _page_bodies(path: str) -> list[tuple[int, dict[str, object]]]:
+    """Return what a page sends to decide for itself, with the status that it may get."""
+    text: dict[str, object] = {"parts": [{"type": "text", "text": PROMPT}]}
+    if path != "/ui/chat":
+        text = {"content": PROMPT}
+    said = {"id": "1", "role": "user", **text}
+    body: dict[str, object] = {"messages": [said], "threadId": "t", "runId": "r", "tools": []}
+    spoken = [
+        {**body, "messages": [{"id": "0", "role": role, **text}, said]}
+        for role in ("system", "developer")
+    ]
+    tools = 200 if path == "/ui/chat" else 400  # of which `useChat` sends none: they are no field
+    return [
+        (200, body | _FIELDS),
+        *((400, each) for each in spoken),
+        (tools, body | {"tools": [_TOOL]}),
+    ]
+
+
+async def _decisions(bench: Bench) -> str:
+    """A page sends a model, tools, system messages and options."""
+    answered = 0
+    for path in ("/ui/chat", "/ag-ui/run"):
+        for status, body in _page_bodies(path):
+            headers = {"authorization": f"Bearer {TENANTS[0]}"}
+            answer = await bench.http.post(bench.url + path, json=body, headers=headers)
+            assert answer.status_code == status, f"{answer.status_code} for {[*body]} at {path}"
+            answered += status == 200
+        no_key = await bench.http.post(bench.url + path, json=_page_bodies(path)[0][1])
+        assert no_key.status_code == 401, f"{no_key.status_code} without a key at {path}"
+    assert len(bench.upstream.requests) == answered, "a refused request asked the upstream"
+    for request in bench.upstream.requests:
+        sent = json.loads(request.body)
+        assert sent["model"] == "m", "the page chose the model"
+        assert _TAKEN not in request.body.decode(), "the page chose more than its messages"
+        assert b"987654" not in request.body, "the page chose a bound"
+    return f"{answered} requests had the configuration's model, all others were refused"
+
+
 ATTACKS = (
     Attack("DNS rebinding", _rebinding, _OPEN),
     Attack("requests of pages across sites", _cross_site, _OPEN),
     Attack("preflights of pages", _preflights, _CORS),
+    Attack("pages that decide for themselves", _decisions, _ROUTES),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from streamnorm._core.codec import PageCodec
 from streamnorm.dialects.ag_ui.body.messages import messages_to_wire
-from streamnorm.dialects.ag_ui.body.request import read_request
+from streamnorm.dialects.ag_ui.body.request import echoed_fields, read_request
 from streamnorm.dialects.ag_ui.body.tools import tools_from_wire
 
 __all__ = ["codec"]
@@ -24,4 +24,5 @@ _CODEC = PageCodec(
     read_request=read_request,
     read_tools=tools_from_wire,
     write_messages=messages_to_wire,
+    echoed_fields=echoed_fields,
 )

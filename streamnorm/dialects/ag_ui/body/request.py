@@ -15,13 +15,16 @@ from streamnorm._core.bodies.fields import get_objects, get_str, require_str, un
 from streamnorm._core.bodies.request import Request, Source
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError
+from streamnorm._core.limits import Limits
 from streamnorm.dialects.ag_ui.body.messages import messages_from_wire
 from streamnorm.dialects.ag_ui.body.tools import tools_from_wire
 from streamnorm.dialects.ag_ui.wire import DIALECT
 
 # They name the thread, the run and the protocol, not what the model is asked.
 _NAMES = ("parentRunId", "protocolVersion")
-_FIELDS = frozenset({"threadId", "runId", "messages", "tools", *_NAMES})
+_IDS = ("threadId", "runId")
+_FIELDS = frozenset({*_IDS, "messages", "tools", *_NAMES})
+_MAX_ID_CHARS = Limits().max_id_chars
 _STATUSES = ("resolved", "cancelled")
 
 
@@ -33,8 +36,11 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     Raises:
         DecodeError: The body is no `RunAgentInput`.
     """
-    for name in ("threadId", "runId"):
-        require_str(body, name)
+    for name in _IDS:
+        # The ids of all messages of the run begin with it.
+        if len(require_str(body, name)) > _MAX_ID_CHARS:
+            problem = f"longer than {_MAX_ID_CHARS} characters, expected at most that"
+            raise DecodeError(problem, path=f"$.{name}")
     for name in _NAMES:
         get_str(body, name)
     _check_context(body)
@@ -49,6 +55,11 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         extra={DIALECT: unknown} if unknown else None,
     )
     return structs.replace(request, source=Source(DIALECT, body, request))
+
+
+def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the ids that the events of the run repeat."""
+    return {name: body[name] for name in _IDS}
 
 
 def _check_context(body: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from streamnorm._core.codec import PageCodec
 from streamnorm.dialects.ui_message_stream.body.messages import messages_to_wire
-from streamnorm.dialects.ui_message_stream.body.request import read_request
+from streamnorm.dialects.ui_message_stream.body.request import echoed_fields, read_request
 
 __all__ = ["codec"]
 
@@ -23,4 +23,5 @@ _CODEC = PageCodec(
     read_request=read_request,
     read_tools=lambda body: (),
     write_messages=messages_to_wire,
+    echoed_fields=echoed_fields,
 )

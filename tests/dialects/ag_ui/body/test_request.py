@@ -33,6 +33,7 @@ from streamnorm import (
     detect,
     encode_request,
 )
+from streamnorm._bodies import reader_of
 from streamnorm.tools import decode_tools
 
 AG_UI = "ag_ui"
@@ -498,3 +499,18 @@ def source(kind: str, value: str, **fields: Any) -> dict[str, Any]:
 )
 def test_file_is_the_block_of_its_media_type(part: dict[str, Any], block: Any) -> None:
     assert blocks_of(user([part])) == (block,)
+
+
+@pytest.mark.parametrize("name", ["threadId", "runId"])
+def test_ids_that_each_event_repeats_are_bounded(name: str) -> None:
+    assert decode_request(run(user(), **{name: "x" * 512}), AG_UI).messages
+    with pytest.raises(DecodeError, match="longer than 512 characters") as caught:
+        decode_request(run(user(), **{name: "x" * 513}), AG_UI)
+    assert caught.value.path == f"$.{name}"
+
+
+def test_answer_repeats_thread_and_run() -> None:
+    body = run(user(), threadId="t-1", runId="r-1")
+    echoed_fields = reader_of(AG_UI).echoed_fields
+    assert echoed_fields is not None
+    assert echoed_fields(body) == {"threadId": "t-1", "runId": "r-1"}

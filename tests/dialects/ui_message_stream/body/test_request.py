@@ -23,6 +23,7 @@ from support.ui_message_stream.pages import (
 )
 
 from streamnorm import (
+    DecodeError,
     InputMessage,
     Request,
     Text,
@@ -34,6 +35,7 @@ from streamnorm import (
     detect,
     encode_request,
 )
+from streamnorm._bodies import reader_of
 from streamnorm.tools import decode_tools
 
 # The body
@@ -282,3 +284,22 @@ def test_deep_json_is_refused() -> None:
     part = b'{"type":"data-x","data":%b1%b}' % (b'{"a":' * 200, b"}" * 200)
     body = b'{"messages":[{"role":"user","parts":[%b]}]}' % part
     assert problem_of(body)[0].startswith("nested deeper than 128")
+
+
+def test_answer_continues_the_message_of_the_assistant_that_comes_last() -> None:
+    """`src/ui/get-response-ui-message-id.ts`: another id makes a second message."""
+    echoed_fields = reader_of(UI).echoed_fields
+    assert echoed_fields is not None
+    said = {**assistant(text("Hello")), "id": "page-7"}
+    assert echoed_fields(chat(user(), said)) == {"messageId": "page-7"}
+    assert echoed_fields(chat(said, user())) == {}
+    assert echoed_fields(chat(user(), {**said, "id": ""})) == {}
+
+
+def test_id_of_a_continued_message_is_bounded() -> None:
+    long = {**assistant(text("Hello")), "id": "x" * 512}
+    assert decode_request(chat(user(), long), UI).messages
+    body = chat(user(), {**long, "id": "x" * 513})
+    with pytest.raises(DecodeError, match="longer than 512 characters") as caught:
+        decode_request(body, UI)
+    assert caught.value.path == "$.messages[1].id"

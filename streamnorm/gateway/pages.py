@@ -1,0 +1,120 @@
+"""Pages without a backend of their own: their routes, and what their requests may not decide.
+
+A page is anybody's program: whatever it sends may be written by its user.  The model, the system
+text, the tools of the provider and the bound on the answer are the configuration's.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct, structs
+
+from streamnorm._core.blocks import Text
+from streamnorm._core.bodies.request import Request
+from streamnorm._core.codec import Dialect, Endpoints, Route
+from streamnorm._core.errors import DecodeError, UnknownDialect
+from streamnorm._core.tools import ServerTool
+from streamnorm._registry import DIALECTS, lookup
+from streamnorm._upstream.requests import RequestRefused, Upstream
+from streamnorm.gateway.config import Config, ConfigError, PageConfig
+from streamnorm.gateway.routing import Routing
+
+_INSTRUCTIONS = ("system", "developer")
+
+
+class Page(Struct, frozen=True):
+    """The route of the pages of one dialect.
+
+    Attributes:
+        client: The dialect, as it is spoken at the route.
+        options: What the configuration says of the route.
+    """
+
+    client: Dialect
+    options: PageConfig
+
+    def check_size(self, size: int) -> None:
+        """Refuse a body that is too large for a page.
+
+        Raises:
+            RequestRefused: It is.
+        """
+        limit = self.options.max_body_bytes
+        if size > limit:
+            raise RequestRefused(f"a body of {size} bytes, expected at most {limit}", 413)
+
+    def prepare(self, request: Request, upstream: Upstream) -> Request:
+        """Return the request for an upstream: of the page's own it has the messages.
+
+        Args:
+            request: The request of the page.
+            upstream: The upstream that is asked.
+
+        Raises:
+            DecodeError: The page sends instructions or tools that it may not.
+        """
+        options = self.options
+        has_instructions = any(message.role in _INSTRUCTIONS for message in request.messages)
+        if has_instructions and not options.allow_system:
+            raise DecodeError("a system message of the page, expected none", path="$.messages")
+        if request.tools and not options.allow_tools:
+            raise DecodeError("tools of the page, expected none", path="$.tools")
+        own = tuple(ServerTool(kind, self.client.name) for kind in options.tools)
+        return Request(
+            model=upstream.upstream_model(options.model),
+            system=() if options.system is None else (Text(options.system),),
+            messages=request.messages,
+            tools=(*request.tools, *own),
+            max_tokens=options.max_tokens,
+            stream=True,
+            extra=request.extra,
+        )
+
+
+class Pages:
+    """The routes of pages that a configuration has; without `pages` there are none.
+
+    Args:
+        config: The configuration.
+        routing: Chooses the upstreams of a model.
+
+    Raises:
+        ConfigError: There is no such route, or no model of the name that it asks for.
+    """
+
+    def __init__(self, config: Config, routing: Routing) -> None:
+        self._by_dialect: dict[str, Page] = {}
+        for name, options in config.pages.items():
+            client = _client_of(name)
+            try:
+                routing.targets(options.model, client)
+            except RequestRefused as refused:
+                raise ConfigError(f"pages.{name}.model: {refused}") from refused
+            self._by_dialect[client.name] = Page(client, options)
+
+    def client_at(self, path: str) -> Dialect | None:
+        """Return the dialect of the pages that a path belongs to; None for any other path."""
+        clients = (page.client for page in self._by_dialect.values())
+        return next((client for client in clients if client.page_path == path), None)
+
+    def of(self, client: Dialect) -> Page | None:
+        """Return the route of a client; None if it is no page."""
+        return self._by_dialect.get(client.name)
+
+
+def _client_of(name: str) -> Dialect:
+    """Return the dialect of pages as it is spoken at its route.
+
+    Raises:
+        ConfigError: There is no such dialect, or no page speaks it.
+    """
+    fit = {known.name: known.page_path for known in DIALECTS.values() if known.page_path}
+    try:
+        known = lookup(name)
+    except UnknownDialect:
+        known = None
+    if known is None or known.page_path is None:
+        raise ConfigError(f"pages.{name}: no protocol of pages, expected {' or '.join(fit)}")
+    route = Route("POST", re.compile(f"^{re.escape(known.page_path)}$"), "stream")
+    return structs.replace(known, endpoints=Endpoints(routes=(route,)))

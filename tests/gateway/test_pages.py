@@ -1,0 +1,339 @@
+"""Pages without a backend of their own: what they get, and what they may not decide."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from support.gateway.calls import CANARY, JSON, NOWHERE, called, opened, scripted
+from support.gateway.servers import served
+from support.http.asgi_caller import Caller
+from support.http.scripted_upstream import Answered
+
+from streamnorm.gateway import ConfigError, Gateway, ModelConfig, PageConfig, UpstreamConfig
+from streamnorm.gateway.config import config_of
+from streamnorm.testing import FakeProvider, tool_call
+from streamnorm.validation import validate
+
+pytestmark = pytest.mark.anyio
+
+UI, AG = "ui_message_stream", "ag_ui"
+PATHS = {UI: "/ui/chat", AG: "/ag-ui/run"}
+every_page = pytest.mark.parametrize("page", PATHS)
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+OPTIONS = PageConfig(model="m-1", system="Be brief.", max_tokens=99)
+
+HELLO = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}
+UI_BODY: dict[str, Any] = {"id": "chat", "trigger": "submit-message", "messages": [HELLO]}
+AG_BODY: dict[str, Any] = {
+    "threadId": "t-1",
+    "runId": "r-1",
+    "messages": [{"id": "1", "role": "user", "content": "Hello"}],
+    "tools": [],
+    "context": [],
+}
+BODIES = {UI: UI_BODY, AG: AG_BODY}
+TOOL = {"name": "alert", "description": "Shows a text", "parameters": {"type": "object"}}
+SYSTEM = {
+    UI: {"id": "0", "role": "system", "parts": [{"type": "text", "text": CANARY}]},
+    AG: {"id": "0", "role": "system", "content": CANARY},
+}
+
+
+def every_route(options: PageConfig = OPTIONS) -> dict[str, PageConfig]:
+    return dict.fromkeys(PATHS, options)
+
+
+@asynccontextmanager
+async def between(
+    script: Any = "Hi there.",
+    dialect: str = "anthropic",
+    options: PageConfig = OPTIONS,
+    **settings: Any,
+) -> AsyncIterator[tuple[Gateway, FakeProvider]]:
+    """Provide a gateway with both routes, in front of a provider."""
+    provider = FakeProvider(script)
+    async with served(provider.app()) as url:
+        upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=url)}
+        async with opened(upstreams, pages=every_route(options), **settings) as app:
+            yield app, provider
+
+
+async def ask(app: Gateway, page: str, body: object = None, **options: Any) -> Caller:
+    return await called(app, PATHS[page], BODIES[page] if body is None else body, **options)
+
+
+def text_of(caller: Caller) -> str:
+    return b"".join(caller.bodies).decode()
+
+
+def chunks_of(caller: Caller) -> list[dict[str, Any]]:
+    frames = [frame.removeprefix("data: ") for frame in text_of(caller).split("\n\n") if frame]
+    return [json.loads(frame) for frame in frames if frame.startswith("{")]
+
+
+@every_page
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_page_gets_the_model_of_the_configuration(page: str, dialect: str) -> None:
+    async with between(dialect=dialect) as (app, provider):
+        caller = await ask(app, page)
+    assert caller.status == 200
+    assert caller.headers["content-type"].startswith("text/event-stream")
+    assert validate(b"".join(caller.bodies), page) == []
+    said = [each["delta"] for each in chunks_of(caller) if "delta" in each]
+    assert "".join(said) == "Hi there."
+    (sent,) = provider.requests
+    assert "m-1" in (sent.body.get("model") or sent.path)
+    written = json.dumps(sent.body)
+    assert "Be brief." in written
+    assert "99" in written
+
+
+async def test_stream_of_use_chat_says_its_protocol() -> None:
+    async with between() as (app, _):
+        caller = await ask(app, UI)
+    assert caller.headers["x-vercel-ai-ui-message-stream"] == "v1"
+
+
+async def test_run_has_the_ids_of_its_request() -> None:
+    async with between() as (app, _):
+        first, *_, last = chunks_of(await ask(app, AG))
+    assert first["type"], last["type"] == ("RUN_STARTED", "RUN_FINISHED")
+    for event in (first, last):
+        assert (event["threadId"], event["runId"]) == ("t-1", "r-1")
+
+
+async def test_answer_after_tools_of_the_page_continues_its_message() -> None:
+    part = {
+        "type": "tool-alert",
+        "toolCallId": "c",
+        "state": "output-available",
+        "input": {"text": "x"},
+        "output": "shown",
+    }
+    answer = {"id": "page-7", "role": "assistant", "parts": [{"type": "step-start"}, part]}
+    async with between() as (app, _):
+        start, *_ = chunks_of(await ask(app, UI, {**UI_BODY, "messages": [HELLO, answer]}))
+    assert start["messageId"] == "page-7"
+
+
+@every_page
+async def test_page_chooses_neither_model_nor_options(page: str) -> None:
+    chosen = {
+        "model": f"{CANARY}-model",
+        "system": CANARY,
+        "max_tokens": 31_999,
+        "temperature": 1.5,
+        "forwardedProps": {"model": f"{CANARY}-model", "max_tokens": 31_999},
+        "stream": False,
+    }
+    async with between(dialect="openai_chat") as (app, provider):
+        caller = await ask(app, page, {**BODIES[page], **chosen})
+    assert caller.status == 200
+    (sent,) = provider.requests
+    written = json.dumps(sent.body)
+    assert sent.body["model"] == "m-1"
+    assert not any(word in written for word in (CANARY, "31999", "1.5"))
+    assert sent.body["stream"] is True
+
+
+@every_page
+async def test_system_messages_of_a_page_are_refused(page: str) -> None:
+    body = {**BODIES[page], "messages": [SYSTEM[page], *BODIES[page]["messages"]]}
+    async with between() as (app, provider):
+        caller = await ask(app, page, body)
+        assert caller.status == 400
+        assert "a system message of the page, expected none" in text_of(caller)
+        assert CANARY not in text_of(caller)
+        assert not provider.requests
+
+
+@every_page
+async def test_system_messages_may_be_allowed(page: str) -> None:
+    body = {**BODIES[page], "messages": [SYSTEM[page], *BODIES[page]["messages"]]}
+    options = PageConfig(model="m-1", system="Be brief.", allow_system=True)
+    async with between(options=options) as (app, provider):
+        assert (await ask(app, page, body)).status == 200
+    written = json.dumps(provider.requests[0].body)
+    # The configuration's come first.
+    assert 0 < written.index("Be brief.") < written.index(CANARY)
+
+
+async def test_tools_of_a_page_are_refused() -> None:
+    async with between() as (app, provider):
+        caller = await ask(app, AG, {**AG_BODY, "tools": [TOOL]})
+        assert caller.status == 400
+        message = json.loads(text_of(caller))["message"]
+        assert "tools of the page, expected none" in message
+        assert not provider.requests
+
+
+async def test_tools_of_a_page_may_be_allowed() -> None:
+    options = PageConfig(model="m-1", allow_tools=True)
+    called_tool = tool_call("alert", text="x")
+    async with between(called_tool, options=options) as (app, provider):
+        chunks = chunks_of(await ask(app, AG, {**AG_BODY, "tools": [TOOL]}))
+    assert [each["name"] for each in provider.requests[0].body["tools"]] == ["alert"]
+    assert [each["type"] for each in chunks if "toolCallName" in each] == ["TOOL_CALL_START"]
+
+
+@every_page
+async def test_tools_of_the_provider_are_the_configurations(page: str) -> None:
+    options = PageConfig(model="m-1", tools=["web_search"])
+    async with between(options=options) as (app, provider):
+        assert (await ask(app, page)).status == 200
+    (tool,) = provider.requests[0].body["tools"]
+    assert tool["type"].startswith("web_search_")
+
+
+@every_page
+async def test_models_of_the_configuration_answer(page: str) -> None:
+    models = [ModelConfig(match="fast", to=["local/real-model"])]
+    options = PageConfig(model="fast")
+    async with between(options=options, models=models) as (app, provider):
+        assert (await ask(app, page)).status == 200
+    assert provider.requests[0].body["model"] == "real-model"
+
+
+@every_page
+async def test_refusal_of_the_provider_is_what_the_client_shows(page: str) -> None:
+    body = {"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down."}}
+    answers = {"/v1/messages": Answered(body, 429)}
+    async with scripted(answers, "anthropic", pages=every_route()) as (app, _):
+        caller = await ask(app, page)
+    assert caller.status == 429
+    if page == UI:
+        assert caller.headers["content-type"] == "text/plain; charset=utf-8"
+        assert text_of(caller) == "Slow down."
+    else:
+        assert caller.headers["content-type"] == "application/json"
+        assert json.loads(text_of(caller))["message"] == "Slow down."
+
+
+@every_page
+async def test_cut_answer_is_an_error_of_the_page(page: str) -> None:
+    start = {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": []}}
+    data = b"event: message_start\ndata: %b\n\n" % json.dumps(start).encode()
+    answers = {"/v1/messages": Answered(data, 200, {"content-type": "text/event-stream"})}
+    async with scripted(answers, "anthropic", pages=every_route()) as (app, _):
+        caller = await ask(app, page)
+    types = [chunk["type"] for chunk in chunks_of(caller)]
+    assert types[-1] in ("error", "RUN_ERROR")
+    assert not {"finish", "RUN_FINISHED"} & {*types}
+
+
+WRONG: dict[str, list[Any]] = {
+    UI: [
+        {},
+        [],
+        {"messages": []},
+        {"messages": [{"role": "user"}]},
+        {"messages": [{"id": "1", "role": "critic", "parts": []}]},
+        {"messages": [{"id": "1", "role": "user", "parts": [{"type": "??"}]}]},
+        {"message": HELLO},
+        {"messages": [{"id": "x" * 513, "role": "assistant", "parts": []}]},
+        b"{",
+    ],
+    AG: [
+        {},
+        [],
+        {"threadId": "t", "messages": []},
+        {**AG_BODY, "messages": [{"id": "1", "role": "critic", "content": "a"}]},
+        {**AG_BODY, "messages": [{"id": "1", "role": "user", "content": [{"type": "??"}]}]},
+        {**AG_BODY, "tools": [{"name": 1}]},
+        {**AG_BODY, "runId": "x" * 513},
+        b"{",
+    ],
+}
+
+
+@every_page
+async def test_wrong_requests_are_refused_before_any_upstream(page: str) -> None:
+    async with between() as (app, provider):
+        for body in WRONG[page]:
+            caller = await ask(app, page, body)
+            assert caller.status == 400, body
+            assert text_of(caller), body
+        assert not provider.requests
+
+
+@every_page
+async def test_large_requests_are_refused(page: str) -> None:
+    options = PageConfig(model="m-1", max_body_bytes=1_000)
+    async with between(options=options) as (app, provider):
+        body = json.dumps({**BODIES[page], "x": "y" * 1_000}).encode()
+        caller = await ask(app, page, body)
+        assert caller.status == 413
+        assert f"a body of {len(body)} bytes, expected at most 1000" in text_of(caller)
+        assert not provider.requests
+
+
+@every_page
+async def test_route_is_off_without_its_table(page: str) -> None:
+    other = next(each for each in PATHS if each != page)
+    async with opened(pages={other: OPTIONS}) as app:
+        caller = await ask(app, page)
+    assert caller.status == 404
+
+
+@every_page
+async def test_other_methods_are_refused(page: str) -> None:
+    async with opened(pages=every_route()) as app:
+        caller = await ask(app, page, b"", method="GET")
+    assert (caller.status, caller.headers["allow"]) == (405, "POST")
+
+
+@every_page
+async def test_page_needs_a_key_where_clients_do(page: str) -> None:
+    keys = {"environ": {"KEYS": "k-1"}, "client_keys": "env:KEYS"}
+    async with opened(pages=every_route(), **keys) as app:
+        assert (await ask(app, page)).status == 401
+        headers = (*JSON, ("authorization", "Bearer k-1"))
+        assert (await ask(app, page, headers=headers)).status == 502  # nobody listens there
+
+
+@every_page
+async def test_page_of_another_origin_is_refused(page: str) -> None:
+    origins = {"origins": ["https://app.example"], "cors": True}
+    async with opened(NOWHERE, pages=every_route(), **origins) as app:
+        local = ("host", "localhost:1"), ("content-type", "application/json")
+        other = (*local, ("origin", "https://evil.example"))
+        assert (await ask(app, page, headers=other)).status == 403
+        ours = (*local, ("origin", "https://app.example"))
+        caller = await ask(app, page, headers=ours)
+        assert caller.status == 502
+        assert caller.headers["access-control-allow-origin"] == "https://app.example"
+
+
+def test_configuration_of_a_route_is_checked() -> None:
+    upstreams = {"local": {"dialect": "openai_chat", "base_url": NOWHERE}}
+    for pages, problem in (
+        ({"ag_ui": {}}, "pages.ag_ui: object missing required field `model`"),
+        ({"ag_ui": {"model": "m", "tools": ["rm"]}}, "pages.ag_ui.tools"),
+        ({"ag_ui": {"model": "m", "max_token": 1}}, "did you mean max_tokens"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            config_of({"upstreams": upstreams, "pages": pages}, "gateway.toml")
+
+
+@pytest.mark.parametrize("name", ["useChat", "anthropic"])
+async def test_route_of_another_protocol_does_not_exist(name: str) -> None:
+    expected = f"^pages.{name}: no protocol of pages, expected ui_message_stream or ag_ui"
+    with pytest.raises(ConfigError, match=expected):
+        async with opened(pages={name: OPTIONS}):
+            pass
+
+
+async def test_protocol_may_have_its_other_name() -> None:
+    async with opened(pages={"vercel": OPTIONS}) as app:
+        assert (await ask(app, UI)).status == 502  # nobody listens there
+
+
+async def test_model_of_a_route_must_be_configured() -> None:
+    models = [ModelConfig(match="fast", to=["local"])]
+    with pytest.raises(ConfigError, match=r"^pages.ag_ui.model: model 'm-1' is not configured"):
+        async with opened(pages={AG: OPTIONS}, models=models):
+            pass
