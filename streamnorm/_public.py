@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from streamnorm._core.losses import *
     from streamnorm._core.messages import *
     from streamnorm._core.tools import *
-    from streamnorm._projection import *
     from streamnorm._registry import *
     from streamnorm._transcoder import *
     from streamnorm.aio import *
@@ -122,7 +121,7 @@ _home("streamnorm._core.messages")
 __all__ += ["Tool", "ToolChoice"]
 _home("streamnorm._core.tools")
 __all__ += ["project"]
-_home("streamnorm._projection")
+_home("streamnorm._transcoder")
 __all__ += ["detect"]
 _home("streamnorm._registry")
 __all__ += ["Transcoder"]

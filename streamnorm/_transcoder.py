@@ -1,27 +1,36 @@
-"""Transcoder: the bytes of one dialect to the bytes of another, without I/O."""
+"""Transcoder: the bytes of one dialect to the bytes of another, without I/O.
+
+`project` reduces events as a transcoder does, without bytes: the losses of a target, as data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Literal, TypedDict
+
+from msgspec import structs
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DeltaForwarder, DeltaRun, StreamWriter, as_utf8
 from streamnorm._core.codec.framing import SSE, Framing, StreamPassthrough
 from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
     Completed,
     Event,
     MessageStart,
+    Opaque,
     Outcome,
     StreamError,
     Usage,
     UsageUpdate,
 )
 from streamnorm._core.failures import error_outcome, too_large
+from streamnorm._core.grammar import Sequencer
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
+from streamnorm._core.losses import Loss, Losses, Note, OnLoss, OnNote, Projector, ReasoningField
 from streamnorm._core.messages import Message
-from streamnorm._registry import encoder, framing_of
+from streamnorm._registry import capabilities, encoder, framing_of
 from streamnorm.codec import decoder
 from streamnorm.sse import RawFrame, is_whole
 
@@ -475,3 +484,61 @@ class Transcoder:
             self._accumulator.take([usage])
             if self._passthrough is None:
                 self._writer.count(usage)
+
+
+def project(
+    events: Iterable[Event],
+    dialect: str,
+    *,
+    reasoning: ReasoningField | None = "reasoning_content",
+    include_usage: bool = True,
+    extras: bool = False,
+) -> tuple[list[Event], tuple[Loss, ...]]:
+    """Return a stream reduced to what a dialect can carry, with dense indexes, and the losses.
+
+    Args:
+        events: A whole stream, or its beginning.
+        dialect: Dialect to write.
+        reasoning: Field that reasoning is written to, as for `encoder`.
+        include_usage: Whether the encoder writes the usage.
+        extras: Whether the encoder writes the vendor's own fields back: for events that were
+            decoded from the same dialect.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it has no capabilities.
+        LocalProtocolError: The stream breaks the grammar.
+    """
+    losses = Losses()
+    target = capabilities(dialect, reasoning=reasoning, include_usage=include_usage)
+    projector = Projector(target, losses)
+    projector.vendor_fields.are_carried = extras
+    written = [out for event in events for out in projector.push(event)]
+    if not target.boundaries:  # text of several blocks becomes one, in the order of the blocks
+        sequencer = Sequencer(overlapping=target.overlapping)
+        written = [out for event in written for out in sequencer.push(event)]
+    written = [out for event in written for out in _without(event, projector.withdrawn_calls)]
+    numbers: dict[int, int] = {}
+    projected: list[Event] = []
+    for event in written:
+        if isinstance(event, BlockStart):
+            before = projector.merged.get(event.index)
+            count = len(set(numbers.values()))
+            numbers[event.index] = count if before is None else numbers[before]
+            if before is not None:
+                continue
+        if isinstance(event, BlockStop) and event.index in projector.merged.values():
+            continue  # the next block continues this one
+        projected.append(_renumbered(event, numbers))
+    return projected, losses.list()
+
+
+def _without(event: Event, withdrawn_calls: Collection[int]) -> list[Event]:
+    """Return an event unless it belongs to a withdrawn call; opaque data outlives its call."""
+    if getattr(event, "index", None) not in withdrawn_calls:
+        return [event]
+    return [structs.replace(event, index=None)] if isinstance(event, Opaque) else []
+
+
+def _renumbered(event: Event, numbers: dict[int, int]) -> Event:
+    index: int | None = getattr(event, "index", None)
+    return event if index is None else structs.replace(event, index=numbers[index])

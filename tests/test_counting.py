@@ -26,8 +26,7 @@ from streamnorm import (
     decode_request,
     encode_request,
 )
-from streamnorm._core.bodies.token_count import TokenCount, TokenEstimator
-from streamnorm._counting import (
+from streamnorm._auxiliary import (
     CANNOT_COUNT,
     ESTIMATED_HEADER,
     decode_count_request,
@@ -35,6 +34,7 @@ from streamnorm._counting import (
     encode_count_request,
     encode_token_count,
 )
+from streamnorm._core.bodies.token_count import TokenCount, TokenEstimator
 
 COUNTING = ("anthropic", "openai_responses", "gemini")
 

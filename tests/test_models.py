@@ -10,8 +10,7 @@ from support.example_dialect.dialect import TELEGRAPH
 from support.example_dialect.registration import registered
 
 from streamnorm import DecodeError, EncodeError, Limits, UnknownDialect, UpstreamError
-from streamnorm._core.bodies.models import ModelInfo
-from streamnorm._models import (
+from streamnorm._auxiliary import (
     MAX_MODELS,
     ModelListing,
     decode_model,
@@ -19,6 +18,7 @@ from streamnorm._models import (
     encode_models,
     model_path,
 )
+from streamnorm._core.bodies.models import ModelInfo
 
 RELEASED = 1_739_923_200
 

@@ -17,6 +17,18 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
+from streamnorm._auxiliary import (
+    CANNOT_COUNT,
+    ModelListing,
+    count_request_of,
+    decode_model,
+    decode_token_count,
+    encode_count_request,
+    encode_model,
+    encode_models,
+    encode_token_count,
+    model_path,
+)
 from streamnorm._bodies import Encoded, codec_of
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.token_count import TokenEstimator
@@ -27,14 +39,6 @@ from streamnorm._core.gate import Gate
 from streamnorm._core.json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._counting import (
-    CANNOT_COUNT,
-    count_request_of,
-    decode_token_count,
-    encode_count_request,
-    encode_token_count,
-)
-from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_of_body
 from streamnorm._upstream.passthrough import (

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.errors import LocalProtocolError, UnrecordedRequest
-from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.asgi.responses import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.http.headers import reason_of
 from streamnorm.recording.format import Playback, Responder, WireRequest
 from streamnorm.recording.library import ReplayOptions, open_responder

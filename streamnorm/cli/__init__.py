@@ -4,7 +4,7 @@
 `bodies` translates whole requests and responses, and validates requests.
 `recordings` records and replays, `gateway` runs a gateway, each on a server (`serving`).
 `running` runs a command on a gateway: as the job in the foreground, set up as its `agents` need.
-`converting` imports and exports recordings, `scanning` finds secrets in them.  `console` has the
+`recordings` also imports and exports recordings, and finds secrets in them.  `console` has the
 parser, the messages and the output of all.
 What one command alone needs is imported when it runs.
 """
@@ -29,12 +29,10 @@ from streamnorm._registry import DIALECTS
 from streamnorm.cli import (
     bodies,
     console,
-    converting,
     gateway,
     inspecting,
     recordings,
     running,
-    scanning,
     streams,
 )
 from streamnorm.cli.streams import STATUSES, list_dialects
@@ -42,7 +40,11 @@ from streamnorm.cli.streams import STATUSES, list_dialects
 __all__ = ["main"]
 
 # In the order of the help text.
-_MODULES = (streams, bodies, inspecting, recordings, gateway, running, converting, scanning)
+_ADD_COMMANDS = (
+    *(streams.add_commands, bodies.add_commands, inspecting.add_commands),
+    *(recordings.add_commands, gateway.add_commands, running.add_commands),
+    recordings.add_file_commands,
+)
 _STATUSES = {
     **STATUSES,
     4: "not a stream or body, malformed, or violations",
@@ -111,6 +113,6 @@ def _make_parser() -> console.Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in _MODULES:
-        module.add_commands(commands.add_parser)
+    for add_commands in _ADD_COMMANDS:
+        add_commands(commands.add_parser)
     return parser

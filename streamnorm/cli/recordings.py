@@ -1,4 +1,8 @@
-"""The commands that run a server on loopback: `streamnorm record` and `streamnorm replay`."""
+"""The commands of recordings: `streamnorm record`, `replay`, `import`, `export` and `scan`.
+
+The first two run a server on loopback; `import` and `export` convert files of other tools, and
+`scan` searches recordings for secrets.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import argparse
 import ast
 import logging
 import math
+import os
 import re
 import warnings
 from pathlib import Path
@@ -18,8 +23,10 @@ from streamnorm._core.errors import RecordingError, UnrecordedRequest, did_you_m
 from streamnorm.cli import console
 
 if TYPE_CHECKING:
+    from streamnorm.recording import Recording
     from streamnorm.recording.faults import Fault
     from streamnorm.recording.format import End, Playback, Responder, WireRequest
+    from streamnorm.recording.scanning import Finding
 
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage", 130: "ended by Ctrl-C"}
@@ -311,3 +318,129 @@ def _parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
         raise argparse.ArgumentTypeError(f"{text!r}, expected one as cut(event=3)") from exc
     return call.func.id if isinstance(call.func, ast.Name) else "", positional, keywords
+
+
+_FILE_STATUSES = {0: "done", 2: "wrong usage, or a file that cannot be read or written"}
+
+
+def add_file_commands(add_parser: console.AddParser) -> None:
+    """Add `import`, `export` and `scan`."""
+    importing = add_parser(
+        "import",
+        help="make recordings of a cassette or a HAR",
+        description="Make recordings of a YAML cassette (vcrpy, cassetter) or a HAR file, and\n"
+        "name each on stdout.",
+        epilog=console.format_statuses(_FILE_STATUSES),
+    )
+    importing.add_argument("file", metavar="FILE", help="the cassette or HAR")
+    importing.add_argument("--out", required=True, metavar="DIR", help="where to write recordings")
+    importing.set_defaults(run=_import)
+    exporting = add_parser(
+        "export",
+        help="write recordings as a HAR",
+        description="Write recordings as a HAR file.",
+        epilog=console.format_statuses(_FILE_STATUSES),
+    )
+    exporting.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a recording's stream, or a directory of them"
+    )
+    exporting.add_argument("--out", required=True, metavar="FILE", help="the .har to write")
+    exporting.set_defaults(run=_export)
+    _add_scan(add_parser)
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from streamnorm.recording.importing import import_file
+
+    present: list[Recording] = []
+    imported = import_file(Path(arguments.file), Path(arguments.out), on_present=present.append)
+    for recording in imported:
+        console.write([os.fsencode(recording.path or recording.name), b"\n"])
+    if present:
+        console.print_status(f"already in {arguments.out}: {len(present)} of {len(imported)}")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from streamnorm.recording.importing import export_har
+    from streamnorm.recording.library import Library
+
+    recordings: list[Recording] = []
+    for path in arguments.paths:
+        found = Library(path).recordings
+        if not found:
+            raise explain_no_recordings(path)
+        recordings += found
+    export_har(recordings, Path(arguments.out))
+    console.write([os.fsencode(arguments.out), b"\n"])
+    return 0
+
+
+_UNREADABLE = 2
+_FOUND = 7
+_SCAN_STATUSES = {
+    0: "no secret was found",
+    _UNREADABLE: "wrong usage, or a file that cannot be read",
+    _FOUND: "a secret was found",
+}
+
+
+def _add_scan(add_parser: console.AddParser) -> None:
+    scan = add_parser(
+        "scan",
+        help="find secrets in recordings",
+        description="Find keys, tokens and other secrets in recordings, cassettes and HAR files,\n"
+        "and name file, place and kind of each on stdout. No secret is shown.",
+        epilog=console.format_statuses(_SCAN_STATUSES),
+    )
+    scan.add_argument("paths", nargs="+", metavar="PATH", help="a directory, or a file")
+    scan.add_argument("--json", action="store_true", help="write one line of JSON")
+    scan.set_defaults(run=_scan)
+
+
+def _scan(arguments: argparse.Namespace) -> int:
+    from streamnorm.recording.scanning import scan_file
+
+    files = _find_files(arguments.paths)
+    findings: list[Finding] = []
+    is_unreadable = False
+    for file in files:
+        found: list[Finding] = []
+        try:
+            # What was found before an error is told.
+            found.extend(scan_file(file))
+        except OSError as exc:
+            console.print_error(f"{file}: {exc.strerror}")
+            is_unreadable = True
+        if not arguments.json:
+            console.print_lines(f"{file}: {finding.place}: {finding.kind}" for finding in found)
+        findings += found
+    if arguments.json:
+        documents = [
+            {"file": str(finding.file), "place": finding.place, "kind": finding.kind}
+            for finding in findings
+        ]
+        console.print_json({"files": len(files), "findings": documents})
+    console.print_status(_summarise(len(files), findings))
+    if findings:
+        return _FOUND
+    return _UNREADABLE if is_unreadable else 0
+
+
+def _find_files(paths: list[str]) -> list[Path]:
+    from streamnorm.recording.scanning import find_files
+
+    files: dict[Path, None] = {}
+    with console.convert_os_errors():
+        for path in map(Path, paths):
+            path.stat()
+            files |= dict.fromkeys(find_files(path))
+    return list(files)
+
+
+def _summarise(files: int, findings: list[Finding]) -> str:
+    if not findings:
+        return f"no secrets in {files} {'file' if files == 1 else 'files'}"
+    leaky = len({finding.file for finding in findings})
+    secrets = "1 secret" if len(findings) == 1 else f"{len(findings)} secrets"
+    return f"{secrets} in {leaky} of {files} {'file' if files == 1 else 'files'}"

@@ -18,7 +18,7 @@ from msgspec import structs
 from streamnorm._core.codec import Dialect, Operation, RequestedOperation
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
-from streamnorm.asgi.exchange import Receive, Scope
+from streamnorm.asgi.responses import Receive, Scope
 from streamnorm.gateway.browsers import Browsers
 from streamnorm.gateway.config import Config, ConfigError, missing_botocore
 from streamnorm.gateway.observing import plain_path

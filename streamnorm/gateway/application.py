@@ -31,8 +31,15 @@ from streamnorm._core.failures import error_outcome
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
-from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, encode_headers, open_exchange
-from streamnorm.asgi.responses import send_json
+from streamnorm.asgi.responses import (
+    Exchange,
+    Receive,
+    Scope,
+    Send,
+    encode_headers,
+    open_exchange,
+    send_json,
+)
 from streamnorm.gateway.admission import (
     Admission,
     client_of,

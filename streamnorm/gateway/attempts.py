@@ -33,8 +33,7 @@ from streamnorm._upstream.answers import (
     identify_reply,
     translate_answer,
 )
-from streamnorm._upstream.foreign_turns import disown_foreign_turns
-from streamnorm._upstream.passthrough import prepare_passthrough
+from streamnorm._upstream.passthrough import disown_foreign_turns, prepare_passthrough
 from streamnorm._upstream.requests import (
     RequestRefused,
     Upstream,

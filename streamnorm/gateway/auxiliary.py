@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 from msgspec import Struct, structs
 
+from streamnorm._auxiliary import encode_model, encode_models
 from streamnorm._bodies import Encoded
 from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.models import ModelInfo
@@ -26,7 +27,6 @@ from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.json import dumps, encode_pieces
 from streamnorm._exchange import client_scope
-from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.auxiliary import (
@@ -40,8 +40,7 @@ from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import PassthroughPump
-from streamnorm.asgi.exchange import Exchange, encode_headers
-from streamnorm.asgi.responses import send_json
+from streamnorm.asgi.responses import Exchange, encode_headers, send_json
 from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.messages import Services, stopping
 from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason

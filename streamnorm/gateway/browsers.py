@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
-from streamnorm.asgi.exchange import Scope, Send
+from streamnorm.asgi.responses import Scope, Send
 from streamnorm.gateway.config import Config, ConfigError
 
 _Address: TypeAlias = IPv4Address | IPv6Address

@@ -21,7 +21,7 @@ from streamnorm._upstream.requests import (
     decode_request_body,
     refusals,
 )
-from streamnorm.asgi.exchange import Exchange
+from streamnorm.asgi.responses import Exchange
 from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
 from streamnorm.gateway.compaction import Compactor
 from streamnorm.gateway.config import Config, answer_limits, request_limits

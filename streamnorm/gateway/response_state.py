@@ -30,7 +30,7 @@ from streamnorm._core.json import compact, encode_pieces, is_object, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._exchange import client_scope, last_event, state_refusals, stores_responses
-from streamnorm._upstream.foreign_turns import disown_foreign_turns, may_have_foreign_turns
+from streamnorm._upstream.passthrough import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,

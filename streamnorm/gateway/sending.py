@@ -10,14 +10,14 @@ from uuid import uuid4
 
 from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import SSE, Framing
-from streamnorm.asgi.exchange import (
+from streamnorm.asgi.responses import (
     EVENT_STREAM_HEADERS,
     EventSender,
     Exchange,
     Send,
     encode_headers,
+    send_json,
 )
-from streamnorm.asgi.responses import send_json
 
 _JSON = {"content-type": "application/json"}
 

@@ -14,12 +14,16 @@ from anthropic.types.message_count_tokens_params import MessageCountTokensParams
 from openai.types.responses.input_token_count_params import InputTokenCountParams
 
 from streamnorm import Encoded
+from streamnorm._auxiliary import (
+    decode_count_request,
+    encode_model,
+    encode_models,
+    encode_token_count,
+)
 from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.token_count import TokenCount, TokenEstimator
 from streamnorm._core.codec import RequestedOperation
-from streamnorm._counting import decode_count_request, encode_token_count
-from streamnorm._models import encode_model, encode_models
 
 TOOL: dict[str, Any] = {"type": "object", "properties": {}}
 MODELS = [ModelInfo(f"m-{number}", created=1_739_923_200) for number in range(60)]

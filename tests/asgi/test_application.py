@@ -10,7 +10,7 @@ from support.http.asgi_caller import Caller
 from support.http.asgi_client import Message
 
 from streamnorm import LocalProtocolError
-from streamnorm.asgi.exchange import Exchange
+from streamnorm.asgi.responses import Exchange
 from streamnorm.asgi.servers import MAX_BODY_BYTES, Application, ReceivedRequest, refuse, start
 
 pytestmark = pytest.mark.anyio

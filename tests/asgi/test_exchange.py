@@ -6,7 +6,7 @@ import anyio
 import pytest
 from support.http.asgi_client import Client, Message
 
-from streamnorm.asgi.exchange import open_exchange
+from streamnorm.asgi.responses import open_exchange
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 import streamnorm
 from streamnorm import Completed, Usage
 from streamnorm.asgi import EventStreamResponse
-from streamnorm.asgi.exchange import EventSender, open_exchange
+from streamnorm.asgi.responses import EventSender, open_exchange
 
 pytestmark = pytest.mark.anyio
 

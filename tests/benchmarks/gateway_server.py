@@ -15,7 +15,7 @@ import aiohttp
 from workloads import DIALECTS
 
 from streamnorm import gateway
-from streamnorm.asgi.exchange import Receive, Scope, Send
+from streamnorm.asgi.responses import Receive, Scope, Send
 from streamnorm.cli.serving import serve
 
 

@@ -38,7 +38,6 @@ OWN = {
     },
     "bedrock_converse/body": {
         "files": "media are bytes or objects of S3, with a format in place of a type",
-        "model_options": "what only some models have, in `additionalModelRequestFields`",
     },
     "anthropic/validate": {
         "request_fields": "the vendor refuses unknown fields of each part",

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from streamnorm.asgi.exchange import Message, open_exchange
+from streamnorm.asgi.responses import Message, open_exchange
 from streamnorm.gateway.sending import ClientStream
 
 pytestmark = pytest.mark.anyio

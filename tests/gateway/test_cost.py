@@ -9,7 +9,7 @@ from typing import Self
 
 from support.operation_counts import operations
 
-from streamnorm.asgi.exchange import Message, open_exchange
+from streamnorm.asgi.responses import Message, open_exchange
 from streamnorm.gateway.sending import ClientStream
 
 

@@ -15,7 +15,7 @@ from streamnorm._core.text import (
     tag_signature,
     write_carrier,
 )
-from streamnorm._upstream.foreign_turns import disown_foreign_turns, may_have_foreign_turns
+from streamnorm._upstream.passthrough import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import Upstream
 
 PROOF = "cHJvb2Y="

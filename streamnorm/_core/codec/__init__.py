@@ -6,38 +6,41 @@ error bodies, frames without JSON, notes and the end of a stream; a subclass rea
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
-from streamnorm._core.codec.checker import (
-    ANY,
-    MAX_PROBLEMS,
-    Checker,
-    Finding,
-    Order,
-    OrderTable,
-    RequestCheck,
-    RequestFacts,
-    RequestViolation,
-)
 from streamnorm._core.codec.decoder import ALL_EVENTS, DONE, Decoder, read_no_json
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
 from streamnorm._core.codec.dialect import (
+    ANY,
+    MAX_PROBLEMS,
     BodyCodec,
+    Checker,
     CountCodec,
     DecodeOptions,
     Dialect,
     DialectOptions,
     EncodeOptions,
     Feed,
+    Finding,
+    Order,
+    OrderTable,
     PageCodec,
     ReadContext,
+    RequestCheck,
+    RequestFacts,
     RequestReader,
+    RequestViolation,
     WriteContext,
     Written,
     on_first_use,
 )
 from streamnorm._core.codec.encoder import Encoder, RunEncoder, StreamWriter
 from streamnorm._core.codec.endpoints import Endpoints, Operation, RequestedOperation, Route
-from streamnorm._core.codec.framing import Passthrough, as_utf8
+from streamnorm._core.codec.framing import (
+    BodyFormat,
+    FormatReader,
+    FormatSniffer,
+    Passthrough,
+    as_utf8,
+)
 from streamnorm._core.events import Delta
 
 __all__ = [

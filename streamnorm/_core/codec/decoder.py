@@ -8,9 +8,15 @@ from collections.abc import Callable, Container
 from functools import partial
 from typing import Any, ClassVar
 
-from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer, holds_no_field
 from streamnorm._core.codec.delta_run import DeltaRun
-from streamnorm._core.codec.framing import SSE, Framing
+from streamnorm._core.codec.framing import (
+    SSE,
+    Body,
+    BodyFormat,
+    FormatSniffer,
+    Framing,
+    holds_no_field,
+)
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Completed, Event, Opaque, Outcome, Ping, StreamError, Usage
 from streamnorm._core.failures import (

@@ -46,13 +46,11 @@ from streamnorm._core.codec import Dialect
 from streamnorm.recording.faults.fault import (
     Fault,
     FaultQueue,
+    Located,
     PositionedFault,
     ReplacingFault,
     ReplayFault,
     When,
-)
-from streamnorm.recording.faults.offsets import (
-    Located,
     delay,
     encode_error,
     encode_overload,

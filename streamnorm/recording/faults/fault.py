@@ -1,14 +1,23 @@
-"""The fault, its position in a body, and the queue of the faults of the next playbacks."""
+"""The fault, its position in a body, and the queue of the faults of the next playbacks.
+
+Events of a body, its terminals and its errors are found by their offsets.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm.recording.faults.offsets import Located, events_of
-from streamnorm.recording.format import Playback
+from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.endpoints import Cloud
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import compact, object_in
+from streamnorm._core.limits import Limits
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder
+from streamnorm.recording.format import Playback, Step
 from streamnorm.sse import Frame
 
 When: TypeAlias = Callable[[Frame], bool]
@@ -173,3 +182,203 @@ class ReplacingFault(Fault, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 1:
             raise ValueError(f"{self.name} {self.times} times, expected 1 or more")
+
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+
+class Located(Struct, frozen=True):
+    """An event and its byte range in the body, with its blank line or its checksum.
+
+    Attributes:
+        start: Offset of its first byte.
+        end: Offset after its last byte.
+        frame: Its fields.
+    """
+
+    start: int
+    end: int
+    frame: Frame
+
+
+def events_of(playback: Playback) -> list[Located]:
+    """Return the events of a body; the last one may lack its blank line."""
+    body, layout = playback.body, playback.framing.layout
+    reader = layout.frame_reader(Limits())
+    events: list[Located] = []
+    start = 0
+    for end in layout.find_event_ends(body):
+        frames: Sequence[Frame | None] = reader.feed(body[start:end])
+        if not frames and end == len(body):
+            frames = [reader.unterminated()]
+        events += [Located(start, end, frame) for frame in frames if frame is not None]
+        start = end
+    return events
+
+
+def is_stream(body: bytes) -> bool:
+    """Return whether a body may be an event stream: it starts as neither JSON nor HTML."""
+    return body.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<")
+
+
+def find_event_boundary(playback: Playback, at: int) -> int:
+    """Return the last offset up to `at` where an event may begin."""
+    body, layout = playback.body, playback.framing.layout
+    ends = layout.find_event_ends(body)
+    if not layout.is_whole(body):
+        del ends[-1]
+    return max((end for end in ends if end <= at), default=0)
+
+
+def find_line_end(body: bytes, default: bytes) -> bytes:
+    """Return the first line end of a body, or the default if it has none."""
+    found = _LINE_END.search(body)
+    return default if found is None else found[0]
+
+
+def split(steps: Iterable[Step], at: int) -> tuple[list[Step], list[Step]]:
+    """Return the steps before and after an offset.
+
+    A step across it becomes two, which arrive at the same time.
+    """
+    before: list[Step] = []
+    after: list[Step] = []
+    left = at
+    for step in steps:
+        size = len(step.data)
+        if after or (size > left == 0):
+            after.append(step)
+        elif size <= left:
+            before.append(step)
+            left -= size
+        else:
+            before.append(structs.replace(step, data=step.data[:left]))
+            after.append(Step(0.0, step.data[left:]))
+            left = 0
+    return before, after
+
+
+def delay(playback: Playback, at: int, s: float) -> Playback:
+    """Return a playback with a pause of `s` seconds at an offset."""
+    before, after = split(playback.steps, at)
+    # At the end of the body, the end itself is delayed.
+    first, *rest = after or [Step(0.0, b"")]
+    late = structs.replace(first, stall_s=first.stall_s + s)
+    return structs.replace(playback, steps=(*before, late, *rest))
+
+
+def insert(playback: Playback, at: int, data: bytes) -> Playback:
+    """Return a playback with bytes inserted; they arrive with the bytes before them."""
+    before, after = split(playback.steps, at)
+    return structs.replace(playback, steps=(*before, Step(0.0, data), *after))
+
+
+def insert_after(playback: Playback, event: Located, data: bytes) -> Playback:
+    """Return a playback with an event inserted after another, which gets a missing blank line."""
+    body = playback.body
+    # Only lines can be an event without its end: half a message is none.
+    if event.end == len(body) and not playback.framing.layout.is_whole(body):
+        newline = find_line_end(body, b"\n")
+        missing = newline if body.endswith((b"\r", b"\n")) else newline * 2
+        data = missing + data
+    return insert(playback, event.end, data)
+
+
+def remove(playback: Playback, event: Located) -> Playback:
+    """Return a playback without an event; later bytes arrive when they did."""
+    before, rest = split(playback.steps, event.start)
+    gone, after = split(rest, event.end - event.start)
+    if after:
+        first = after[0]
+        after[0] = structs.replace(
+            first,
+            delay_s=first.delay_s + sum(step.delay_s for step in gone),
+            stall_s=first.stall_s + sum(step.stall_s for step in gone),
+        )
+    return structs.replace(playback, steps=(*before, *after))
+
+
+def find_dialect(name: str | None, events: list[Located]) -> Dialect | None:
+    """Return the dialect of an answer by its name, or else by its events; None if unknown.
+
+    A variant goes by the name of its dialect, and is recognised by its first event.
+    """
+    if name is None or name not in DIALECTS:
+        name = next((found for e in events if (found := _detect(e.frame)) is not None), None)
+    if name is None:
+        return None
+    for variant in DIALECTS.values():
+        if variant.variant_of == name and events and variant.recognises(events[0].frame):
+            return variant
+    return DIALECTS[name]
+
+
+def _detect(frame: Frame) -> str | None:
+    # Some recordings hold the type of an event only as its name.  Several dialects have `error`.
+    if frame.event not in ("message", "error") and "type" not in (value := object_in(frame.data)):
+        named = Frame(frame.event, compact({"type": frame.event, **value}))
+        return detect(named) or detect(frame)
+    return detect(frame)
+
+
+def find_terminals(dialect: Dialect | None, events: list[Located]) -> list[int]:
+    """Return the numbers of the events that report the end of the message."""
+    if dialect is None:
+        return []
+    return [n for n, event in enumerate(events) if dialect.is_terminal(event.frame)]
+
+
+def find_overloaded_status(dialect: Dialect | None, cloud: Cloud | None) -> int:
+    """Return the HTTP status of an overloaded server."""
+    if cloud is not None:
+        return cloud.overloaded_status
+    return 503 if dialect is None else dialect.overloaded_status
+
+
+def make_error(status: int) -> StreamError:
+    """Return the error of an error response."""
+    # Of a request for an answer only the model can be missing.
+    code = "model_not_found" if status == 404 else None
+    return StreamError("upstream", f"status {status}, injected as a fault", code, status)
+
+
+def encode_error(dialect: Dialect | None, status: int) -> bytes:
+    """Return the body of an error response."""
+    error = make_error(status)
+    if dialect is None:
+        return encoder(DEFAULT_ERROR_DIALECT).error_body(error)
+    if dialect.error_body is not None:
+        return dialect.error_body(error)
+    name = dialect.name if dialect.encoder is not None else dialect.variant_of
+    return encoder(name or DEFAULT_ERROR_DIALECT).error_body(error)
+
+
+def encode_overload(
+    dialect: Dialect, playback: Playback, events: list[Located], before: int
+) -> bytes:
+    """Return the events by which a server reports in a stream that it is overloaded.
+
+    Args:
+        dialect: Dialect of the stream.
+        playback: The stream, whose framing and line ends the events get.
+        events: The events of the stream.
+        before: Number of events that precede the error.
+
+    Raises:
+        UnknownDialect: The dialect cannot be written.
+    """
+    message = "overloaded, injected as a fault"
+    # Only in messages is the error the cloud's: in lines, it is an event of the vendor.
+    cloud = playback.cloud if playback.framing.writer is not None else None
+    status = find_overloaded_status(dialect, cloud)
+    error = StreamError("upstream", message, status_hint=status)
+    if dialect.overloaded_frames is not None:
+        frames = [event.frame for event in events]
+        data = dialect.overloaded_frames(message, frames, before)
+    else:
+        data = encoder(dialect.name).encode(error)
+    if playback.framing.writer is not None:
+        return playback.framing.writer().write(data, error)
+    ends = find_line_end(playback.body, find_line_end(data, b"\n"))
+    return data.replace(b"\r\n", b"\n").replace(b"\n", ends)

@@ -5,7 +5,6 @@
 exchanges, `files` detects the format of a file and saves its recordings.
 """
 
-from streamnorm.recording.importing.archives import export_har
-from streamnorm.recording.importing.files import import_file
+from streamnorm.recording.importing.archives import export_har, import_file
 
 __all__ = ["export_har", "import_file"]

@@ -6,7 +6,7 @@ import pytest
 
 from streamnorm import Completed, Event, Failed, Limits, MessageStart, StreamError, Truncated, Usage
 from streamnorm._core.codec import BodyFormat, Decoder
-from streamnorm._core.codec.body_format import FormatSniffer, one_line_each
+from streamnorm._core.codec.framing import FormatSniffer, one_line_each
 from streamnorm.sse import Frame
 
 

@@ -1,8 +1,8 @@
 """Whole bodies of Bedrock's Converse.
 
-Read `request.py` first (a request field by field), `model_options.py` (what only some models
-have), then `messages.py`, `content.py` and `files.py` (the conversation) and `tools.py`;
-`response.py` holds answers and token counts.
+Read `request.py` first (a request field by field, and what only some models have), then
+`messages.py`, `content.py` and `files.py` (the conversation) and `tools.py`; `response.py` holds
+answers and token counts.
 """
 
 from __future__ import annotations

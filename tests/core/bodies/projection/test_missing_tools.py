@@ -17,7 +17,7 @@ from streamnorm import (
     ToolChoice,
     translate_request,
 )
-from streamnorm._counting import encode_count_request
+from streamnorm._auxiliary import encode_count_request
 from streamnorm.tools import MCPServer, ServerTool, encode_tools
 
 SEARCH = ServerTool("web_search", "other")
