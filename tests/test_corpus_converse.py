@@ -5,17 +5,14 @@ The judge is botocore's own parser and model; what it adds up to is read off its
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.eventstream import ChecksumMismatch
 from botocore.parsers import ResponseParserError
 from support.bedrock_converse.reader import Message, message_of, read
+from support.bedrock_converse.streams import corpus_messages
 from support.streams.content import DIALECTS as DIALECTS_OF_SSE
 from support.streams.content import (
     content_of,
@@ -49,19 +46,9 @@ from streamnorm.validation import validate
 TARGETS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
 
 
-def streams() -> Iterator[Any]:
-    """Yield the index of each Converse stream, with its bytes."""
-    folder = Path(os.environ.get("STREAMNORM_CORPUS", "absent")) / "bedrock"
-    if folder.is_dir():
-        for line in (folder / "INDEX.jsonl").read_text().splitlines():
-            row = json.loads(line)
-            if row["operation"] == "converse-stream":
-                data = (folder / row["file"]).read_bytes()
-                yield pytest.param(row, data, id=row["file"].removesuffix(".eventstream"))
-
-
 def each_stream(test: Any) -> Any:
-    return needs_corpus(pytest.mark.parametrize(("row", "data"), list(streams()))(test))
+    found = [pytest.param(row, data, id=name) for name, row, data in corpus_messages()]
+    return needs_corpus(pytest.mark.parametrize(("row", "data"), found)(test))
 
 
 def decoded_message(data: bytes) -> Message:
