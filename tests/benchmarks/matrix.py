@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from reads import HALVES, ONE_EVENT, READS, SEGMENTS, SEVERAL
 from timing import Figure, Run, decode, decode_json, fastest, transcode
-from workloads import DIALECTS, Workload, chat, workloads
+from workloads import DIALECTS, Workload, chat, pages, workloads
 
 import streamnorm
 
@@ -23,6 +23,7 @@ _FRAMED = "bedrock_converse"
 
 _WIDTH = 14
 _SHORT = {"openai_chat": "chat", "openai_responses": "responses", _FRAMED: "converse"}
+_SHORT |= {"ui_message_stream": "ui"}
 
 
 class Column(NamedTuple):
@@ -59,8 +60,9 @@ class Column(NamedTuple):
 
 
 def columns(workload: Workload) -> list[Column]:
-    """Return the columns of the report; the last four have two read sizes only."""
-    rest = [dialect for dialect in (*DIALECTS, _FRAMED) if dialect != workload.other]
+    """Return the columns of the report; the last six have two read sizes only."""
+    known = (*DIALECTS, _FRAMED, *pages.DIALECTS)
+    rest = [dialect for dialect in known if dialect != workload.other]
     return [
         Column("events", 2, 0.7),
         Column(_title(workload.other), 2, 1.2, workload.other),

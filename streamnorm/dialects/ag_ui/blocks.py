@@ -59,12 +59,14 @@ class OpenBlock(Struct):
         delta: Empty delta of the block and part.
         carry: High surrogate at the end of the last delta.
         signature: Encrypted value of the block, as spelt on the wire.
+        has_text: Whether text of it was emitted.
     """
 
     index: int
     delta: Delta
     carry: str = ""
     signature: str = ""
+    has_text: bool = False
 
 
 class Span(Struct):
@@ -351,6 +353,7 @@ class MessageBlocks:
         if text and (self.may_split_pairs or block.carry):
             text, block.carry = rejoin(block.carry, text)
         if text:
+            block.has_text = True
             events.append(delta_factory(block.delta)(text))
 
     def _flush_carry(self, block: OpenBlock, events: list[Event]) -> None:

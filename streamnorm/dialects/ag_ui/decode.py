@@ -304,21 +304,23 @@ class AGUIRun(DeltaRun):
             event = wire.decode_content(payload)
         except FAST_ERRORS:
             return None
-        block = self._block_of(event)
-        if block is None or block.carry or block.signature:
+        blocks = self._blocks
+        if event.type == wire.TEXT_CONTENT:
+            block = blocks.texts.get(event.message_id)
+        elif event.type == wire.CALL_ARGS:
+            block = blocks.calls.get(event.call_id)
+        else:
+            block = self._reasoning_block(event.message_id)
+        # The first text of a block opens it for the target.
+        if block is None or not block.has_text or block.carry or block.signature:
+            return None
+        if blocks.lane is not None:  # which any other event closes
             return None
         self.delta = block.delta
         return event.delta
 
-    def _block_of(self, event: wire.Content) -> OpenBlock | None:
-        blocks = self._blocks
-        if blocks.lane is not None:  # which any other event closes
-            return None
-        if event.type == wire.TEXT_CONTENT:
-            return blocks.texts.get(event.message_id)
-        if event.type == wire.CALL_ARGS:
-            return blocks.calls.get(event.call_id)
-        span = blocks.span
-        if span is None or span.message != event.message_id:
+    def _reasoning_block(self, message_id: str) -> OpenBlock | None:
+        span = self._blocks.span
+        if span is None or span.message != message_id:
             return None
         return span.block if span.is_open and span.has_text else None

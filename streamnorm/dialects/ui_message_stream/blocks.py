@@ -66,7 +66,7 @@ class OpenPart(Struct):
         carry: High surrogate at the end of the last delta.
         extra: Fields of its start that no unified one stands for.
         part: Number of the summary.
-        has_text: Whether a delta with text of it has arrived.
+        has_text: Whether it is open and a delta with text of it has arrived.
         stored_bytes: Bytes counted for its id and its extra fields.
         metadata_bytes: Bytes counted for its metadata.
     """
@@ -213,6 +213,7 @@ class MessageBlocks:
         part = self.open.pop((kind, id), None)
         if part is None:
             raise malformed(f"{kind}-end of no open id, expected a {kind}-start before it")
+        part.has_text = False  # no further delta extends it
         part.metadata = value.get("providerMetadata") or part.metadata
         summary = _SUMMARY.fullmatch(id) if kind == "reasoning" else None
         if summary is None or _is_signed(part.metadata):

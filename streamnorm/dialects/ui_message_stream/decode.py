@@ -32,7 +32,7 @@ from streamnorm._core.json import (
 from streamnorm._core.limits import OBJECT_BYTES
 from streamnorm._core.shapes import found
 from streamnorm.dialects.ui_message_stream import wire
-from streamnorm.dialects.ui_message_stream.blocks import MessageBlocks, PartKind
+from streamnorm.dialects.ui_message_stream.blocks import MessageBlocks, OpenPart, PartKind
 from streamnorm.dialects.ui_message_stream.content import chunk_from_wire
 from streamnorm.dialects.ui_message_stream.outcome import (
     ERROR,
@@ -281,33 +281,50 @@ class UIMessageRun(DeltaRun):
     def __init__(self, blocks: MessageBlocks) -> None:
         super().__init__()
         self._blocks = blocks
+        # The part of the last text or reasoning; looking it up costs as much as decoding a chunk.
+        self._part = OpenPart("text")
+        self._id = ""
+        self._type: type[wire.TextDelta | wire.ReasoningDelta] = wire.TextDelta
 
     def decode(self, payload: bytes) -> str | None:
         try:
             chunk = wire.decode_delta(payload)
         except FAST_ERRORS:
             return None
-        blocks = self._blocks
-        if blocks.ended is not None:
-            return None
         if isinstance(chunk, wire.InputDelta):
-            call = blocks.calls.get(chunk.toolCallId)
-            text = chunk.inputTextDelta
-            # The first text of a block opens it for the target.
-            if call is None or not call.is_open or not call.fragments or call.carry:
+            return self._extend_input(chunk)
+        part = self._part
+        if not part.has_text or chunk.id != self._id or type(chunk) is not self._type:
+            found = self._find_part(chunk)
+            if found is None:
                 return None
-            # A character has at most four bytes in UTF-8.  The full reading reports the limit.
-            if blocks.opener.stored.left < 4 * len(text) + OBJECT_BYTES:
-                return None
-            if text:
-                blocks.store_input(call, text)
-            self.delta = call.delta
-            return text
-        kind: PartKind = "text" if isinstance(chunk, wire.TextDelta) else "reasoning"
-        part = blocks.open.get((kind, chunk.id))
-        if part is None or part.delta is None or not part.has_text or part.carry:
+            part = found
+        delta = part.delta
+        if part.carry or delta is None or chunk.providerMetadata is not None:
             return None
-        if chunk.providerMetadata is not None:
+        if self._blocks.ended is not None:
             return None
-        self.delta = part.delta
+        self.delta = delta
         return chunk.delta
+
+    def _find_part(self, chunk: wire.TextDelta | wire.ReasoningDelta) -> OpenPart | None:
+        kind: PartKind = "text" if type(chunk) is wire.TextDelta else "reasoning"
+        part = self._blocks.open.get((kind, chunk.id))
+        # The first text of a block opens it for the target.
+        if part is None or not part.has_text:
+            return None
+        self._part, self._id, self._type = part, chunk.id, type(chunk)
+        return part
+
+    def _extend_input(self, chunk: wire.InputDelta) -> str | None:
+        blocks, text = self._blocks, chunk.inputTextDelta
+        call = blocks.calls.get(chunk.toolCallId)
+        if call is None or not call.is_open or not call.fragments or call.carry:
+            return None
+        # A character has at most four bytes in UTF-8.  The full reading reports the limit.
+        if blocks.ended is not None or blocks.opener.stored.left < 4 * len(text) + OBJECT_BYTES:
+            return None
+        if text:
+            blocks.store_input(call, text)
+        self.delta = call.delta
+        return text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from workloads import anthropic, chat, converse, gemini, responses
+from workloads import anthropic, chat, converse, gemini, pages, responses
 
 __all__ = ["DIALECTS", "Workload", "workloads"]
 
@@ -63,6 +63,10 @@ def workloads(events: int) -> list[Workload]:
         ("gemini: text", "gemini", "openai_chat", gemini.text(events)),
         ("converse: text", "bedrock_converse", "openai_chat", converse.text(events)),
         ("converse: call", "bedrock_converse", "openai_chat", converse.call(events)),
+        ("ui: text", "ui_message_stream", "openai_chat", pages.ui_text(events)),
+        ("ui: call", "ui_message_stream", "openai_chat", pages.ui_call(events)),
+        ("ag-ui: text", "ag_ui", "openai_chat", pages.ag_ui_text(events)),
+        ("ag-ui: call", "ag_ui", "openai_chat", pages.ag_ui_call(events)),
     ]
     return [_workload(*each) for each in made]
 
@@ -73,6 +77,8 @@ _FRAMES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "openai_responses": responses.frames,
     "gemini": gemini.frames,
     "bedrock_converse": converse.frames,
+    "ui_message_stream": pages.ui_frames,
+    "ag_ui": pages.frames,
 }
 
 # Bytes that mark the payload of a fragment of tool arguments.
@@ -82,6 +88,8 @@ _ARGUMENTS = {
     "openai_responses": b'"response.function_call_arguments.delta"',
     "gemini": b'"functionCall"',
     "bedrock_converse": b'"toolUse":{"input"',
+    "ui_message_stream": b'"inputTextDelta"',
+    "ag_ui": b'"TOOL_CALL_ARGS"',
 }
 
 
