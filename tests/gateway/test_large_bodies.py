@@ -69,9 +69,11 @@ def assert_loop_does_as_much(ask: Callable[[int], Coroutine[Any, Any, object]]) 
     assert many - few < MANY
 
 
-@pytest.mark.parametrize("client", PATHS)
 @pytest.mark.parametrize("upstream", PATHS)
-@pytest.mark.parametrize("state", [None, "memory:"])
+# Clients of Responses alone have state.
+@pytest.mark.parametrize(
+    ("client", "state"), [*((client, None) for client in PATHS), ("openai_responses", "memory:")]
+)
 def test_messages_are_translated_or_passed_beside_the_loop(
     client: str, upstream: str, state: str | None
 ) -> None:

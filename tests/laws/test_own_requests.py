@@ -9,6 +9,7 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 from msgspec import structs
 from support.bodies.legal_targets import TARGETS, Target, violations_of
 from support.bodies.request_corpus import RealRequest, needs_requests, real_requests
@@ -94,7 +95,9 @@ def with_root_types(tools: Any) -> Any:
 @needs_requests
 @pytest.mark.parametrize("target", _NAMED, ids=str)
 def test_real_request_is_changed_where_its_server_refuses_it(target: Target) -> None:
-    for real in real_requests(target.dialect):
+    # A release asks for all of them.
+    stride = 1 if settings().max_examples >= 500 else 3
+    for real in list(real_requests(target.dialect))[_NAMED.index(target) % stride :: stride]:
         found = sent(real, target)
         if found is None:
             continue
