@@ -24,10 +24,11 @@ import httpx
 import pytest
 from anyio import to_thread
 from support.browser import Browser, Tab, find_chromium, running_browser
-from support.gateway.servers import served
+from support.gateway.servers import served, served_gateway
 from support.http.strict_upstreams import strict_provider
 
 from streamnorm import Reasoning, StreamError
+from streamnorm.gateway import PageConfig
 from streamnorm.testing import FakeProvider, faults, tool_call
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -261,6 +262,40 @@ async def test_stop_ends_the_answer_of_the_provider(site: Site, name: str) -> No
         await tab.wait_for(f"{LAST} === 'Once more.'")
         assert await tab.text("[role=alert]") == ""
         assert tab.problems == []
+
+
+# The URL of the gateway in place of those of the example.
+_ASK_GATEWAY = """
+    const urls = { '/api/chat': '%(url)s/ui/chat', '/api/run': '%(url)s/ag-ui/run' };
+    const ask = window.fetch;
+    window.fetch = (url, options) => ask(urls[url] ?? url, options);
+"""
+
+
+@each_page
+async def test_page_without_a_backend_asks_a_gateway_of_another_origin(
+    site: Site, name: str
+) -> None:
+    refusal = StreamError("upstream", "Overloaded.", "overloaded_error", 529)
+    provider = strict_provider([[THOUGHT, LONG], "Once more.", refusal])
+    pages = dict.fromkeys(("ui_message_stream", "ag_ui"), PageConfig(model="claude-sonnet-5"))
+    settings: dict[str, Any] = {"pages": pages, "origins": (site.url,), "cors": True}
+    async with served_gateway(provider.app(), "anthropic", **settings) as gateway:
+        before = _ASK_GATEWAY % {"url": gateway.url}
+        tab = await site.browser.open(f"{site.url}/{name}.html", before=before)
+        await tab.type("What is the weather?")
+        await tab.wait_for(f"{LAST} === {LONG!r}")
+        await tab.type("Again?")
+        await tab.wait_for(f"{LAST} === 'Once more.'")
+        assert tab.problems == []
+        await tab.type("Again?")
+        shown = await tab.wait_for("document.querySelector('[role=alert]')?.innerText")
+        assert "Overloaded." in shown
+        await tab.close()
+    _, second, *_ = provider.requests
+    thought, text = second.body["messages"][1]["content"]
+    assert thought == {"type": "thinking", "thinking": "No city is named.", "signature": "c2lnbmVk"}
+    assert text == {"type": "text", "text": LONG}
 
 
 async def test_system_message_of_a_page_is_refused(site: Site) -> None:

@@ -122,14 +122,15 @@ class Browser:
         assert "error" not in value, (method, value)
         return value["result"]
 
-    async def open(self, url: str) -> Tab:
-        """Open a page in a tab of its own."""
+    async def open(self, url: str, *, before: str = "") -> Tab:
+        """Open a page in a tab of its own, which first runs a script."""
         target = (await self.call("Target.createTarget", url="about:blank"))["targetId"]
         attached = await self.call("Target.attachToTarget", targetId=target, flatten=True)
         session = attached["sessionId"]
         tab = self._tabs[session] = Tab(self, session, target)
         for domain in ("Runtime", "Log", "Page"):
             await self.call(f"{domain}.enable", session)
+        await self.call("Page.addScriptToEvaluateOnNewDocument", session, source=before)
         await self.call("Page.navigate", session, url=url)
         return tab
 
