@@ -8,11 +8,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 from fastapi import FastAPI, Request
@@ -32,7 +30,7 @@ from streamnorm import (
     run_tools,
 )
 from streamnorm.asgi import EventStreamResponse
-from streamnorm.frontend import RunItem, stream_run
+from streamnorm.frontend import RunItem, find_ids, stream_run
 
 PROVIDER, MODEL = "anthropic", "claude-sonnet-5"
 SYSTEM = "You know the weather. Let the user choose where a city is not clear."
@@ -90,17 +88,8 @@ def answer(body: bytes, page: str) -> EventStreamResponse:
     if any(message.role in ("system", "developer") for message in asked.messages):
         raise DecodeError("instructions of a page, expected none", path="$.messages")
     chat = Conversation(structs.replace(asked, model=MODEL, system=(Text(SYSTEM),), tools=TOOLS))
-    run = stream_run(run_agent(chat), to=page, ids=ids_of(json.loads(body), page))
+    run = stream_run(run_agent(chat), to=page, ids=find_ids(asked))
     return EventStreamResponse(run, keepalive_s=15)
-
-
-def ids_of(body: dict[str, Any], page: str) -> dict[str, str]:
-    """Return the ids that the request of a page has given."""
-    if page == "ag_ui":
-        return {"threadId": body["threadId"], "runId": body["runId"]}
-    # The answer to a result of the page's own tool goes on with the message of the call.
-    last = body["messages"][-1]
-    return {"messageId": str(last["id"])} if last["role"] == "assistant" and "id" in last else {}
 
 
 app = FastAPI()

@@ -7,9 +7,11 @@ from typing import TypeAlias, cast
 
 from msgspec import structs
 
+from streamnorm._bodies import reader_of
 from streamnorm._core.accumulate import Accumulator
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall, ToolResult
-from streamnorm._core.codec import RunEncoder, StreamWriter
+from streamnorm._core.bodies.request import Request, Source
+from streamnorm._core.codec import PageCodec, RunEncoder, StreamWriter
 from streamnorm._core.errors import LocalProtocolError, UnknownDialect
 from streamnorm._core.events import (
     BlockStart,
@@ -28,6 +30,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.grammar import Grammar
+from streamnorm._core.json import clean
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.messages import Message
@@ -37,6 +40,27 @@ RunItem: TypeAlias = Event | ToolResult | Iterable[ToolResult]
 """What a run consists of: the events of an answer, and the results of its tool calls."""
 
 NO_IDS: Mapping[str, str] = {}
+
+
+def find_ids(request: Request) -> dict[str, str]:
+    """Return the ids in the request of a page that the run which answers it repeats.
+
+        asked = decode_request(body, "ui_message_stream")
+        stream_run(run_agent(asked), to="ui_message_stream", ids=find_ids(asked))
+
+    They are `threadId` and `runId` of AG-UI.  Of `useChat` it is `messageId`, the id of the
+    assistant's message that stands last and is continued; there is none if the user's does.
+
+    Args:
+        request: The request as it was decoded, or with other fields replaced since.
+    """
+    source = request.source
+    if not isinstance(source, Source):
+        return {}
+    codec = reader_of(source.dialect)
+    if not isinstance(codec, PageCodec) or codec.echoed_fields is None:
+        return {}
+    return codec.echoed_fields(source.value)
 
 
 class Run:
@@ -59,8 +83,8 @@ class Run:
 
     Args:
         to: Dialect of the page.
-        ids: Ids that the page has given: `messageId` of the assistant's message that a UI message
-            stream continues; `threadId` and `runId` of AG-UI.
+        ids: Ids that the page has given, from `find_ids`: `messageId` of the assistant's message
+            that a UI message stream continues; `threadId` and `runId` of AG-UI.
         limits: Bounds.
         on_loss: Called with each loss as it happens.
 
@@ -83,7 +107,8 @@ class Run:
         self.outcome: Outcome | None = None
         self.usage = Usage()
         self._encoder = _run_encoder(to, limits, on_loss)
-        self._encoder.response_fields = dict(ids)
+        # They come from a browser, which may send half a surrogate pair.
+        self._encoder.response_fields = {name: clean(id) for name, id in ids.items()}
         self._writer = StreamWriter(self._encoder, limits=limits)
         self._accumulator = Accumulator(limits=limits)
         self._grammar = Grammar()  # of the current answer

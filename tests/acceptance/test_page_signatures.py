@@ -33,7 +33,7 @@ from streamnorm import (
     decode_request,
 )
 from streamnorm.asgi import EventStreamResponse
-from streamnorm.frontend import stream_run
+from streamnorm.frontend import find_ids, stream_run
 from streamnorm.recording import Recording
 from streamnorm.testing import FakeProvider, tool_call
 
@@ -352,9 +352,7 @@ class Backend:
         task = TASKS[dialect]
         asked = decode_request(body, self.page)
         chat = Conversation(structs.replace(asked, model=task.model, tools=TOOLS))
-        stream = stream_run(
-            self._ask(dialect, task, chat), to=self.page, ids=ids_of(json.loads(body))
-        )
+        stream = stream_run(self._ask(dialect, task, chat), to=self.page, ids=find_ids(asked))
         return EventStreamResponse(stream)
 
     async def _ask(self, dialect: str, task: Task, chat: Conversation) -> Any:
@@ -366,13 +364,6 @@ class Backend:
             async with connect(client, "POST", url, **options) as stream:
                 async for event in stream:
                     yield event
-
-
-def ids_of(body: dict[str, Any]) -> dict[str, str]:
-    if "runId" in body:
-        return {name: body[name] for name in ("threadId", "runId")}
-    last = body["messages"][-1]
-    return {"messageId": last["id"]} if last["role"] == "assistant" else {}
 
 
 async def run_task(page: str, script: str, client: str) -> dict[str, FakeProvider]:

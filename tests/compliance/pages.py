@@ -50,7 +50,7 @@ from streamnorm import (  # noqa: E402
     run_tools,
 )
 from streamnorm.asgi import EventStreamResponse  # noqa: E402
-from streamnorm.frontend import stream_run  # noqa: E402
+from streamnorm.frontend import find_ids, stream_run  # noqa: E402
 from streamnorm.testing import FakeProvider, faults, tool_call  # noqa: E402
 from streamnorm.tools import decode_tools  # noqa: E402
 
@@ -79,10 +79,8 @@ async def answer_ours(provider: FakeProvider, page: str, request: Request) -> An
         *decode_tools([SEARCH], "anthropic"),
     )
     asked = structs.replace(decode_request(body, page), model=MODEL, tools=tools)
-    value = json.loads(body)
-    names = ("threadId", "runId") if page == AG_UI else ()
     run = run_agent(provider, Conversation(asked))
-    return EventStreamResponse(stream_run(run, to=page, ids={name: value[name] for name in names}))
+    return EventStreamResponse(stream_run(run, to=page, ids=find_ids(asked)))
 
 
 async def run_agent(provider: FakeProvider, chat: Conversation) -> AsyncIterator[Any]:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamnorm import (
     BlockStart,
@@ -21,6 +22,7 @@ from streamnorm import (
     MessageStop,
     Opaque,
     Ping,
+    Request,
     ServerToolCall,
     ServerToolResult,
     StopReason,
@@ -33,8 +35,9 @@ from streamnorm import (
     UnknownDialect,
     Usage,
     UsageUpdate,
+    decode_request,
 )
-from streamnorm.frontend import Run
+from streamnorm.frontend import Run, find_ids
 from streamnorm.validation import validate
 
 UI, AG = "ui_message_stream", "ag_ui"
@@ -270,6 +273,39 @@ def test_message_that_is_continued_keeps_its_id() -> None:
     """Clients make a second message of another id."""
     start, *_ = whole(UI, *says("Done."), messageId="page-1")
     assert start["messageId"] == "page-1"
+
+
+USER = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
+PAGE_ANSWER = {"id": "page-1", "role": "assistant", "parts": [{"type": "text", "text": "Ho"}]}
+INPUT = {**NAMES, "messages": [{"id": "1", "role": "user", "content": "Hi"}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "page", "ids"),
+    [
+        ({"messages": [USER, PAGE_ANSWER]}, UI, {"messageId": "page-1"}),
+        ({"messages": [USER, PAGE_ANSWER, USER]}, UI, {}),
+        (INPUT, AG, NAMES),
+        ({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}, "openai_chat", {}),
+        ({"model": "m", "input": "Hi"}, "openai_responses", {}),
+    ],
+)
+def test_ids_of_the_request_are_found(body: Any, page: str, ids: dict[str, str]) -> None:
+    asked = decode_request(body, page)
+    assert find_ids(asked) == ids
+    assert find_ids(structs.replace(asked, model="m-2", tools=())) == ids
+
+
+def test_request_that_no_page_has_sent_has_no_ids() -> None:
+    assert find_ids(Request()) == {}
+
+
+@BOTH
+def test_half_a_surrogate_pair_in_an_id_is_replaced(to: str) -> None:
+    forged = "\ud800x"
+    start, *_ = whole(to, *says("Hi"), messageId=forged, threadId=forged, runId=forged)
+    ids = [start[name] for name in ("messageId", "threadId", "runId") if name in start]
+    assert set(ids) == {"\ufffdx"}
 
 
 def test_approved_calls_of_a_continued_message_are_answered_first() -> None:
