@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 from acceptance import node_words as words
 from acceptance.node_sdks import Heard, ask, missing
+from support.bedrock_converse.streams import corpus_messages
 from support.streams.corpus import corpus, needs_corpus, recordings
 
 from streamnorm import Event, Message, StreamError, Transcoder, accumulate, project
@@ -22,7 +23,7 @@ from streamnorm.codec import decoder
 
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
 
 
 class Source(NamedTuple):
@@ -62,11 +63,14 @@ def written_recordings() -> tuple[Source, ...]:
 @cache
 def real_streams() -> tuple[Source, ...]:
     """Return a sample of the corpus."""
-    return tuple(
+    *lines, converse = DIALECTS
+    sources = [
         Source(f"{dialect}/{s.name}", dialect, s.body)
-        for dialect in DIALECTS
+        for dialect in lines
         for s in corpus(dialect)[::15]
-    )
+    ]
+    whole = [each for each in corpus_messages() if not each.row["violations"]]
+    return (*sources, *(Source(each.name, converse, each.body) for each in whole[::5]))
 
 
 @cache
