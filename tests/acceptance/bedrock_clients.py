@@ -178,7 +178,7 @@ class Boto3Converse(_Boto3):
         calls = [block["toolUse"] for block in answer if "toolUse" in block]
         return Reading(
             "".join(texts),
-            "".join(thought["reasoningText"]["text"] for thought in thoughts),
+            "".join(each["reasoningText"]["text"] for each in thoughts if "reasoningText" in each),
             tuple((call["toolUseId"], call["name"], call["input"]) for call in calls),
         )
 
@@ -214,9 +214,12 @@ def _add(block: dict[str, Any], delta: dict[str, Any]) -> None:
         block["text"] = block.get("text", "") + value
         return
     holder = block.setdefault(kind, {})
-    if kind == "reasoningContent":
+    if kind == "reasoningContent" and "redactedContent" not in value:
         holder = holder.setdefault("reasoningText", {})
     for name, text in value.items():
+        if isinstance(text, bytes):  # boto3 has blobs decoded
+            holder[name] = holder.get(name, b"") + text
+            continue
         holder[name] = holder.get(name, "") + text
 
 

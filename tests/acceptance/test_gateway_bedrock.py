@@ -27,9 +27,9 @@ from support.bedrock.upstream import BedrockUpstream
 from support.gateway.servers import gateway_config, served
 from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
-from streamnorm import StreamError, decode_request
+from streamnorm import Reasoning, RedactedReasoning, StreamError, decode_request
 from streamnorm.gateway import Gateway
-from streamnorm.testing import faults
+from streamnorm.testing import faults, tool_call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
@@ -92,6 +92,26 @@ async def test_client_of_bedrock_finishes_a_task_on_bedrock(
         assert await converse(sdk, url, stream=stream) == READINGS
     assert [request.model for request in upstream.requests] == ["m-1", "m-1"]
     assert '"c2ln"' in json.dumps(upstream.requests[1].body)  # the signature of the reasoning
+
+
+REDACTED = RedactedReasoning("EuYBCkQYAiJAKosToldNothing", "anthropic")
+
+
+@forms
+@operations
+@pytest.mark.parametrize(
+    "sdk", [*BEDROCK_SDKS.values(), SDKS["anthropic"]], ids=lambda sdk: type(sdk).__name__
+)
+async def test_reasoning_that_nobody_reads_goes_back(sdk: SDK, dialect: str, stream: bool) -> None:
+    """Claude refuses the next turn of a tool loop without it."""
+    thought = Reasoning(("Hm.",), "c2lnbmVkLWJ5LWNsYXVkZQ==", "anthropic")
+    answer = [thought, REDACTED, tool_call("get_weather", city="Oslo")]
+    upstream = BedrockUpstream(strict_provider([answer, ANSWER]).app())
+    async with gateway_to_bedrock(upstream, dialect) as url, sdk.http.AsyncClient() as http:
+        await sdk.converse_async(http, 2, stream=stream, base_url=url)
+    end = "invoke" if dialect == "anthropic" else "converse"
+    second = decode_request(upstream.requests[1].body, path=f"/model/m-1/{end}")
+    assert second.messages[1].blocks[:2] == (thought, REDACTED)
 
 
 @forms
