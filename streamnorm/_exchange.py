@@ -34,7 +34,7 @@ from streamnorm._core.errors import StateError
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.json import dumps, is_object, object_in
 from streamnorm._core.losses import OnLoss
-from streamnorm._upstream.answers import TranslatedAnswer, identify_reply, translate_answer
+from streamnorm._upstream.answers import TranslatedAnswer, translate_answer
 from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply, call_steps
 from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm._upstream.requests import (
@@ -43,6 +43,7 @@ from streamnorm._upstream.requests import (
     Upstream,
     UpstreamRequest,
     build_upstream_request,
+    identify_reply,
     json_body,
     match_operation,
     refusals,
@@ -223,11 +224,6 @@ class UpstreamExchange:
         """Improve the estimates of token counts by a count that the provider reported."""
         if isinstance(outcome, Completed) and sent.request is not None:
             self._options.estimator.observe(sent.request, outcome.usage.input_tokens)
-
-
-def stores_responses(client: Dialect) -> bool:
-    """Return whether clients of a dialect expect its server to store responses."""
-    return any(route.operation == "response" for route in client.endpoints.routes)
 
 
 def client_scope(received: ClientRequest, client: Dialect) -> str:

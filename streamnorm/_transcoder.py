@@ -30,8 +30,7 @@ from streamnorm._core.grammar import Sequencer
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, Note, OnLoss, OnNote, Projector, ReasoningField
 from streamnorm._core.messages import Message
-from streamnorm._registry import capabilities, encoder, framing_of
-from streamnorm.codec import decoder
+from streamnorm._registry import capabilities, decoder, encoder, framing_of
 from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from streamnorm import EncodeError
 from streamnorm._core.codec import Endpoints
 from streamnorm._registry import DIALECTS
 from streamnorm.recording.secrets.credentials import is_secret_header
 from streamnorm.sse import Frame
 
+CHAT = "/v1/chat/completions"
+MESSAGES = "/v1/messages"
+GEMINI = "/v1beta/models/m:streamGenerateContent?alt=sse"
 VERTEX = "/v1/projects/p/locations/l/publishers"
 
 
@@ -100,3 +104,36 @@ def test_terminal_belongs_to_one_dialect_only(dialect: str, frame: Frame) -> Non
 @pytest.mark.parametrize("data", ["", "{", "[]", "null", '{"candidates":[null,5]}', '"[DONE]"'])
 def test_other_frames_are_no_terminal(data: str) -> None:
     assert not any(known.is_terminal(Frame("message", data)) for known in DIALECTS.values())
+
+
+@pytest.mark.parametrize(
+    ("dialect", "base_url", "path", "url"),
+    [
+        ("openai_chat", "https://h", CHAT, "https://h/v1/chat/completions"),
+        ("openai_chat", "https://h/v1", CHAT, "https://h/v1/chat/completions"),
+        (
+            "openai_chat",
+            "https://h/v1beta/openai",
+            CHAT,
+            "https://h/v1beta/openai/chat/completions",
+        ),
+        ("anthropic", "https://h", MESSAGES, "https://h/v1/messages"),
+        ("anthropic", "https://h/v1", MESSAGES, "https://h/v1/messages"),
+        # Cloudflare's: the version of its own API, then the vendor's base URL.
+        ("anthropic", "https://h/v1/a/anthropic", MESSAGES, "https://h/v1/a/anthropic/v1/messages"),
+        ("gemini", "https://h", GEMINI, f"https://h{GEMINI}"),
+        ("gemini", "https://h/v1beta", GEMINI, f"https://h{GEMINI}"),
+    ],
+)
+def test_version_of_the_api_is_not_doubled(
+    dialect: str, base_url: str, path: str, url: str
+) -> None:
+    assert DIALECTS[dialect].endpoints.url(base_url, path) == url
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1beta/models/../../x:generateContent", "/v1/%2e%2E/messages", "/v1/./messages"]
+)
+def test_path_that_leaves_the_base_url_is_refused(path: str) -> None:
+    with pytest.raises(EncodeError, match="a path with dot segments, expected none"):
+        DIALECTS["gemini"].endpoints.url("https://h/tenant", path)

@@ -19,7 +19,6 @@ from streamnorm._exchange import (
     Step,
     UpstreamExchange,
     client_scope,
-    stores_responses,
 )
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import TranslatedAnswer
@@ -220,4 +219,4 @@ def test_scope_is_that_of_the_key_in_any_header() -> None:
 
 def test_only_clients_of_responses_expect_a_store() -> None:
     found = [lookup(name) for name in ("openai_chat", "openai_responses", "anthropic", "gemini")]
-    assert [stores_responses(each) for each in found] == [False, True, False, False]
+    assert [each.endpoints.stores_responses for each in found] == [False, True, False, False]

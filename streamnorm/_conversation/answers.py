@@ -19,8 +19,7 @@ from streamnorm._core.failures import as_exception
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
-from streamnorm._registry import lookup
-from streamnorm.codec import decoder
+from streamnorm._registry import decoder, lookup
 
 _MAX_ID_CHARS = 80  # characters of an id in error texts
 

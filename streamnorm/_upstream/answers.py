@@ -21,8 +21,7 @@ from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
 from streamnorm._core.messages import Message, MessageSource
-from streamnorm._registry import encoder, lookup
-from streamnorm.codec import decoder
+from streamnorm._registry import decoder, encoder, lookup
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
@@ -121,20 +120,6 @@ def word_for_cloud(status: int, error: StreamError, body: bytes, cloud: Cloud) -
 def error_of_body(exc: UpstreamError) -> StreamError:
     """Return the error event for an error that a complete body reports."""
     return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
-
-
-def identify_reply(reply: Reply, request_id: str) -> Reply:
-    """Return a reply that names its message by the id of the response, if nothing else does.
-
-    Args:
-        reply: Reply of the request; it has a model if the provider's messages name none.
-        request_id: Id of the response in its headers; "" if it has none.
-    """
-    # A header may hold any bytes.
-    is_plain = request_id.isascii() and request_id.isprintable()
-    if not reply.model or not is_plain or len(request_id) > Limits().max_id_chars:
-        return reply
-    return structs.replace(reply, id=request_id)
 
 
 def translate_answer(

@@ -39,7 +39,7 @@ from streamnorm._core.gate import Gate
 from streamnorm._core.json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._registry import lookup
+from streamnorm._registry import decoder, lookup
 from streamnorm._upstream.answers import error_of_body
 from streamnorm._upstream.passthrough import (
     PassthroughAnswer,
@@ -54,9 +54,7 @@ from streamnorm._upstream.requests import (
     decode_request_body,
     refusals,
 )
-from streamnorm.codec import decoder
 from streamnorm.http.headers import request_headers
-from streamnorm.http.urls import endpoint_url
 from streamnorm.profiles.layers import shipped_profiles
 
 _LAST_STATUS = 599
@@ -270,7 +268,7 @@ def _build_call(
 ) -> UpstreamCall:
     known, target = lookup(client), lookup(upstream.dialect)
     with refusals():
-        url = endpoint_url(upstream.base_url, path, target.endpoints)
+        url = target.endpoints.url(upstream.base_url, path)
     headers = request_headers(
         received.headers,
         known,

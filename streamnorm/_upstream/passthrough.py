@@ -48,7 +48,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.text import read_carrier, untag_redacted_reasoning
-from streamnorm._registry import lookup
+from streamnorm._registry import decoder, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm._upstream.requests import (
     ClientRequest,
@@ -59,9 +59,7 @@ from streamnorm._upstream.requests import (
     refusals,
     splice,
 )
-from streamnorm.codec import decoder
 from streamnorm.http.headers import request_headers
-from streamnorm.http.urls import endpoint_url
 from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.sse import Frame
 
@@ -124,7 +122,7 @@ def prepare_passthrough(
         if narrowed is not None:
             data = splice(data, body, narrowed.encoded.body)
             target = narrowed.path or target
-        url = endpoint_url(upstream.base_url, target, dialect.endpoints)
+        url = dialect.endpoints.url(upstream.base_url, target)
     sent = received.headers
     if narrowed is not None:
         sent = {name: value for name, value in sent.items() if name != narrowed.beta_header}
@@ -179,7 +177,7 @@ def _prepare_cloud_passthrough(
         forwards_key=upstream.forwards_key,
     )
     return UpstreamRequest(
-        url=endpoint_url(upstream.base_url, path, dialect.endpoints),
+        url=dialect.endpoints.url(upstream.base_url, path),
         headers=headers,
         body=data,
         streams=asked.operation == "stream",

@@ -22,7 +22,6 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import capabilities, detect_path, lookup
 from streamnorm.http.headers import request_headers
-from streamnorm.http.urls import endpoint_url
 from streamnorm.profiles import Profiles
 
 _FIELDS: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
@@ -289,7 +288,7 @@ def build_upstream_request(
         )
         if not encoded.path:
             raise EncodeError("no name of a model, expected one", path="model")
-        url = endpoint_url(upstream.base_url, encoded.path, target.endpoints)
+        url = target.endpoints.url(upstream.base_url, encoded.path)
     written = target.endpoints.body_headers
     headers = request_headers(
         {name: value for name, value in sent_headers.items() if name not in written},
@@ -410,3 +409,17 @@ def _refusal_of(exc: EncodeError) -> RequestRefused:
     if name == exc.path:
         return RequestRefused(str(exc), param=name)
     return RequestRefused(f"{name}: {exc.args[0]}", param=name, **_MISSING_STATE.get(name, {}))
+
+
+def identify_reply(reply: Reply, request_id: str) -> Reply:
+    """Return a reply that names its message by the id of the response, if nothing else does.
+
+    Args:
+        reply: Reply of the request; it has a model if the provider's messages name none.
+        request_id: Id of the response in its headers; "" if it has none.
+    """
+    # A header may hold any bytes.
+    is_plain = request_id.isascii() and request_id.isprintable()
+    if not reply.model or not is_plain or len(request_id) > Limits().max_id_chars:
+        return reply
+    return structs.replace(reply, id=request_id)

@@ -15,10 +15,10 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
 from streamnorm._registry import framing_of
 from streamnorm._transcoder import Ordering, TranscodeOptions
-from streamnorm.aio.pump import Errors, OnEnd, ReadOptions
+from streamnorm.aio.pump import Errors, OnEnd, ReadOptions, TranscodePump
 from streamnorm.aio.sources import AsyncReader, AsyncResponse, AsyncSource
 from streamnorm.aio.stream import Stream
-from streamnorm.aio.transcoding import EventPump, TranscodePump
+from streamnorm.aio.transcoding import EventPump
 
 _READ_OPTIONS = {"errors", *ReadOptions.__annotations__} - {"on_end"}
 _TRANSCODE_OPTIONS = set(TranscodeOptions.__annotations__)

@@ -16,10 +16,9 @@ from streamnorm._core.errors import NotAStream, RecordingError, did_you_mean
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.losses import ReasoningField
-from streamnorm._registry import DIALECTS, FRAMINGS, framing_of, lookup
+from streamnorm._registry import DIALECTS, FRAMINGS, decoder, framing_of, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli import console
-from streamnorm.codec import decoder
 from streamnorm.inspect.survey import list_writable_dialects
 from streamnorm.recording.format import (
     STREAM_SUFFIXES,

@@ -253,8 +253,13 @@ def _spelt_target(scope: Scope) -> str:
     return f"{_spelt_path(scope)}?{query.decode('latin-1')}"
 
 
-def received_request(scope: Scope) -> ClientRequest:
-    """Return a request as the rest of the gateway reads it, without its body."""
+def received_request(scope: Scope, path: str) -> ClientRequest:
+    """Return a request as the rest of the gateway reads it, without its body.
+
+    Args:
+        scope: The request.
+        path: Its path, which `request_path` returned.
+    """
     values: dict[str, list[str]] = {}
     for raw_name, raw_value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
@@ -266,7 +271,7 @@ def received_request(scope: Scope) -> ClientRequest:
         fields = []
     return ClientRequest(
         method=scope.get("method", "GET"),
-        path=request_path(scope),
+        path=path,
         headers={name: ", ".join(several) for name, several in values.items()},
         body=b"",
         query=tuple(fields),

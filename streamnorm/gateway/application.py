@@ -190,7 +190,7 @@ class Gateway:
             async with open_exchange(receive, send) as exchange:
                 await self._say_health(exchange)
             return
-        received = received_request(scope)
+        received = received_request(scope, path)
         client = self._pages.client_at(path) or client_of(received)
         browsers = self._admission.browsers
         send = complete_headers(client, browsers.cross_origin(received, send))
@@ -286,10 +286,12 @@ class Gateway:
         if self._draining.has_begun:
             raise stopping()
         try:
-            if await self._auxiliary.answers(received, client, asked):
-                await self._auxiliary.answer(received, client, asked, exchange, call)
-            else:
+            if asked.operation in ("message", "stream") or not await self._auxiliary.answers(
+                received, client, asked
+            ):
                 await self._messages.answer(received, client, exchange, call)
+            else:
+                await self._auxiliary.answer(received, client, asked, exchange, call)
         except RequestRefused:
             raise
         except Exception as exc:
@@ -323,7 +325,7 @@ class Gateway:
             await send({"type": "websocket.close", "code": 1008})
             return
         refused = refuse_websocket()
-        client = client_of(received_request(scope))
+        client = client_of(received_request(scope, request_path(scope)))
         answer = encode_error_response(
             refused.error, client.name, upstream=None, cloud=client.cloud
         )

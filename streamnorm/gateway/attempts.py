@@ -30,7 +30,6 @@ from streamnorm._upstream.answers import (
     TranslatedAnswer,
     encode_error_response,
     error_status,
-    identify_reply,
     translate_answer,
 )
 from streamnorm._upstream.passthrough import disown_foreign_turns, prepare_passthrough
@@ -39,9 +38,10 @@ from streamnorm._upstream.requests import (
     Upstream,
     UpstreamRequest,
     build_upstream_request,
+    identify_reply,
 )
 from streamnorm.aio import Stream
-from streamnorm.aio.transcoding import TranscodePump
+from streamnorm.aio.pump import TranscodePump
 from streamnorm.gateway.large_bodies import BodyThread, LargeEventPump, LargeEvents
 from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.observing import FailureReason

@@ -39,7 +39,7 @@ from streamnorm._upstream.auxiliary import (
 from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
 from streamnorm.aio import Stream
-from streamnorm.aio.transcoding import PassthroughPump
+from streamnorm.aio.pump import PassthroughPump
 from streamnorm.asgi.responses import Exchange, encode_headers, send_json
 from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.messages import Services, stopping
@@ -108,7 +108,7 @@ class AuxiliaryEndpoints:
     async def answers(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation
     ) -> bool:
-        """Return whether a request is for an auxiliary endpoint, and needs no message.
+        """Return whether a request that asks for no message needs none.
 
         A conversation that the upstream of its model does not compact is summarized by a
         message.
@@ -117,7 +117,7 @@ class AuxiliaryEndpoints:
             RequestRefused: The request is wrong.
         """
         if asked.operation != "compact":
-            return asked.operation not in ("message", "stream")
+            return True
         return await self._bodies.run(received.size, partial(self._passes, received, client, asked))
 
     def _passes(self, received: ClientRequest, client: Dialect, asked: RequestedOperation) -> bool:

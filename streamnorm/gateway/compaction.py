@@ -21,11 +21,10 @@ from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import dumps, encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
-from streamnorm._exchange import state_refusals, stores_responses
-from streamnorm._registry import encoder
+from streamnorm._exchange import state_refusals
+from streamnorm._registry import decoder, encoder
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.requests import ClientRequest, refusals
-from streamnorm.codec import decoder
 from streamnorm.gateway.admission import resolve_key
 from streamnorm.gateway.attempts import StartedStream
 from streamnorm.gateway.config import Config, ConfigError
@@ -109,7 +108,7 @@ class Compactor:
         Raises:
             RequestRefused: The request is wrong.
         """
-        if not stores_responses(client):
+        if not client.endpoints.stores_responses:
             return None
         body = turn.body
         if is_whole:

@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from streamnorm._core.codec.framing import SSE, Framing
-from streamnorm.aio.transcoding import TranscodePump
+from streamnorm.aio.pump import TranscodePump
 
 if TYPE_CHECKING:
     from streamnorm.gateway.network import UpstreamResponse

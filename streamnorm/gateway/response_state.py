@@ -29,7 +29,7 @@ from streamnorm._core.events import Completed
 from streamnorm._core.json import compact, encode_pieces, is_object, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._exchange import client_scope, last_event, state_refusals, stores_responses
+from streamnorm._exchange import client_scope, last_event, state_refusals
 from streamnorm._upstream.passthrough import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import (
     ClientRequest,
@@ -38,7 +38,7 @@ from streamnorm._upstream.requests import (
     UpstreamRequest,
 )
 from streamnorm.aio import Stream
-from streamnorm.aio.transcoding import TranscodePump
+from streamnorm.aio.pump import TranscodePump
 from streamnorm.gateway.large_bodies import BodyThread, LargeEvents
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
@@ -376,7 +376,7 @@ class ResponseStates:
         """
         # Only the Responses API has stored answers
         # (https://platform.openai.com/docs/guides/conversation-state, read 2026-11-23).
-        if not stores_responses(client):
+        if not client.endpoints.stores_responses:
             return ResponseState(received, client, body)
         if self._store is None:
             return UnstoredState(received, client, body)
@@ -398,7 +398,7 @@ class ResponseStates:
         Raises:
             RequestRefused: The request refers to what is not stored.
         """
-        if self._store is None or not stores_responses(client):
+        if self._store is None or not client.endpoints.stores_responses:
             return body
         # A count or a compaction answers for the conversation and stores nothing.
         whole = (await self.begin(received, client, {**body, "store": False})).body

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from streamnorm._core.codec import Dialect, Endpoints
-from streamnorm._core.errors import EncodeError
+from streamnorm._core.codec import Dialect
 from streamnorm._registry import DIALECTS, detect_path, dialect_at
 
 # Servers that are not named for the second-level domain; those of the dialects' own vendors
@@ -52,24 +51,6 @@ def check_base_url(url: str) -> str:
     if "?" in url or "#" in url:
         raise ValueError("base_url has a query or a fragment, expected none")
     return url.rstrip("/")
-
-
-def endpoint_url(base_url: str, path: str, endpoints: Endpoints) -> str:
-    """Return the URL of an endpoint, with the version of the API once.
-
-    Args:
-        base_url: A URL that `check_base_url` returned.
-        path: Path of the endpoint as the dialect has it, with its query: `/v1/messages`.
-        endpoints: The dialect's endpoints.
-
-    Raises:
-        EncodeError: The path leaves the base URL.
-    """
-    # The name of a model stands in Gemini's paths, and comes from the client.
-    segments = path.partition("?")[0].split("/")
-    if any(unquote(segment) in (".", "..") for segment in segments):
-        raise EncodeError("a path with dot segments, expected none", path="model")
-    return endpoints.url(base_url, path)
 
 
 def path_of(url: str) -> str:

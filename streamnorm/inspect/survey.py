@@ -26,9 +26,8 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
-from streamnorm._registry import DIALECTS, checker, framing_of
+from streamnorm._registry import DIALECTS, checker, decoder, framing_of
 from streamnorm._transcoder import Transcoder
-from streamnorm.codec import decoder
 from streamnorm.inspect.summary import StreamSummary, Track
 from streamnorm.sse import Frame
 from streamnorm.validation import Validator

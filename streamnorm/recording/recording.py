@@ -20,7 +20,7 @@ from streamnorm._core.events import Abandoned, Event, Outcome
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
-from streamnorm.codec import decoder
+from streamnorm._registry import decoder
 from streamnorm.http.urls import dialect_of_url
 from streamnorm.recording.format import (
     CONTENT_TYPES,

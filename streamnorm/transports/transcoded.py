@@ -27,15 +27,19 @@ from streamnorm._exchange import (
     Put,
     Step,
     UpstreamExchange,
-    stores_responses,
 )
 from streamnorm._registry import framing_of, lookup
-from streamnorm._upstream.answers import TranslatedAnswer, identify_reply
+from streamnorm._upstream.answers import TranslatedAnswer
 from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply
 from streamnorm._upstream.passthrough import PassthroughAnswer
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, UpstreamRequest
-from streamnorm.aio.pump import Head, Pump
-from streamnorm.aio.transcoding import PassthroughPump, TranscodePump
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    Upstream,
+    UpstreamRequest,
+    identify_reply,
+)
+from streamnorm.aio.pump import Head, PassthroughPump, Pump, TranscodePump
 from streamnorm.http.headers import error_type_in
 from streamnorm.http.urls import check_base_url, path_of, query_of, server_of, split_url
 from streamnorm.profiles import Profiles
@@ -138,7 +142,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self._signer = signer
         self._last = ExchangeStatus()
         # SDKs store by default: without a store the second step of an agent would fail.
-        stores = stores_responses(known) and known.name != provider.dialect
+        stores = known.endpoints.stores_responses and known.name != provider.dialect
         self._store = MemoryStore() if store is None and stores else store
         self._options = ExchangeOptions(
             client=known,

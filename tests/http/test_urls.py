@@ -1,57 +1,18 @@
-"""Base URLs that are accepted, URLs of endpoints, and the parts of a request's URL."""
+"""Base URLs that are accepted, and the parts of a request's URL."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamnorm import EncodeError
 from streamnorm._registry import DIALECTS
 from streamnorm.codec import INVOKE_CHUNKS, SSE
 from streamnorm.http.urls import (
     check_base_url,
     detect_url,
     dialect_of_url,
-    endpoint_url,
     path_of,
     query_of,
 )
-
-CHAT = "/v1/chat/completions"
-MESSAGES = "/v1/messages"
-GEMINI = "/v1beta/models/m:streamGenerateContent?alt=sse"
-
-
-@pytest.mark.parametrize(
-    ("dialect", "base_url", "path", "url"),
-    [
-        ("openai_chat", "https://h", CHAT, "https://h/v1/chat/completions"),
-        ("openai_chat", "https://h/v1", CHAT, "https://h/v1/chat/completions"),
-        (
-            "openai_chat",
-            "https://h/v1beta/openai",
-            CHAT,
-            "https://h/v1beta/openai/chat/completions",
-        ),
-        ("anthropic", "https://h", MESSAGES, "https://h/v1/messages"),
-        ("anthropic", "https://h/v1", MESSAGES, "https://h/v1/messages"),
-        # Cloudflare's: the version of its own API, then the vendor's base URL.
-        ("anthropic", "https://h/v1/a/anthropic", MESSAGES, "https://h/v1/a/anthropic/v1/messages"),
-        ("gemini", "https://h", GEMINI, f"https://h{GEMINI}"),
-        ("gemini", "https://h/v1beta", GEMINI, f"https://h{GEMINI}"),
-    ],
-)
-def test_version_of_the_api_is_not_doubled(
-    dialect: str, base_url: str, path: str, url: str
-) -> None:
-    assert endpoint_url(base_url, path, DIALECTS[dialect].endpoints) == url
-
-
-@pytest.mark.parametrize(
-    "path", ["/v1beta/models/../../x:generateContent", "/v1/%2e%2E/messages", "/v1/./messages"]
-)
-def test_path_that_leaves_the_base_url_is_refused(path: str) -> None:
-    with pytest.raises(EncodeError, match="a path with dot segments, expected none"):
-        endpoint_url("https://h/tenant", path, DIALECTS["gemini"].endpoints)
 
 
 @pytest.mark.parametrize(

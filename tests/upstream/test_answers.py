@@ -14,9 +14,9 @@ from streamnorm._core.messages import Message
 from streamnorm._upstream.answers import (
     TranslatedAnswer,
     encode_error_response,
-    identify_reply,
     translate_answer,
 )
+from streamnorm._upstream.requests import identify_reply
 from streamnorm.codec import encoder
 
 CHAT: dict[str, Any] = {

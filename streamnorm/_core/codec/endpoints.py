@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from msgspec import Struct
 
 from streamnorm._core.codec.framing import Framing
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import dumps, is_object
 
@@ -265,6 +266,11 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         """Return the route of a cloud that has a path, for any method; None if there is none."""
         return next((r for r in self.routes if r.cloud is not None and r.path.search(path)), None)
 
+    @property
+    def stores_responses(self) -> bool:
+        """Whether clients of the dialect expect its server to store responses."""
+        return any(route.operation == "response" for route in self.routes)
+
     def serves(self, path: str) -> bool:
         """Return whether the responses of a path are messages of this dialect, for any method."""
         return any(
@@ -296,7 +302,14 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             base_url: URL of the server, with a version such as `/v1` or without, and perhaps
                 with a query.
             path: Path of the endpoint, from an encoded request; perhaps with a query.
+
+        Raises:
+            EncodeError: The path leaves the base URL.
         """
+        # The name of a model stands in Gemini's paths, and comes from the client.
+        steps = path.partition("?")[0].split("/")
+        if any(unquote(step) in (".", "..") for step in steps):
+            raise EncodeError("a path with dot segments, expected none", path="model")
         base = urlsplit(base_url)
         segments = [segment for segment in base.path.split("/") if segment]
         path, _, query = path.lstrip("/").partition("?")
