@@ -264,6 +264,29 @@ async def test_stop_ends_the_answer_of_the_provider(site: Site, name: str) -> No
         assert tab.problems == []
 
 
+@each_page
+async def test_stopped_answer_leaves_a_history_that_the_provider_accepts(
+    site: Site, name: str
+) -> None:
+    """Reasoning without its signature, half a call, and a call that the page has not answered."""
+    half_call = b'"partial_json":"s\\'
+    stops = {b"signature_delta": "Reasoning", half_call: "Of which city?", b"message_stop": "Rome"}
+    async with site.page(name, [*[CHOICE] * len(stops), "Once more."]) as (tab, upstream):
+        for marker, shown in stops.items():
+            upstream.hold(marker)
+            await tab.type("What is the weather?")
+            last = "[...document.querySelectorAll('main > :not(form)')].at(-1)?.innerText"
+            await tab.wait_for(f"{last}.includes({shown!r})")
+            await tab.click("Stop")
+            async with asyncio.timeout(30):
+                await upstream.closed.wait()
+        upstream.marker = None
+        await tab.type("Again?")
+        await tab.wait_for(f"{LAST} === 'Once more.'")
+        assert await tab.text("[role=alert]") == ""
+        assert upstream.provider.violations == ()
+
+
 # The URL of the gateway in place of those of the example.
 _ASK_GATEWAY = """
     const urls = { '/api/chat': '%(url)s/ui/chat', '/api/run': '%(url)s/ag-ui/run' };
