@@ -127,6 +127,7 @@ ERRORS = {
 
 NOTES = {
     "cached_input": "a count of input that includes the cache, by its total",
+    "changed_arguments": "complete arguments other than those in fragments, which count",
     "completed_by_whole": "a complete value continued what deltas had sent; the rest was added",
     "cumulative_arguments": "each fragment repeated all arguments before it",
     "deprecated_event": "an event under a name that the protocol has given up",

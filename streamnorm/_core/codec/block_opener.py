@@ -57,10 +57,12 @@ class BlockOpener(Struct):
         events.append(BlockStart(index, block, extra=extra or None))
         return index
 
-    def add_whole(self, block: Block, events: list[Event]) -> None:
+    def add_whole(
+        self, block: Block, events: list[Event], extra: dict[str, Any] | None = None
+    ) -> None:
         """Append the start and the stop of a block that is complete."""
         index = self.next_index()
-        events += [BlockStart(index, block), BlockStop(index)]
+        events += [BlockStart(index, block, extra=extra or None), BlockStop(index)]
 
     def next_index(self) -> int:
         """Return the index of the next block; there are at most `max_blocks`."""

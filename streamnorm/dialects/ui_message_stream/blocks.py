@@ -35,12 +35,15 @@ from streamnorm._core.failures import malformed
 from streamnorm._core.json import InvalidJSON, clean, clean_tree, decode_any, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
 from streamnorm.dialects.ui_message_stream.content import (
+    METADATA,
     citation_from_wire,
+    metadata_from_wire,
     redacted_from_wire,
     signature_from_wire,
 )
 from streamnorm.dialects.ui_message_stream.tool_calls import (
     BROKEN,
+    CUT,
     DENIED,
     UNFINISHED,
     file_from_wire,
@@ -53,7 +56,14 @@ PartKind: TypeAlias = Literal["text", "reasoning"]
 # Summaries of one item are numbered so (`@ai-sdk/openai`).
 _SUMMARY = re.compile(r"(.*):([0-9]{1,6})", re.DOTALL)
 _PART_FIELDS = ("type", "id")
-_CALL_FIELDS = ("type", "toolCallId", "toolName", "providerExecuted", "input", "errorText")
+_RESULT_FIELDS = (
+    *("type", "toolCallId", "output", "errorText", "providerExecuted", "preliminary"),
+)
+_FILE_FIELDS = ("type", "url", "mediaType")
+_CALL_FIELDS = (
+    *("type", "toolCallId", "toolName", "providerExecuted", "input", "errorText"),
+    "inputEncoding",
+)
 
 
 class OpenPart(Struct):
@@ -96,6 +106,7 @@ class Call(Struct):
         metadata: `providerMetadata` of its start, until its end.
         is_open: Whether its block is open.
         has_result: Whether its final result has come.
+        takes_text: Whether its input is free text.
     """
 
     delta: JSONDelta
@@ -108,6 +119,7 @@ class Call(Struct):
     metadata: object = None
     is_open: bool = True
     has_result: bool = False
+    takes_text: bool = False
 
 
 class MessageBlocks:
@@ -256,9 +268,18 @@ class MessageBlocks:
         signed = signature_from_wire(part.metadata)
         if signed is not None:
             events.append(SignatureDelta(delta.index, *signed))
+        elif redacted is None:
+            self._emit_metadata(delta.index, part.metadata, part.extra, events)
         events.append(BlockStop(delta.index))
         if redacted is not None:
             self.opener.add_whole(redacted, events)
+
+    def _emit_metadata(
+        self, index: int, metadata: object, extra: dict[str, Any] | None, events: list[Event]
+    ) -> None:
+        """Append the metadata at the end of a block, unless they are those of its start."""
+        if metadata and metadata != (extra or {}).get(METADATA):
+            events.append(metadata_from_wire(metadata, index))
 
     def _emit_carry(self, part: OpenPart, events: list[Event]) -> None:
         if part.carry:
@@ -281,14 +302,19 @@ class MessageBlocks:
         self._has_unanswered_call |= before is not None and _awaits_client(before)
         by_provider = value.get("providerExecuted") is True
         extra = clean_tree({key: item for key, item in value.items() if key not in _CALL_FIELDS})
-        if _is_signed(extra.get("providerMetadata")):
-            del extra["providerMetadata"]
-        block = ServerToolCall(id, name, kind=name) if by_provider else ToolCall(id, name)
+        if not by_provider and _is_signed(extra.get(METADATA)):
+            del extra[METADATA]
+        block: ToolCall | ServerToolCall = ToolCall(id, name)
+        if by_provider:
+            block = ServerToolCall(id, name, kind=name)
+        elif _takes_text(value):
+            block = ToolCall(id, name, kind="custom")
         size = text_bytes(id) + text_bytes(name) + value_bytes(value.get("providerMetadata"))
         self.opener.store(size + OBJECT_BYTES)
         index = self.opener.open(block, events, extra=extra)
         call = self.calls[id] = Call(JSONDelta(index, ""), by_provider, name, self.step)
         call.metadata = value.get("providerMetadata")
+        call.takes_text = isinstance(block, ToolCall) and block.kind == "custom"
         return call
 
     def append_input(self, id: str, text: str, events: list[Event]) -> None:
@@ -334,14 +360,18 @@ class MessageBlocks:
             # The client would already have been asked to execute it.
             raise malformed("providerExecuted at the end of a call alone, expected at its start")
         is_error = value["type"] == "tool-input-error"
-        self._settle_input(call, value["input"], data, is_text=is_error, events=events)
-        signed = signature_from_wire(value.get("providerMetadata") or call.metadata)
-        call.metadata = None
+        is_text = is_error or call.takes_text
+        self._settle_input(call, value["input"], data, is_text=is_text, events=events)
+        metadata = value.get(METADATA) or call.metadata
+        signed = signature_from_wire(metadata)
         if signed is not None and not call.by_provider:
             events.append(SignatureDelta(call.delta.index, *signed))
+        else:
+            self._emit_metadata(call.delta.index, metadata, {METADATA: call.metadata}, events)
+        call.metadata = None
         error = clean(text_field(value, "errorText")) if is_error else BROKEN
         self._stop_call(call, events, is_unfinished=error == UNFINISHED)
-        if error not in (BROKEN, UNFINISHED):
+        if error not in (BROKEN, UNFINISHED, CUT):
             id = clean(text_field(value, "toolCallId"))
             call.has_result = True
             failed = ServerToolResult(id, call.name, error)
@@ -359,7 +389,8 @@ class MessageBlocks:
                 self.store_input(call, text)
                 events.append(JSONDelta(call.delta.index, text))
         elif value not in (streamed, self._json_of(streamed)):
-            raise malformed("input other than that of the deltas, expected the same")
+            # The AI SDK validates, completes and repairs the input behind the deltas.
+            self._note("changed_arguments", "tool call")
 
     def _json_of(self, text: str) -> object:
         try:
@@ -405,7 +436,7 @@ class MessageBlocks:
         by_provider = call.by_provider or value.get("providerExecuted") is True
         call.has_result = True
         result = ServerToolResult(id, call.name, output) if by_provider else block
-        self.opener.add_whole(result, events)
+        self.opener.add_whole(result, events, _other_fields(value, _RESULT_FIELDS))
         return True
 
     # Whole blocks, and the end
@@ -415,7 +446,7 @@ class MessageBlocks:
         block = file_from_wire(text_field(value, "mediaType"), text_field(value, "url"))
         if block is None:
             return False
-        self.opener.add_whole(block, events)
+        self.opener.add_whole(block, events, _other_fields(value, _FILE_FIELDS))
         return True
 
     def finish(self, events: list[Event]) -> None:
@@ -433,6 +464,19 @@ class MessageBlocks:
 
 def _awaits_client(call: Call) -> bool:
     return not call.by_provider and not call.has_result
+
+
+def _takes_text(value: Chunk) -> bool:
+    """Return whether a call is of a tool with free text, by its first chunk (v7, or its input)."""
+    if value["type"] == "tool-input-available":
+        return isinstance(value.get("input"), str)
+    return value.get("inputEncoding") == "text"
+
+
+def _other_fields(value: Chunk, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a chunk that no unified one stands for."""
+    fields: dict[str, Any] = clean_tree({k: item for k, item in value.items() if k not in known})
+    return fields
 
 
 def _is_signed(metadata: object) -> bool:

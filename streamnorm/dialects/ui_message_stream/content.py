@@ -207,6 +207,15 @@ def text_citation_from_wire(entry: object) -> Citation:
     return structs.replace(citation, start=start, end=end, cited_text=cited)
 
 
+METADATA = "providerMetadata"
+"""Field of the metadata of a part, and name of the opaque event for those at its end."""
+
+
+def metadata_from_wire(metadata: object, index: int) -> Opaque:
+    """Return the metadata at the end of a block that are no signature."""
+    return Opaque(DIALECT, METADATA, compact(metadata), index)
+
+
 def chunk_from_wire(value: Chunk) -> Opaque:
     """Return a chunk of a type that no unified event stands for."""
     return Opaque(DIALECT, clean(string_of(value, "type")), compact(value))

@@ -38,12 +38,13 @@ from streamnorm._core.events import (
     TextDelta,
     sum_usage,
 )
-from streamnorm._core.json import dumps
+from streamnorm._core.json import dumps, is_object, object_in
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.ui_message_stream import wire
 from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
 from streamnorm.dialects.ui_message_stream.content import (
+    METADATA,
     chunk_to_wire,
     citation_to_wire,
     redacted_to_wire,
@@ -56,6 +57,7 @@ from streamnorm.dialects.ui_message_stream.outcome import (
     usage_to_wire,
 )
 from streamnorm.dialects.ui_message_stream.tool_calls import (
+    cut_input_to_wire,
     file_to_wire,
     input_to_wire,
     result_to_wire,
@@ -112,6 +114,8 @@ class UIMessageEncoder(RunEncoder):
         self._next_id = 0
         self._sources = 0
         self._call_ids: set[str] = set()
+        # Calls without arguments that have ended: whether they are whole is known by what follows.
+        self._unproven_calls: list[Chunk] = []
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         block = self._open[index]
@@ -137,50 +141,71 @@ class UIMessageEncoder(RunEncoder):
         # that of the message that is continued makes a second message.
         if id := self.response_fields.get(_MESSAGE_ID) or event.id:
             fields[_MESSAGE_ID] = id
+        extra = self._vendor_fields(event.extra).get("messageMetadata")
+        metadata = dict(extra) if is_object(extra) else {}
         if model := self._name_model(event):
-            fields["messageMetadata"] = {"model": model}
+            metadata["model"] = model
+        if metadata:
+            fields["messageMetadata"] = metadata
         return chunk(fields) + chunk({"type": _STEP})
 
     def _block_start(self, event: BlockStart) -> bytes:
+        # Providers write one block after the other: one that follows proves those before it whole.
+        return self._prove_calls() + self._start_block(event, self._vendor_fields(event.extra))
+
+    def _start_block(self, event: BlockStart, fields: Chunk) -> bytes:
         match event.block:
             case Text():
-                return self._start_text(event.index, "text")
+                return self._start_text(event.index, "text", fields)
             case Reasoning():
-                return self._start_text(event.index, "reasoning")
+                return self._start_text(event.index, "reasoning", fields)
             case ToolCall(id, name):
-                return self._start_call(event.index, {"toolCallId": id, "toolName": name})
+                return self._start_call(event.index, {**fields, "toolCallId": id, "toolName": name})
             case ServerToolCall(id, name):
                 # On the last chunk of the call as well: it is there that the client executes.
                 call = {"toolCallId": id, "toolName": name, "providerExecuted": True}
-                return self._start_call(event.index, call)
+                return self._start_call(event.index, {**fields, **call})
             case RedactedReasoning() as block:
                 return self._write_redacted(block)
             case ServerToolResult(id, kind) as block:
-                return self._call_of_result(id, kind) + chunk(server_result_to_wire(block))
+                return self._call_of_result(id, kind) + chunk(server_result_to_wire(block, fields))
             case ToolResult(id) as block:
-                return self._call_of_result(id, block.name or "tool") + result_to_wire(block)
+                call_before = self._call_of_result(id, block.name or "tool")
+                return call_before + result_to_wire(block, fields)
             case Image() | Document() as block:
-                return chunk(file_to_wire(block))
+                return chunk({**fields, **file_to_wire(block)})
             case _ as block:
                 raise AssertionError(f"{type(block).__name__} passed the projection")
 
-    def _start_text(self, index: int, kind: str) -> bytes:
+    def _start_text(self, index: int, kind: str, fields: Chunk) -> bytes:
         number, self._next_id = self._next_id, self._next_id + 1
-        return self._start_part(index, kind, str(number) if kind == "text" else f"{number}:0")
+        id = str(number) if kind == "text" else f"{number}:0"
+        return self._start_part(index, kind, id, fields)
 
-    def _start_part(self, index: int, kind: str, id: str, part: int = 0) -> bytes:
+    def _start_part(
+        self, index: int, kind: str, id: str, fields: Chunk | None = None, part: int = 0
+    ) -> bytes:
         head = b'data: {"type":"%b-delta","id":"%b","delta":' % (kind.encode(), id.encode())
         self._open[index] = _WrittenBlock(kind, id, head, part)
-        return chunk({"type": f"{kind}-start", "id": id})
+        return chunk({**(fields or {}), "type": f"{kind}-start", "id": id})
 
     def _start_call(self, index: int, call: Chunk) -> bytes:
         self._add_call_id(call["toolCallId"])
         fields = dumps({"type": "tool-input-delta", "toolCallId": call["toolCallId"]})
         head = b'data: %b,"inputTextDelta":' % fields[:-1]
+        metadata = call.pop(METADATA, {})
         self._open[index] = _WrittenBlock(
-            "tool-input", "", head, call=call, arguments=TextBuffer("", self._stored)
+            *("tool-input", "", head),
+            call=call,
+            arguments=TextBuffer("", self._stored),
+            metadata=metadata,
         )
-        return chunk({"type": "tool-input-start", **call})
+        return chunk(with_metadata({"type": "tool-input-start", **call}, metadata))
+
+    def _prove_calls(self) -> bytes:
+        """Return the ends of the calls without arguments that are whole after all."""
+        proven, self._unproven_calls = self._unproven_calls, []
+        return b"".join([input_to_wire(call, "") for call in proven])
 
     def _call_of_result(self, id: str, name: str) -> bytes:
         """Return the call of a result, if none of its id was written.
@@ -212,7 +237,7 @@ class UIMessageEncoder(RunEncoder):
             # The AI SDK numbers the summaries of an item so.
             id = f"{block.id.partition(':')[0]}:{event.part}"
             before = chunk({"type": "reasoning-end", "id": block.id})
-            before += self._start_part(event.index, "reasoning", id, event.part)
+            before += self._start_part(event.index, "reasoning", id, part=event.part)
             block = self._open[event.index]
         return before + block.head + dumps(event.text) + b"}\n\n"
 
@@ -239,25 +264,46 @@ class UIMessageEncoder(RunEncoder):
         arguments = block.arguments.text()
         block.arguments.release()
         call = with_metadata(block.call, block.metadata)
+        if not (arguments.strip() or event.is_unfinished or "providerExecuted" in call):
+            # The bound of tokens may have cut it before its first argument (Anthropic), of which
+            # only the stop reason tells; the client executes a call whose input is available.
+            self._unproven_calls.append(call)
+            return b""
         return input_to_wire(call, arguments, is_unfinished=event.is_unfinished)
 
     def _message_stop(self, event: MessageStop) -> bytes:
         finish: Chunk = {"type": "finish", "finishReason": stop_reason_to_wire(event.reason)}
+        extra = self._vendor_fields(event.extra).get("messageMetadata")
+        metadata = dict(extra) if is_object(extra) else {}
         if counts := usage_to_wire(sum_usage(self.usage_by_model.values())):
-            finish["messageMetadata"] = {"usage": counts}
-        return chunk({"type": "finish-step"}) + chunk(finish) + wire.DONE_FRAME
+            metadata["usage"] = {**self._vendor_fields(self._usage.extra), **counts}
+        if metadata:
+            finish["messageMetadata"] = metadata
+        calls = self._end_calls(event)
+        return calls + chunk({"type": "finish-step"}) + chunk(finish) + wire.DONE_FRAME
 
     def _error(self, event: StreamError) -> bytes:
         # Calls stay open: the client executes a call whose input is available.  The client takes
         # the end of the bytes for success, so there is always an `error`.
         return error_to_wire(event) + wire.DONE_FRAME
 
+    def _end_calls(self, stop: MessageStop) -> bytes:
+        """Return the ends of the calls without arguments, by the reason of the end."""
+        if stop.reason != "max_tokens":
+            return self._prove_calls()
+        cut, self._unproven_calls = self._unproven_calls, []
+        return b"".join(map(cut_input_to_wire, cut))
+
     def _opaque(self, event: Opaque) -> bytes:
+        if event.name == METADATA:
+            if event.index in self._open:
+                self._open[event.index].metadata = object_in(event.data)
+            return b""
         before = b""
         if event.name == _STEP:
             # Clients up to v6 forget open parts at the end of a step.
-            before = chunk({"type": "finish-step"})
+            before = self._prove_calls() + chunk({"type": "finish-step"})
         return before + chunk_to_wire(event)
 
     def _end_step(self) -> bytes:
-        return chunk({"type": "finish-step"}) + chunk({"type": _STEP})
+        return self._prove_calls() + chunk({"type": "finish-step"}) + chunk({"type": _STEP})

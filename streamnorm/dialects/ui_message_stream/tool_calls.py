@@ -21,6 +21,7 @@ from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk, is_refused
 
 BROKEN = "the arguments of the call are no JSON"
 UNFINISHED = "the arguments of the call ended early"
+CUT = "the answer ended before the arguments of the call"
 DENIED = "Tool call execution denied."
 REFUSED = "the result has keys that no page accepts"
 
@@ -57,18 +58,23 @@ def _is_refused_text(text: str) -> bool:
         return True
 
 
-def server_result_to_wire(result: ServerToolResult) -> Chunk:
-    """Return the chunk of a result of the provider's tool."""
-    call = {"toolCallId": result.tool_call_id, "providerExecuted": True}
+def cut_input_to_wire(call: Chunk) -> bytes:
+    """Return the chunk that ends a call of which no argument arrived before the answer was cut."""
+    return chunk({"type": "tool-input-error", **call, "input": "", "errorText": CUT})
+
+
+def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
+    """Return the chunk of a result of the provider's tool, with further fields."""
+    call = {**fields, "toolCallId": result.tool_call_id, "providerExecuted": True}
     if is_refused(result.content):
         return {"type": "tool-output-error", **call, "errorText": REFUSED}
     return {"type": "tool-output-available", **call, "output": result.content}
 
 
-def result_to_wire(result: ToolResult) -> bytes:
-    """Return the chunk of a result of a tool that the application executed."""
+def result_to_wire(result: ToolResult, fields: Chunk) -> bytes:
+    """Return the chunk of a result of a tool that the application executed, with further fields."""
     text = "".join(block.text for block in result.content if isinstance(block, Text))
-    call = {"toolCallId": result.tool_call_id}
+    call = {**fields, "toolCallId": result.tool_call_id}
     if result.is_error:
         return chunk({"type": "tool-output-error", **call, "errorText": text})
     value = result.value

@@ -341,6 +341,47 @@ def test_files() -> None:
     assert [type(event) for event in found[4:]] == [Opaque, Opaque]
 
 
+def test_input_other_than_its_deltas_is_noted() -> None:
+    """The AI SDK validates, completes and repairs the input behind the deltas."""
+    events, reader = read(
+        START,
+        tool("input-start"),
+        tool("input-delta", inputTextDelta="[1]"),
+        tool("input-available", input=[2]),
+        FINISH,
+    )
+    assert events[1:4] == [BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "[1]"), BlockStop(0)]
+    assert [note.kind for note in reader.notes] == ["changed_arguments"]
+    assert isinstance(reader.outcome, Completed)
+
+
+def test_free_text_of_a_custom_tool() -> None:
+    custom = BlockStart(0, ToolCall("c", "f", kind="custom"))
+    assert middle(
+        tool("input-start", inputEncoding="text"),
+        tool("input-delta", inputTextDelta="a b"),
+        tool("input-available", input="a b"),
+    ) == [custom, JSONDelta(0, "a b"), BlockStop(0)]
+    assert middle(tool("input-available", input="a b")) == [
+        custom,
+        JSONDelta(0, "a b"),
+        BlockStop(0),
+    ]
+    assert middle(tool("input-available", input="a", providerExecuted=True)) == [
+        BlockStart(0, ServerToolCall("c", "f", kind="f")),
+        JSONDelta(0, '"a"'),
+        BlockStop(0),
+    ]
+
+
+def test_call_that_the_bound_of_tokens_cut_has_no_result() -> None:
+    cut = "the answer ended before the arguments of the call"
+    assert middle(tool("input-start"), tool("input-error", input="", errorText=cut)) == [
+        BlockStart(0, ToolCall("c", "f")),
+        BlockStop(0),
+    ]
+
+
 def test_other_chunks_are_opaque() -> None:
     metadata = {"type": "message-metadata", "messageMetadata": {"usage": {"outputTokens": 1}}}
     assert middle({"type": "data-x", "data": 1}, STEP, metadata, {"type": "reset-step"}) == [
@@ -384,11 +425,6 @@ def test_open_parts_are_closed_at_the_end() -> None:
         [tool("input-start"), tool("input-start")],
         [tool("input-available")],
         [tool("input-start"), tool("input-available", input={}, providerExecuted=True)],
-        [
-            tool("input-start"),
-            tool("input-delta", inputTextDelta="[1]"),
-            tool("input-available", input=[2]),
-        ],
         [tool("output-available", output=1)],
         [tool("input-available", input={}), tool("output-available")],
         [{"type": "start", "messageId": "other"}],

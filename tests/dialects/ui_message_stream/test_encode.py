@@ -503,3 +503,28 @@ def test_rule_8_no_chunk_of_a_call_differs_in_dynamic() -> None:
 def test_rule_10_message_has_one_start() -> None:
     types = [chunk["type"] for chunk in written([START, *SEVERAL, STOP])[:-1]]
     assert types.count("start") == 1
+
+
+def test_call_without_arguments_waits_for_what_proves_it_whole() -> None:
+    """Anthropic stops a call that the bound of tokens cut before its first argument."""
+    begun = [START, BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
+    start = {"type": "tool-input-start", "toolCallId": "c", "toolName": "f"}
+    available = {**start, "type": "tool-input-available", "input": {}}
+    assert written(begun)[2:] == [start]
+    assert written([*begun, UsageUpdate(Usage(1)), MessageStop("tool_use")])[2:4] == [
+        *(start, available)
+    ]
+    following = [BlockStart(1, Text()), TextDelta(1, "x")]
+    assert written([*begun, *following])[2:4] == [start, available]
+    cut = "the answer ended before the arguments of the call"
+    refused = {**start, "type": "tool-input-error", "input": "", "errorText": cut}
+    assert written([*begun, MessageStop("max_tokens")])[2:4] == [start, refused]
+    failed = written([*begun, StreamError("truncated", "cut")])
+    assert [chunk["type"] for chunk in failed[2:-1]] == ["tool-input-start", "error"]
+    next_step = Opaque("ui_message_stream", "start-step", '{"type":"start-step"}')
+    assert written([*begun, next_step])[2:5] == [start, available, {"type": "finish-step"}]
+    # Metadata of a part that is not open have no chunk to stand in.
+    late = Opaque("ui_message_stream", "providerMetadata", "{}", 0)
+    assert written([*begun, late])[2:] == [start]
+    server = [START, BlockStart(0, ServerToolCall("c", "f")), BlockStop(0)]
+    assert written(server)[3]["type"] == "tool-input-available"

@@ -56,6 +56,7 @@ from streamnorm.dialects.ui_message_stream.content import (
 )
 from streamnorm.dialects.ui_message_stream.tool_calls import (
     BROKEN,
+    CUT,
     DENIED,
     UNFINISHED,
     result_from_wire,
@@ -289,7 +290,7 @@ def _input_of(part: dict[str, Any], state: str) -> tuple[bool, str]:
             return False, ""
     if isinstance(value, str):
         # Of the arguments of a function, only those that are no JSON are a text.
-        return string_of(part, "errorText") not in (BROKEN, UNFINISHED), value
+        return string_of(part, "errorText") not in (BROKEN, CUT, UNFINISHED), value
     return False, compact(value) if "input" in part or value is not None else ""
 
 

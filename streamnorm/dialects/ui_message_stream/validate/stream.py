@@ -20,6 +20,7 @@ from typing import Any
 
 from streamnorm._core.codec import ANY, DONE, Checker, Order, OrderTable
 from streamnorm._core.json import is_object
+from streamnorm._core.limits import Limits
 from streamnorm._core.shapes import (
     ANYTHING,
     BOOLEAN,
@@ -137,13 +138,18 @@ _ORDER: OrderTable = {
 }
 
 
+_MAX_IDS = Limits().max_blocks
+
+
 class UIMessageChecker(Checker):
     """Strict validator of one UI message stream."""
 
     def __init__(self) -> None:
         self._order = Order(_ORDER)
         self._open: dict[tuple[str, str], None] = {}
-        self._calls: dict[str, bool] = {}  # whether the input of a call is still open
+        self._open_calls: dict[str, None] = {}  # calls whose input is still open
+        self._call_steps: dict[str, int] = {}  # step of the last call of each id
+        self._step = 0
 
     def read(self, frame: Frame) -> Iterator[str]:
         if frame.data.startswith(DONE):
@@ -164,8 +170,10 @@ class UIMessageChecker(Checker):
         yield from self._order.advance("data" if shape is DATA else kind)
         found = list(problems(shape, chunk, ""))
         yield from found
-        if not found:
+        if not found and self._is_followed():
             yield from self._check_part(kind, chunk)
+            if not self._is_followed():
+                yield f"more than {_MAX_IDS} parts and calls, expected at most that"
 
     def missing(self) -> list[str]:
         match self._order.state:
@@ -178,19 +186,27 @@ class UIMessageChecker(Checker):
             case _:
                 return ["no finish, expected one"]
 
+    def _is_followed(self) -> bool:
+        """Return whether parts are still checked: a stream may have any number of ids."""
+        return len(self._open) + len(self._call_steps) <= _MAX_IDS
+
     def _check_part(self, kind: str, chunk: dict[str, Any]) -> Iterator[str]:
         family, _, action = kind.rpartition("-")
         if family in ("text", "reasoning"):
             yield from self._check_text(family, action, chunk["id"])
         elif kind.startswith("tool-input-"):
             yield from self._check_input(action, chunk["toolCallId"])
-        elif kind.startswith("tool-output-") and chunk["toolCallId"] not in self._calls:
+        elif kind.startswith("tool-output-") and chunk["toolCallId"] not in self._call_steps:
             yield f"{kind} of an unknown call, expected its input before it"
         elif kind in ("finish-step", "finish"):
             for part, _ in self._open:
                 yield f"{kind} while a part of {part} is open, expected {part}-end"
             self._open.clear()
-            yield from self._end_calls(kind)
+            for _ in self._open_calls:
+                # The page shows such a call for ever as one that is being written.
+                yield f"{kind} while the input of a call is open, expected tool-input-available"
+            self._open_calls.clear()
+            self._step += 1
 
     def _check_text(self, family: str, action: str, id: str) -> Iterator[str]:
         key = family, id
@@ -204,20 +220,16 @@ class UIMessageChecker(Checker):
             del self._open[key]
 
     def _check_input(self, action: str, id: str) -> Iterator[str]:
-        is_open = self._calls.get(id)
-        if action == "start":
-            if is_open:
-                yield "tool-input-start of an open call, expected another id"
-            self._calls[id] = True
-        elif action == "delta":
+        is_open = id in self._open_calls
+        if action == "delta":
             if not is_open:
                 yield "tool-input-delta of no open call, expected tool-input-start"
+            return
+        if action == "start":
+            self._open_calls[id] = None
         else:
-            self._calls[id] = False
-
-    def _end_calls(self, kind: str) -> Iterator[str]:
-        for id, is_open in self._calls.items():
-            if is_open:
-                # The page shows such a call for ever as one that is being written.
-                yield f"{kind} while the input of a call is open, expected tool-input-available"
-                self._calls[id] = False
+            self._open_calls.pop(id, None)
+        # The second call would overwrite the input of the first; in a later step it is one more.
+        if (action == "start" or not is_open) and self._call_steps.get(id) == self._step:
+            yield "second call of one id in a step, expected another id"
+        self._call_steps[id] = self._step

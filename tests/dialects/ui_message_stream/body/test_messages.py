@@ -251,7 +251,7 @@ def test_what_a_page_has_no_place_for_is_lost_by_name() -> None:
         InputMessage("developer", (Text("Be kind."),), "d", {"openai_chat": {"x": 1}}),
         InputMessage("user", (Text("Hi", cache=CacheMark()), OpaqueBlock("gemini", "code", "{}"))),
         InputMessage("assistant", (Refusal("No."), spaced)),
-        InputMessage("user", (OpaqueBlock("gemini", "code", "{}"),)),
+        InputMessage("user", (OpaqueBlock("gemini", "code", "{}"), ToolResult("c9"))),
         InputMessage("user"),
     )
     written = encode_messages(history, UI)
@@ -267,4 +267,5 @@ def test_what_a_page_has_no_place_for_is_lost_by_name() -> None:
         "refusal_as_text": 1,
         "namespace_flattened": 1,
         "empty_message_dropped": 2,
+        "orphan_result": 1,
     }

@@ -17,6 +17,7 @@ START, STEP = {"type": "start"}, {"type": "start-step"}
 END_STEP, FINISH = {"type": "finish-step"}, {"type": "finish"}
 TEXT = {"type": "text-start", "id": "0"}
 CALL = {"type": "tool-input-start", "toolCallId": "c", "toolName": "f"}
+AVAILABLE = {**CALL, "type": "tool-input-available", "input": 1}
 
 
 def check(*chunks: Any) -> list[str]:
@@ -80,8 +81,12 @@ def test_legal_streams() -> None:
             "finish-step while the input of a call is open, expected tool-input-available",
         ),
         (
-            [CALL, CALL, {**CALL, "type": "tool-input-available", "input": 1}],
-            "tool-input-start of an open call, expected another id",
+            [CALL, CALL, AVAILABLE],
+            "second call of one id in a step, expected another id",
+        ),
+        (
+            [CALL, AVAILABLE, AVAILABLE],
+            "second call of one id in a step, expected another id",
         ),
         (
             [{"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": ""}],
@@ -96,6 +101,16 @@ def test_legal_streams() -> None:
 )
 def test_violations(chunks: list[Any], problem: str) -> None:
     assert inside(*chunks) == [problem]
+
+
+def test_id_of_a_call_may_come_again_in_a_later_step() -> None:
+    step = [{"type": "finish-step"}, {"type": "start-step"}]
+    assert inside(CALL, AVAILABLE, *step, CALL, AVAILABLE, *step, AVAILABLE) == []
+
+
+def test_any_number_of_ids_takes_a_bounded_memory() -> None:
+    calls = [{**AVAILABLE, "toolCallId": str(number)} for number in range(5000)]
+    assert inside(*calls, TEXT) == ["more than 4096 parts and calls, expected at most that"]
 
 
 def test_ends() -> None:
