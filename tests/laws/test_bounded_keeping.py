@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.operation_counts import KIB, peak
-from support.streams.content import DIALECTS
+from support.streams.content import DIALECTS, PAGES
 from support.streams.endless import ENDLESS_STREAMS, endless_stream
 from support.streams.run_comparison import every_frame_in_full
 
@@ -60,7 +60,7 @@ class Case(NamedTuple):
 def cases(draw: st.DrawFn) -> Case:
     """Draw a stream, a target, and the options of both."""
     source, name = draw(st.sampled_from(sorted(ENDLESS_STREAMS)))
-    target = draw(st.sampled_from([None, *DIALECTS, "bedrock_converse"]))
+    target = draw(st.sampled_from([None, *DIALECTS, "bedrock_converse", *PAGES]))
     options: dict[str, Any] = {}
     if target is not None:
         options = {

@@ -16,7 +16,7 @@ from support.bodies.samples import any_body, make_source
 from support.draws import Draws, draws
 from support.operation_counts import operations
 from support.streams.chunkings import CHUNKINGS, events_of
-from support.streams.content import DIALECTS
+from support.streams.content import DIALECTS, PAGES
 from support.streams.corpus import CorpusStream, each_provider_of, each_recording_of, pieces
 from support.streams.delta_streams import DELTA_STREAMS, delta_stream
 from support.streams.encoded import make_encoded_stream
@@ -46,7 +46,10 @@ each_delta_stream = pytest.mark.parametrize("name", DELTA_STREAMS)
 
 AMID = ("one event", "two events", "halves of events")
 
-FOREIGN = ("anthropic text", "chat text", "responses text", "gemini text", "interactions text")
+FOREIGN = (
+    *("anthropic text", "chat text", "responses text", "gemini text", "interactions text"),
+    *("ui text", "ag-ui text"),
+)
 
 ON_THE_RUN = (
     *("anthropic text", "anthropic text, padded", "anthropic thinking", "anthropic call"),
@@ -56,6 +59,8 @@ ON_THE_RUN = (
     *("responses text", "responses text, unnumbered", "responses reasoning", "responses summary"),
     *("responses summaries, interleaved", "responses call", "responses calls, interleaved"),
     *("gemini text", "gemini text, LF", "gemini thought"),
+    *("ui text", "ui reasoning", "ui call", "ui calls, interleaved", "ui texts, interleaved"),
+    *("ag-ui text", "ag-ui reasoning", "ag-ui call", "ag-ui calls, interleaved"),
 )
 """The streams whose deltas are the usual ones of servers."""
 
@@ -183,7 +188,7 @@ def test_state_read_amid_deltas_is_up_to_date(name: str) -> None:
 @each_delta_stream
 def test_pings_amid_deltas_are_the_same_without_the_run(name: str) -> None:
     stream = delta_stream(name)
-    for target in seeded_sample(DIALECTS, name, 2):
+    for target in seeded_sample((*DIALECTS, *PAGES), name, 2):
         for cut in seeded_sample(AMID, f"{name} {target}", 1):
             route = Route(stream.dialect, target, {**stream.options}, pings=True)
             assert_same_without_run(CHUNKINGS[cut](stream.events), route)

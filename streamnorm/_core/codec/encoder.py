@@ -310,6 +310,7 @@ class StreamWriter:
         frame_writer: FrameWriter | None = None,
     ) -> None:
         self.failure: StreamError | None = None
+        self._unsent: list[bytes] = []  # of the delta at which a sink has failed
         self._encoder = encoder
         self._frame_writer = frame_writer
         self._unframed_failure: StreamError | None = None  # which the framing is to write
@@ -361,8 +362,7 @@ class StreamWriter:
                     return
                 for ordered in self._in_order(passed):
                     if isinstance(ordered, StreamError) and ordered is not event:
-                        parts.append(self._fail(ordered))
-                        return
+                        raise LimitExceeded(ordered.message, limit=ordered.code or "")
                     if written := self._render(ordered):
                         parts.append(written)
             if isinstance(event, StreamError):
@@ -377,7 +377,8 @@ class StreamWriter:
         """Return a function that writes more text of a block, as `write` does with a delta.
 
         It returns the bytes of the text, or None if the text is held for other blocks or
-        for the end of its own.  Valid until `write` receives an event other than `TextDelta`
+        for the end of its own.  It raises `LimitExceeded` where `write` ends the stream; the
+        caller then calls `fail`.  Valid until `write` receives an event other than `TextDelta`
         and `JSONDelta`: a stop releases held blocks, and each part of a reasoning summary is
         written separately.
 
@@ -398,7 +399,17 @@ class StreamWriter:
                 return hold
             return self._delta_writer(index)
         make = delta_factory(delta)
-        return lambda text: b"".join(self.write((make(text),)))
+
+        def write_in_full(text: str) -> bytes:
+            parts: list[bytes] = []
+            try:
+                self._write((make(text),), parts)
+            except LimitExceeded:  # the consumer calls `fail` next
+                self._unsent = parts
+                raise
+            return self._in_frames(parts)
+
+        return write_in_full
 
     def _delta_writer(self, index: int) -> Callable[[str], bytes]:
         framing, encoder = self._frame_writer, self._encoder
@@ -411,7 +422,7 @@ class StreamWriter:
 
     def fail(self, error: StreamError) -> bytes:
         """End the stream with an error of ours, and return its bytes."""
-        return self._in_frames([self._fail(error)])
+        return self._in_frames([*self._unsent, self._fail(error)])
 
     def _fail(self, error: StreamError) -> bytes:
         self._projector.push(error)

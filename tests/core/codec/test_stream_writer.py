@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from itertools import islice
 
 import pytest
 from support.streams.content import DIALECTS
+from support.streams.endless import endless_stream
+from support.streams.run_comparison import every_frame_in_full
 
 from streamnorm import (
     BlockStart,
     BlockStop,
     Event,
+    Failed,
     JSONDelta,
+    LimitExceeded,
     Limits,
     MessageStart,
     StreamError,
     Text,
     TextDelta,
     ToolCall,
+    Transcoder,
 )
 from streamnorm._core.codec import StreamWriter
 from streamnorm.codec import encoder
@@ -76,3 +83,36 @@ def test_more_text_than_may_wait_ends_the_stream() -> None:
     assert writer.failure.code == "max_held_bytes"
     assert written.count(b"event: ") == written.count(b"event: error") == 1
     assert [loss.feature for loss in writing.losses] == ["held"]
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "bedrock_converse"])
+def test_sink_of_a_block_that_has_not_started_fails_as_its_limit_is_exceeded(dialect: str) -> None:
+    """White space waits for text; a run would go on behind an error that is written here."""
+    limits = Limits(max_accumulated_bytes=1_000)
+    writer = StreamWriter(encoder(dialect, limits=limits), limits=limits)
+    writer.write([MessageStart("m", "gpt"), BlockStart(0, Text()), TextDelta(0, " ")])
+    sink = writer.delta_sink(TextDelta(0, ""))
+    assert sink(" " * 500) == b""
+    with pytest.raises(LimitExceeded) as caught:
+        sink(" " * 500)
+    assert writer.failure is None
+    assert writer.fail(StreamError("too_large", str(caught.value), code=caught.value.limit))
+    assert writer.failure is not None
+
+
+@pytest.mark.parametrize("joined", [1, 2, 3, 7])
+@pytest.mark.parametrize("source", [*DIALECTS, "bedrock_converse"])
+def test_endless_white_space_ends_in_one_error(source: str, joined: int) -> None:
+    limits = Limits(max_accumulated_bytes=3_000)
+    outs = []
+    for is_run_off in (False, True):
+        frames = endless_stream(source, "white_space", "abc")
+        run = Transcoder(source, "anthropic", verbatim=False, limits=limits, keep_message=False)
+        with every_frame_in_full() if is_run_off else nullcontext():
+            out = b""
+            while run.outcome is None:
+                out += b"".join(run.feed(b"".join(islice(frames, joined))))
+        assert isinstance(run.outcome, Failed)
+        assert out.count(b"event: error") == 1
+        outs.append(out)
+    assert outs[0] == outs[1]

@@ -46,6 +46,7 @@ __all__ = [
     "DIALECTS",
     "DIRECTIONS",
     "ENCODER_OPTIONS",
+    "PAGES",
     "REASONING_FIELDS",
     "Decoded",
     "StreamContent",
@@ -63,12 +64,14 @@ __all__ = [
 ]
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+PAGES = ("ui_message_stream", "ag_ui")
+"""The dialects of pages, which no provider speaks."""
 DIRECTIONS = tuple((source, target) for source in DIALECTS for target in DIALECTS)
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", None)
 """Values of `reasoning`: fields of Chat Completions that may hold it."""
 
 ENCODER_OPTIONS: dict[str, list[dict[str, Any]]] = {
-    dialect: [{}, {"reasoning": None}] for dialect in DIALECTS
+    dialect: [{}, {"reasoning": None}] for dialect in (*DIALECTS, *PAGES)
 }
 """Options of each encoder that change what it carries."""
 ENCODER_OPTIONS["openai_chat"] = [

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from streamnorm import LimitExceeded, Limits, Loss, LossyEncoding, Note, Outcome, Transcoder
 from streamnorm._core.codec import Decoder
 from streamnorm.codec import decoder
-from support.streams.content import DIALECTS, ENCODER_OPTIONS, transcode
+from support.streams.content import DIALECTS, ENCODER_OPTIONS, PAGES, transcode
 from support.streams.delta_pieces import DeltaStream
 
 __all__ = [
@@ -225,7 +225,7 @@ def plain_routes(dialect: str, **options: Any) -> list[Route]:
     return [
         Route(source, target, {**options, "verbatim": verbatim} if target else options)
         for source in (dialect, None)
-        for target in (None, *DIALECTS)
+        for target in (None, *DIALECTS, *PAGES)
         for verbatim in ((True, False) if target == dialect else (False,))
     ]
 
@@ -241,7 +241,7 @@ def routes(dialect: str, **options: Any) -> list[Route]:
     changes = ({"ordering": "interleaved"}, {"strict": True}, {"model": "m"}, {"think_tags": True})
     changed = [
         Route(dialect, target, {**options, "verbatim": False, **change})
-        for target in DIALECTS
+        for target in (*DIALECTS, *PAGES)
         for change in (*ENCODER_OPTIONS[target], *changes)
         if change
     ]

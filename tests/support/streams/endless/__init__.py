@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from support.streams.endless import (
+    ag_ui,
     anthropic,
     bedrock_converse,
     gemini,
     gemini_interactions,
     openai_chat,
     openai_responses,
+    ui_message_stream,
 )
 
 __all__ = ["ENDLESS_STREAMS", "endless_stream"]
@@ -29,6 +31,8 @@ _DIALECTS = {
     "gemini": gemini,
     "gemini_interactions": gemini_interactions,
     "bedrock_converse": bedrock_converse,
+    "ui_message_stream": ui_message_stream,
+    "ag_ui": ag_ui,
 }
 ENDLESS_STREAMS: dict[tuple[str, str], Make] = {
     (dialect, make.__name__): make
