@@ -55,6 +55,23 @@ class AGUIDecoder(Decoder):
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         try:
+            content = wire.decode_content(frame.data)
+        except FAST_ERRORS:
+            self._read_any(frame, events)
+            return
+        if content.message_id in self._blocks.foreign:  # whose events pass whole
+            self._read_any(frame, events)
+            return
+        value: _Value = {
+            "messageId": content.message_id,
+            "toolCallId": content.call_id,
+            "delta": content.delta,
+        }
+        self._read_event(content.type, value, events)
+
+    def _read_any(self, frame: Frame, events: list[Event]) -> None:
+        """Read an event other than a plain content event."""
+        try:
             value = decode_any(
                 frame.data, max_depth=self._limits.max_json_depth, pieces=wire.DELTA_FIELDS
             )
