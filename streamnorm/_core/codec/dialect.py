@@ -271,17 +271,16 @@ class FirstUse:
         """Import the module if need be, and call the member."""
         return self.load()(*args, **options)
 
-    def load(self) -> Callable[..., Any]:
+    def load(self) -> Any:
         """Import the module, and return the member."""
-        member: Callable[..., Any] = getattr(import_module(self._module), self._name)
-        return member
+        return getattr(import_module(self._module), self._name)
 
 
 def on_first_use(module: str, name: str) -> FirstUse:
     """Return a function that imports a module at its first call, and calls a member of it.
 
     Few programs use every dialect, and building the JSON decoders of one takes tens of
-    milliseconds.
+    milliseconds.  Its method `load` does the same for a member that is a value.
     """
     return FirstUse(module, name)
 
@@ -391,9 +390,11 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     def load(self) -> None:
         """Import the modules of its streams and bodies now, so that no request waits for them."""
-        for part in (self.decoder, self.encoder, self.body, self.refusal_body):
+        for part in (self.decoder, self.encoder, self.refusal_body):
             if isinstance(part, FirstUse):
                 part.load()
+        if self.body is not None:
+            self.body()
 
 
 # A frame may be wrong a million times: one of a peer's making must not fill the memory.

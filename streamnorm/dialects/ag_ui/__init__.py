@@ -19,7 +19,7 @@ DIALECT = Dialect(
     checker=on_first_use("streamnorm.dialects.ag_ui.validate", "AGUIChecker"),
     is_terminal=is_terminal,
     page_path="/ag-ui/run",
-    body=on_first_use("streamnorm.dialects.ag_ui.body", "codec"),
+    body=on_first_use("streamnorm.dialects.ag_ui.body", "CODEC").load,
     is_request=is_request,
     capabilities=CAPABILITIES,
 )

@@ -26,7 +26,7 @@ DIALECT = Dialect(
     ),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
-    body=on_first_use("streamnorm.dialects.anthropic.body", "codec"),
+    body=on_first_use("streamnorm.dialects.anthropic.body", "CODEC").load,
     is_request=is_request,
     is_response=is_response,
     servers_with_quirks=SIGNING_SERVERS,

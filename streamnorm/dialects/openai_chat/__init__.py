@@ -25,7 +25,7 @@ DIALECT = Dialect(
     ),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
-    body=on_first_use("streamnorm.dialects.openai_chat.body", "codec"),
+    body=on_first_use("streamnorm.dialects.openai_chat.body", "CODEC").load,
     is_request=is_request,
     is_response=is_response,
     options=ChatOptions,

@@ -29,7 +29,7 @@ DIALECT = Dialect(
     ),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
-    body=on_first_use("streamnorm.dialects.openai_responses.body", "codec"),
+    body=on_first_use("streamnorm.dialects.openai_responses.body", "CODEC").load,
     is_request=is_request,
     is_response=is_response,
     endpoints=ENDPOINTS,

@@ -10,7 +10,7 @@ from streamnorm import InputMessage, Request
 from streamnorm._core.bodies.request import is_same_dialect
 from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
-from streamnorm.dialects.anthropic.body import codec
+from streamnorm.dialects.anthropic.body import CODEC
 from streamnorm.dialects.anthropic.body.request import read_request, write_request
 from support.bodies.sdk_types import problems
 
@@ -65,7 +65,7 @@ class Wrote(NamedTuple):
 def write(request: Request, **narrowed: Any) -> Wrote:
     """Return a request as it is written, for a target with some other capabilities."""
     losses = Losses()
-    target = structs.replace(codec().capabilities, **narrowed)
+    target = structs.replace(CODEC.capabilities, **narrowed)
     written = write_request(request, WriteContext(target, losses))
     assert written.path == "/v1/messages"
     header = written.headers.get("anthropic-beta", "")

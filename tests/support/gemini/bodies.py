@@ -13,7 +13,7 @@ from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool
-from streamnorm.dialects.gemini.body import codec
+from streamnorm.dialects.gemini.body import CODEC
 from support.bodies.sdk_types import problems
 
 __all__ = [
@@ -25,12 +25,10 @@ __all__ = [
     "without_source",
 ]
 
-_CODEC = codec()
-
 
 def read(body: dict[str, Any], path: str = "") -> Request:
     """Return a request that was read from a body."""
-    return _CODEC.read_request(body, ReadContext(path=path))
+    return CODEC.read_request(body, ReadContext(path=path))
 
 
 def blocks_of(*parts: dict[str, Any], role: str = "user") -> tuple[InputBlock, ...]:
@@ -74,8 +72,8 @@ class Written:
         **target: Any,
     ) -> None:
         losses = Losses()
-        capabilities = structs.replace(_CODEC.capabilities, **target)
-        written = _CODEC.write_request(request, WriteContext(capabilities, losses, arguments))
+        capabilities = structs.replace(CODEC.capabilities, **target)
+        written = CODEC.write_request(request, WriteContext(capabilities, losses, arguments))
         self.body, self.path = written.body, written.path
         self.lost = Counter[str]()
         for loss in losses.list():

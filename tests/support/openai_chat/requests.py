@@ -11,7 +11,7 @@ from streamnorm._core.blocks import InputBlock
 from streamnorm._core.bodies.request import InputMessage, Role
 from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
-from streamnorm.dialects.openai_chat.body import codec
+from streamnorm.dialects.openai_chat.body import CODEC
 
 __all__ = [
     "asked",
@@ -32,7 +32,7 @@ def body_of(*messages: Any, **fields: Any) -> dict[str, Any]:
 
 def read(body: dict[str, Any]) -> Request:
     """Return the request that a body is."""
-    return codec().read_request(body, ReadContext())
+    return CODEC.read_request(body, ReadContext())
 
 
 def read_message(value: Any) -> InputMessage:
@@ -63,9 +63,9 @@ def asked(*messages: InputMessage, **fields: Any) -> Request:
 
 def write(request: Request, losses: Losses | None = None, **target: Any) -> dict[str, Any]:
     """Return the body of a request, for a target with other capabilities if some are named."""
-    capabilities = structs.replace(codec().capabilities, **target)
+    capabilities = structs.replace(CODEC.capabilities, **target)
     context = WriteContext(capabilities, losses if losses is not None else Losses())
-    return codec().write_request(request, context).body
+    return CODEC.write_request(request, context).body
 
 
 def lost_by(request: Request, **target: Any) -> list[str]:

@@ -10,7 +10,7 @@ from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.tools import AnyTool
-from streamnorm.dialects.openai_responses.body import codec
+from streamnorm.dialects.openai_responses.body import CODEC
 
 __all__ = [
     "bare",
@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Struct)
 
 def read(body: dict[str, Any], **context: Any) -> Request:
     """Return the request that a body is."""
-    return codec().read_request(body, ReadContext(**context))
+    return CODEC.read_request(body, ReadContext(**context))
 
 
 def read_items(*items: Any, **fields: Any) -> tuple[InputMessage, ...]:
@@ -46,7 +46,7 @@ def read_tool(tool: dict[str, Any]) -> AnyTool:
 def write(request: Request, losses: Losses | None = None) -> dict[str, Any]:
     """Return a request as a body; nothing may be lost unless `losses` counts it."""
     known = Losses() if losses is None else losses
-    written = codec().write_request(request, WriteContext(codec().capabilities, known))
+    written = CODEC.write_request(request, WriteContext(CODEC.capabilities, known))
     assert written.path == "/v1/responses"
     lost: tuple[Loss, ...] = () if losses is not None else known.list()
     assert lost == ()

@@ -12,17 +12,12 @@ from streamnorm.dialects.ag_ui.body.messages import messages_to_wire
 from streamnorm.dialects.ag_ui.body.request import echoed_fields, read_request
 from streamnorm.dialects.ag_ui.body.tools import tools_from_wire
 
-__all__ = ["codec"]
+__all__ = ["CODEC"]
 
-
-def codec() -> PageCodec:
-    """Return the codec of the messages of pages."""
-    return _CODEC
-
-
-_CODEC = PageCodec(
+CODEC = PageCodec(
     read_request=read_request,
     read_tools=tools_from_wire,
     write_messages=messages_to_wire,
     echoed_fields=echoed_fields,
 )
+"""The codec of the messages of pages."""

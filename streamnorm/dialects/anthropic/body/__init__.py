@@ -24,15 +24,9 @@ from streamnorm.dialects.anthropic.body.response import (
 )
 from streamnorm.dialects.anthropic.body.tools import tools_from_wire
 
-__all__ = ["codec"]
+__all__ = ["CODEC"]
 
-
-def codec() -> BodyCodec:
-    """Return the codec of Anthropic's whole bodies."""
-    return _CODEC
-
-
-_CODEC = BodyCodec(
+CODEC = BodyCodec(
     capabilities=REQUEST_CAPABILITIES,
     read_request=read_request,
     read_tools=tools_from_wire,
@@ -45,3 +39,4 @@ _CODEC = BodyCodec(
     fit_body=fit_body,
     cloud_headers=cloud_headers,
 )
+"""The codec of Anthropic's whole bodies."""

@@ -21,15 +21,9 @@ from streamnorm.dialects.bedrock_converse.body.response import (
 )
 from streamnorm.dialects.bedrock_converse.body.tools import tools_from_wire
 
-__all__ = ["codec"]
+__all__ = ["CODEC"]
 
-
-def codec() -> BodyCodec:
-    """Return the codec of Converse's requests and responses."""
-    return _CODEC
-
-
-_CODEC = BodyCodec(
+CODEC = BodyCodec(
     capabilities=REQUEST_CAPABILITIES,
     read_request=read_request,
     read_tools=tools_from_wire,
@@ -39,3 +33,4 @@ _CODEC = BodyCodec(
     revise_response=revise_response,
     count=COUNT,
 )
+"""The codec of Converse's requests and responses."""

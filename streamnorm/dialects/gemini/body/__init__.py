@@ -23,20 +23,18 @@ from streamnorm.dialects.gemini.body.response import (
     write_response,
 )
 
-__all__ = ["codec"]
+__all__ = ["CODEC"]
 
-
-def codec() -> BodyCodec:
-    """Return the codec of the dialect's requests and responses."""
-    return BodyCodec(
-        capabilities=REQUEST_CAPABILITIES,
-        read_request=read_request,
-        read_tools=read_tools,
-        write_request=write_request,
-        read_response=read_response,
-        write_response=write_response,
-        revise_response=revise_response,
-        count=COUNT,
-        models=MODELS,
-        fit_body=fit_body,
-    )
+CODEC = BodyCodec(
+    capabilities=REQUEST_CAPABILITIES,
+    read_request=read_request,
+    read_tools=read_tools,
+    write_request=write_request,
+    read_response=read_response,
+    write_response=write_response,
+    revise_response=revise_response,
+    count=COUNT,
+    models=MODELS,
+    fit_body=fit_body,
+)
+"""The codec of the dialect's requests and responses."""

@@ -19,21 +19,19 @@ from streamnorm.dialects.openai_chat.body.response import (
 )
 from streamnorm.dialects.openai_chat.body.tools import tools_from_wire
 
-__all__ = ["codec"]
+__all__ = ["CODEC"]
 
-
-def codec() -> BodyCodec:
-    """Return the reader and writer of whole bodies."""
-    return BodyCodec(
-        capabilities=REQUEST_CAPABILITIES,
-        read_request=REQUEST.read_request,
-        read_tools=tools_from_wire,
-        write_request=write_request,
-        read_response=read_response,
-        write_response=write_response,
-        revise_response=revise_response,
-        models=MODELS,
-        read_reasoning=lambda body: reasoning_from_wire(body, {}),
-        reasoning_fields=frozenset(REASONING_FIELDS),
-        fit_body=fit_body,
-    )
+CODEC = BodyCodec(
+    capabilities=REQUEST_CAPABILITIES,
+    read_request=REQUEST.read_request,
+    read_tools=tools_from_wire,
+    write_request=write_request,
+    read_response=read_response,
+    write_response=write_response,
+    revise_response=revise_response,
+    models=MODELS,
+    read_reasoning=lambda body: reasoning_from_wire(body, {}),
+    reasoning_fields=frozenset(REASONING_FIELDS),
+    fit_body=fit_body,
+)
+"""The reader and writer of whole bodies."""

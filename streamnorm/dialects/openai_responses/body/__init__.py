@@ -20,22 +20,20 @@ from streamnorm.dialects.openai_responses.body.response import (
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 from streamnorm.dialects.openai_responses.encode import echoed_fields
 
-__all__ = ["codec"]
+__all__ = ["CODEC"]
 
-
-def codec() -> BodyCodec:
-    """Return the codec of whole bodies."""
-    return BodyCodec(
-        capabilities=REQUEST_CAPABILITIES,
-        read_request=read_request,
-        read_tools=tools_from_wire,
-        write_request=write_request,
-        read_response=read_response,
-        write_response=write_response,
-        revise_response=revise_response,
-        count=COUNT,
-        models=MODELS,
-        fit_body=fit_body,
-        answer_fields={"item_id": "id"},
-        echoed_fields=echoed_fields,
-    )
+CODEC = BodyCodec(
+    capabilities=REQUEST_CAPABILITIES,
+    read_request=read_request,
+    read_tools=tools_from_wire,
+    write_request=write_request,
+    read_response=read_response,
+    write_response=write_response,
+    revise_response=revise_response,
+    count=COUNT,
+    models=MODELS,
+    fit_body=fit_body,
+    answer_fields={"item_id": "id"},
+    echoed_fields=echoed_fields,
+)
+"""The codec of whole bodies."""

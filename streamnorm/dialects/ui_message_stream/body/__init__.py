@@ -11,17 +11,12 @@ from streamnorm._core.codec import PageCodec
 from streamnorm.dialects.ui_message_stream.body.messages import messages_to_wire
 from streamnorm.dialects.ui_message_stream.body.request import echoed_fields, read_request
 
-__all__ = ["codec"]
+__all__ = ["CODEC"]
 
-
-def codec() -> PageCodec:
-    """Return the codec of the messages of pages."""
-    return _CODEC
-
-
-_CODEC = PageCodec(
+CODEC = PageCodec(
     read_request=read_request,
     read_tools=lambda body: (),
     write_messages=messages_to_wire,
     echoed_fields=echoed_fields,
 )
+"""The codec of the messages of pages."""

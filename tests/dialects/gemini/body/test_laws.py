@@ -42,9 +42,8 @@ from streamnorm._core.tools import (
     Tool,
     ToolChoice,
 )
-from streamnorm.dialects.gemini.body import codec
+from streamnorm.dialects.gemini.body import CODEC
 
-CODEC = codec()
 WORDS = ("", " ", "a", "ü b", "<x>\n", "\u2028", "🙂")
 ARGUMENTS = ("", "{}", '{"b": 1, "a": [1.0, "ü", null]}', '{"n": 12345678901234567890}')
 SIGNED = ({}, {"signature": "c2ln", "issuer": "google"}, {"signature": "x", "issuer": "anthropic"})

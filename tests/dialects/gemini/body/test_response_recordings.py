@@ -27,10 +27,8 @@ from streamnorm import (
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Losses
-from streamnorm.dialects.gemini.body import codec
+from streamnorm.dialects.gemini.body import CODEC
 from streamnorm.recording import Recording
-
-CODEC = codec()
 
 
 def read(body: dict[str, Any], **context: Any) -> list[Event]:

@@ -29,7 +29,7 @@ from streamnorm import (
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.losses import Losses
-from streamnorm.dialects.openai_chat.body import codec
+from streamnorm.dialects.openai_chat.body import CODEC
 
 HI = {"role": "user", "content": "Hi"}
 ASKED = asked(message("user", Text("Hi")))
@@ -120,7 +120,7 @@ def test_fields_are_read_and_written(fields: dict[str, Any], unified: dict[str, 
 def test_all_fields_have_a_test() -> None:
     tested = {name for _, unified in FIELDS.values() for name in unified}
     elsewhere = {"model", "messages", "tools", "tool_choice", "parallel_tool_calls"}
-    assert codec().capabilities.fields == tested | elsewhere
+    assert CODEC.capabilities.fields == tested | elsewhere
 
 
 READ: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -230,8 +230,8 @@ def test_a_request_of_another_dialect_is_written_anew() -> None:
 
 
 def test_the_path_is_that_of_the_vendor() -> None:
-    context = WriteContext(codec().capabilities, Losses())
-    written = codec().write_request(ASKED, context)
+    context = WriteContext(CODEC.capabilities, Losses())
+    written = CODEC.write_request(ASKED, context)
     assert (written.path, written.headers) == ("/v1/chat/completions", {})
     assert encode_request(ASKED, "openai_chat").path == "/v1/chat/completions"
 

@@ -21,7 +21,7 @@ from streamnorm import (
     decode_message,
 )
 from streamnorm._core.codec import ReadContext
-from streamnorm.dialects.openai_chat.body import codec
+from streamnorm.dialects.openai_chat.body import CODEC
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"t":1}'}}
 
@@ -208,7 +208,7 @@ def test_citations_belong_to_the_text_where_a_refusal_follows_it() -> None:
 def test_every_choice_is_read() -> None:
     body = response({"content": "A"})
     body["choices"].append({"message": {"content": "B"}, "finish_reason": "length"})
-    events = codec().read_response(body, ReadContext())
+    events = CODEC.read_response(body, ReadContext())
     assert [accumulate(events, choice=choice).text for choice in (0, 1)] == ["A", "B"]
     assert accumulate(events, choice=1).stop_reason == "max_tokens"
 
@@ -243,7 +243,7 @@ def test_what_is_no_response_is_refused(body: dict[str, Any], problem: str) -> N
 def test_an_error_beside_choices_is_no_response() -> None:
     body = response({"content": "Hi"}, error={"message": "secret", "code": 500})
     with pytest.raises(DecodeError, match="an error of the provider, expected a resp") as caught:
-        codec().read_response(body, ReadContext())
+        CODEC.read_response(body, ReadContext())
     assert "secret" not in str(caught.value)
 
 

@@ -14,14 +14,14 @@ from streamnorm._core.codec import ReadContext
 from streamnorm._core.events import Event
 from streamnorm._core.losses import Losses
 from streamnorm.codec import decoder
-from streamnorm.dialects.openai_responses.body import codec
+from streamnorm.dialects.openai_responses.body import CODEC
 from streamnorm.recording import Recording
 
 OWN = "openai_responses"
 
 
 def read(body: dict[str, Any], **context: Any) -> list[Event]:
-    return codec().read_response(body, ReadContext(**context))
+    return CODEC.read_response(body, ReadContext(**context))
 
 
 def comparable(message: Message) -> Message:
@@ -50,7 +50,7 @@ def assert_body_is_stream(data: bytes, *, differs: bool = False) -> None:
         pytest.skip("no response with output at the end")
     message = accumulate(read(response))
     assert (comparable(message) == comparable(accumulate(events))) is not differs
-    again = accumulate(read(codec().write_response(message, None, Losses())))
+    again = accumulate(read(CODEC.write_response(message, None, Losses())))
     assert [type(block) for block in again.blocks] == [type(block) for block in message.blocks]
     assert (again.id, again.model, again.text) == (message.id, message.model, message.text)
     assert again.tool_calls == message.tool_calls

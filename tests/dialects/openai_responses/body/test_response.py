@@ -33,7 +33,7 @@ from streamnorm._core.codec import ReadContext
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
-from streamnorm.dialects.openai_responses.body import codec
+from streamnorm.dialects.openai_responses.body import CODEC
 
 OWN = "openai_responses"
 
@@ -96,13 +96,13 @@ BODY: dict[str, Any] = {
 
 
 def read(body: dict[str, Any], **context: Any) -> list[Event]:
-    return codec().read_response(body, ReadContext(**context))
+    return CODEC.read_response(body, ReadContext(**context))
 
 
 def write(message: Message, created: float | None = None) -> dict[str, Any]:
     """Return a message as a response, which the SDK accepts and which loses nothing."""
     losses = Losses()
-    body = codec().write_response(message, created, losses)
+    body = CODEC.write_response(message, created, losses)
     assert losses.list() == ()
     Response.model_validate(body, strict=True)
     return body
@@ -159,7 +159,7 @@ def test_time_is_that_of_the_caller_else_of_the_message(
 )
 def test_stop_reason(reason: Any, raw: str | None, status: str, details: Any) -> None:
     message = Message("resp_1", "m", (Text("a"),), reason, raw, usage=Usage(1, 1))
-    body = codec().write_response(message, None, Losses())
+    body = CODEC.write_response(message, None, Losses())
     assert (body["status"], body["incomplete_details"]) == (status, details)
 
 
@@ -178,9 +178,7 @@ def test_items_of_the_server_and_unknown_ones_are_written() -> None:
         "ws_1", "web_search_call", '{"action":{"type":"search"}}', "web_search_call"
     )
     unknown = OpaqueBlock(OWN, "new", '{"type":"new","x":1}')
-    body = codec().write_response(
-        Message("resp_1", "m", (call, unknown), "end_turn"), None, Losses()
-    )
+    body = CODEC.write_response(Message("resp_1", "m", (call, unknown), "end_turn"), None, Losses())
     assert body["output"] == [
         {
             "id": "ws_1",
@@ -195,13 +193,13 @@ def test_items_of_the_server_and_unknown_ones_are_written() -> None:
 def test_losses_are_those_of_the_stream() -> None:
     losses = Losses()
     message = Message("a", "m", (Text("a"),), "end_turn", usage=Usage())
-    codec().write_response(message, None, losses)
+    CODEC.write_response(message, None, losses)
     assert [(loss.feature, loss.where) for loss in losses.list()] == [
         ("usage_unknown", "input_tokens"),
         ("usage_unknown", "output_tokens"),
     ]
     with pytest.raises(LossyEncoding):
-        codec().write_response(message, None, Losses(strict=True))
+        CODEC.write_response(message, None, Losses(strict=True))
 
 
 def test_message_that_has_not_ended_has_no_form() -> None:
