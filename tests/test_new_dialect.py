@@ -128,15 +128,15 @@ def test_missing_part_of_a_record_names_the_dialects_that_have_it() -> None:
     bare = structs.replace(
         TELEGRAPH, name="bare", aliases=(), encoder=None, checker=None, capabilities=None
     )
-    checked = (
-        "openai_responses, anthropic, openai_chat, gemini, bedrock_converse, ui_message_stream"
+    written = (
+        "openai_responses, anthropic, openai_chat, gemini, bedrock_converse, ui_message_stream,"
+        " ag_ui"
     )
-    written = f"{checked}, ag_ui"
     with registered(bare):
         assert decode([BODY], "bare").events == EVENTS
         for part, make, known in (
             ("encoder", lambda: encoder("bare"), written),
-            ("checker", lambda: checker("bare"), checked),
+            ("checker", lambda: checker("bare"), written),
             ("capabilities", lambda: project(EVENTS, "bare"), written),
         ):
             with pytest.raises(
