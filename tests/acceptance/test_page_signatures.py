@@ -264,11 +264,11 @@ GEMINI = Task(
 )
 
 
-def open_router(thought: str, signature: str, *rest: bytes, id: bytes = b"chatcmpl-1") -> Recording:
+def open_router(thought: str, signature: str, *rest: bytes) -> Recording:
     """Return an answer with OpenRouter's `reasoning_details`, as it streams those of Claude."""
     form = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
     head = [detail(**form, text=thought), detail(**form, signature=signature)]
-    return Recording(b"".join([*head, *rest, DONE]).replace(b"chatcmpl-1", id))
+    return Recording(b"".join([*head, *rest, DONE]))
 
 
 def routed(thought: str, signature: str) -> dict[str, Any]:
@@ -276,6 +276,7 @@ def routed(thought: str, signature: str) -> dict[str, Any]:
     return {**form, "text": thought, "signature": signature}
 
 
+# All of its answers have one id, as some of Ollama's do: it draws `chatcmpl-N` from 999 numbers.
 CHAT = Task(
     "anthropic/claude-sonnet-4.5",
     [
@@ -285,8 +286,8 @@ CHAT = Task(
             calls(call(0, "call_1", "get_weather", '{"city":"Oslo"}')),
             calls(call(1, "call_2", "get_weather", '{"city":"Rome"}'), finish="tool_calls"),
         ),
-        open_router("Both are known.", "c2lnLTI=", content(TEXT, "stop"), id=b"chatcmpl-2"),
-        Recording(content(TOMORROW, "stop", id="chatcmpl-3") + DONE),
+        open_router("Both are known.", "c2lnLTI=", content(TEXT, "stop")),
+        Recording(content(TOMORROW, "stop") + DONE),
     ],
     [
         {

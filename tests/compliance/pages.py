@@ -269,7 +269,8 @@ def usage(heard: Heard) -> str:
 
 def message_id(heard: Heard) -> str:
     first = heard.chunks[0]
-    return "yes" if "messageId" in (first.get("metadata") or first) else "–"
+    metadata = first.get("metadata") or first.get("messageMetadata") or {}
+    return "yes" if {"id", "messageId"} & metadata.keys() else "–"
 
 
 def sources(heard: Heard) -> str:

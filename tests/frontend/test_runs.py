@@ -102,7 +102,7 @@ def types_of(chunks: list[dict[str, Any]]) -> list[str]:
 def test_ui_run_is_one_message_of_several_steps() -> None:
     chunks = whole(UI, *calls("c"), [result("c", "-3")], *says("Cold."))
     assert chunks == [
-        {"type": "start", "messageId": "msg_1", "messageMetadata": {"model": "m-1"}},
+        {"type": "start", "messageMetadata": {"id": "msg_1", "model": "m-1"}},
         {"type": "start-step"},
         {"type": "tool-input-start", "toolCallId": "c", "toolName": "weather"},
         {"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": '{"city":"Oslo"}'},

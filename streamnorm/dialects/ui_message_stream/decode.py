@@ -137,10 +137,13 @@ class UIMessageDecoder(Decoder):
         rest: _Value = dict(metadata) if is_object(metadata) else {}
         model = rest.pop("model", None)
         model = clean(model) if isinstance(model, str) else ""
+        # Our encoder writes the id of the provider there, beside that of the page or without one.
+        of_page = {"messageId": id} if id and "id" in rest else {}
+        id = id or clean(string_of(rest, "id"))
         self._blocks.opener.check_names(id, model)
         self._blocks.opener.seed = (id, model)
         self._id = id
-        extra = {"messageMetadata": rest} if rest else None
+        extra = {"messageMetadata": rest, **of_page} if rest else None
         events.append(MessageStart(id, model, extra))
         self._read_usage(metadata, events)
 

@@ -137,12 +137,18 @@ class UIMessageEncoder(RunEncoder):
 
     def _message_start(self, event: MessageStart) -> bytes:
         fields: Chunk = {"type": "start"}
-        # Without an id the client makes one; "" would be the id of every message.  Another id than
-        # that of the message that is continued makes a second message.
-        if id := self.response_fields.get(_MESSAGE_ID) or event.id:
+        extra = self._vendor_fields(event.extra)
+        known = extra.get("messageMetadata")
+        metadata = dict(known) if is_object(known) else {}
+        # An id names one message of the chat: `useChat` puts an answer in the place of an earlier
+        # one of its id.  Those of providers repeat (Ollama draws `chatcmpl-N` from 999 numbers), so
+        # that the client makes one.  Another id than that of the message that is continued makes
+        # a second message; "" would be the id of every message.
+        is_of_page = self.extras and ("id" not in metadata or _MESSAGE_ID in extra)
+        if id := self.response_fields.get(_MESSAGE_ID) or (event.id if is_of_page else ""):
             fields[_MESSAGE_ID] = id
-        extra = self._vendor_fields(event.extra).get("messageMetadata")
-        metadata = dict(extra) if is_object(extra) else {}
+        if event.id and not self.extras:
+            metadata["id"] = event.id
         if model := self._name_model(event):
             metadata["model"] = model
         if metadata:

@@ -34,11 +34,12 @@ from streamnorm import (
     TextDelta,
     ToolCall,
     ToolResult,
+    Transcoder,
     Usage,
     UsageUpdate,
 )
 from streamnorm._core.codec import RunEncoder
-from streamnorm.codec import encoder
+from streamnorm.codec import decoder, encoder
 
 START = MessageStart("m", "model")
 STOP = MessageStop("end_turn")
@@ -71,7 +72,7 @@ def test_message_is_one_step_between_start_and_finish_and_done() -> None:
     events = [START, BlockStart(0, Text()), TextDelta(0, "Hi"), BlockStop(0)]
     usage = UsageUpdate(Usage(7, 3, 2, 1, 1))
     assert written([*events, usage, MessageStop("max_tokens")]) == [
-        {"type": "start", "messageId": "m", "messageMetadata": {"model": "model"}},
+        {"type": "start", "messageMetadata": {"id": "m", "model": "model"}},
         {"type": "start-step"},
         {"type": "text-start", "id": "0"},
         {"type": "text-delta", "id": "0", "delta": "Hi"},
@@ -406,7 +407,7 @@ def test_error_before_the_stream_is_a_plain_sentence() -> None:
 
 
 def test_other_model_is_named_in_place_of_the_one_that_answered() -> None:
-    assert written([START], model="mine")[0]["messageMetadata"] == {"model": "mine"}
+    assert written([START], model="mine")[0]["messageMetadata"]["model"] == "mine"
 
 
 def test_fast_writer_writes_what_the_slow_one_does() -> None:
@@ -442,6 +443,34 @@ def test_rule_10_message_that_is_continued_keeps_its_id_and_its_calls() -> None:
     assert b'"messageId":"page-1"' in writer.encode(START)
     result = BlockStart(0, ToolResult("c", (Text("done"),)))
     assert writer.encode(result).count(b"data: ") == 1
+
+
+def test_id_of_the_provider_is_no_id_of_the_page() -> None:
+    """Ids of Ollama repeat, and the client replaces the message that has one already."""
+    written = encoder("ui_message_stream").encode(MessageStart("chatcmpl-604", "m"))
+    metadata = {"id": "chatcmpl-604", "model": "m"}
+    start = {"type": "start", "messageMetadata": metadata}
+    assert json.loads(written.split(b"\n\n")[0].removeprefix(b"data: ")) == start
+    (read, *_) = decoder("ui_message_stream").feed(written)
+    assert read == MessageStart("chatcmpl-604", "m", {"messageMetadata": {"id": "chatcmpl-604"}})
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        {"messageId": "page-1", "messageMetadata": {"id": "chatcmpl-604"}},
+        {"messageId": "page-1", "messageMetadata": {"id": "page-1"}},
+        {"messageMetadata": {"id": "chatcmpl-604"}},
+        {"messageMetadata": {"id": 1}},
+        {"messageId": "page-1"},
+    ],
+)
+def test_ids_of_a_page_are_written_anew_as_they_were(start: dict[str, Any]) -> None:
+    chunks = [{"type": "start", **start}, {"type": "finish", "finishReason": "stop"}]
+    body = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in chunks)
+    run = Transcoder("ui_message_stream", "ui_message_stream", verbatim=False)
+    written = b"".join(run.feed(body) + run.close())
+    assert json.loads(written.split(b"\n\n")[0].removeprefix(b"data: ")) == chunks[0]
 
 
 def test_refusal_ends_its_own_answer_alone() -> None:
