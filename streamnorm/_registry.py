@@ -238,6 +238,7 @@ def encoder(
     on_loss: OnLoss | None = None,
     include_usage: bool = True,
     reasoning: ReasoningField | None = "reasoning_content",
+    page_client: str | None = None,
     extras: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Encoder:
@@ -255,6 +256,8 @@ def encoder(
         reasoning: Field of Chat Completions that reasoning is written to;
             `reasoning_details` holds its signatures and who issued them.  None leaves
             reasoning out, in any dialect.
+        page_client: Client of a page, such as `ai@7` or `ag-ui@1`, to write what older ones do not
+            show; None for what all of them accept.
         extras: Whether to write the vendor's own fields (`extra`) back: for events that
             were decoded from the same dialect.
         limits: `max_accumulated_bytes` bounds what the encoder stores; `encode` raises
@@ -262,9 +265,10 @@ def encoder(
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be written.
+        ValueError: Pages of the dialect have no such client.
     """
     make: Callable[..., Encoder] = _part(dialect, "encoder")
-    own = {"include_usage": include_usage, "reasoning": reasoning}
+    own = {"include_usage": include_usage, "reasoning": reasoning, "page_client": page_client}
     return make(
         model=model,
         strict=strict,
@@ -309,7 +313,8 @@ def _own_options(known: Dialect, keywords: dict[str, Any]) -> dict[str, DialectO
     if known.options is None:
         return {}
     names = known.options.__struct_fields__
-    return {"options": known.options(**{n: v for n, v in keywords.items() if n in names})}
+    own = {name: value for name, value in keywords.items() if name in names}
+    return {"options": known.options(**own)} if own else {}
 
 
 def _part(name: str, what: Literal["capabilities", "checker", "decoder", "encoder"]) -> Any:

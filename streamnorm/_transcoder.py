@@ -55,6 +55,7 @@ class TranscodeOptions(TypedDict, total=False):
     model: str | None
     include_usage: bool
     reasoning: ReasoningField | None
+    page_client: str | None
     keep_message: bool
     reply: Reply | None
     framing: Framing | None
@@ -93,6 +94,8 @@ class Transcoder:
         include_usage: Whether to write the tokens in Chat Completions.
         reasoning: Field of Chat Completions that reasoning is written to; None leaves
             reasoning out, in any dialect.
+        page_client: Client of a page, such as `ai@7` or `ag-ui@1`, to write what older ones do not
+            show; None for what all of them accept.
         keep_message: Whether to accumulate `message`; without, outcome and usage alone are
             known, and `max_accumulated_bytes` bounds what decoder and encoder store.
         reply: What `encode_request` returned for the request that is answered: calls get the
@@ -123,6 +126,7 @@ class Transcoder:
         model: str | None = None,
         include_usage: bool = True,
         reasoning: ReasoningField | None = "reasoning_content",
+        page_client: str | None = None,
         keep_message: bool = True,
         reply: Reply | None = None,
         framing: Framing | None = None,
@@ -145,6 +149,7 @@ class Transcoder:
             on_loss=on_loss,
             include_usage=include_usage,
             reasoning=reasoning,
+            page_client=page_client,
             limits=limits,
         )
         self._frame_writer = None if to_framing.writer is None else to_framing.writer()
@@ -169,6 +174,7 @@ class Transcoder:
         self._forwarder: DeltaForwarder | None = None  # of the delta run; None outside one
         self._wrote_first_usage = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
+        changes = changes or page_client is not None
         changes = changes or bool(self._encoder.response_fields)
         # Another framing needs the terminal, which some servers leave out.
         changes = changes or (to_framing is not SSE and to_framing is not framing)

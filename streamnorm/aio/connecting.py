@@ -162,6 +162,7 @@ def connect(
     model: str | None = None,
     include_usage: bool = True,
     reasoning: ReasoningField | None = "reasoning_content",
+    page_client: str | None = None,
     keep_message: bool = True,
     reply: Reply | None = None,
     framing: Framing | None = None,

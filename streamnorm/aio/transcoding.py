@@ -239,7 +239,7 @@ def transcode(
         on_end: Called with the outcome, once, on every path.
         options: Those of `Transcoder`: `ordering`, `verbatim`, `strict`, `limits`, `on_loss`,
             `on_note`, `server`, `think_tags`, `model`, `include_usage`, `reasoning`,
-            `keep_message`, `reply`.
+            `page_client`, `keep_message`, `reply`.
 
     Raises:
         UnknownDialect: A dialect does not exist, cannot be read or cannot be written.

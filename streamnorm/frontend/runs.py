@@ -85,11 +85,14 @@ class Run:
         to: Dialect of the page.
         ids: Ids that the page has given, from `find_ids`: `messageId` of the assistant's message
             that a UI message stream continues; `threadId` and `runId` of AG-UI.
+        page_client: Client of the page, such as `ai@7` or `ag-ui@1`, to write what older ones do
+            not show; None for what all of them accept.
         limits: Bounds.
         on_loss: Called with each loss as it happens.
 
     Raises:
         UnknownDialect: There is no such dialect, or its streams hold one answer.
+        ValueError: Pages of the dialect have no such client.
 
     Attributes:
         outcome: How the run ended; None until it has.
@@ -101,12 +104,13 @@ class Run:
         to: str,
         *,
         ids: Mapping[str, str] = NO_IDS,
+        page_client: str | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
         on_loss: OnLoss | None = None,
     ) -> None:
         self.outcome: Outcome | None = None
         self.usage = Usage()
-        self._encoder = _run_encoder(to, limits, on_loss)
+        self._encoder = _run_encoder(to, page_client, limits, on_loss)
         # They come from a browser, which may send half a surrogate pair.
         self._encoder.response_fields = {name: clean(id) for name, id in ids.items()}
         self._writer = StreamWriter(self._encoder, limits=limits)
@@ -308,8 +312,10 @@ def _results_of(item: object) -> list[ToolResult]:
     return results
 
 
-def _run_encoder(to: str, limits: Limits, on_loss: OnLoss | None) -> RunEncoder:
-    target = encoder(to, limits=limits, on_loss=on_loss)
+def _run_encoder(
+    to: str, page_client: str | None, limits: Limits, on_loss: OnLoss | None
+) -> RunEncoder:
+    target = encoder(to, page_client=page_client, limits=limits, on_loss=on_loss)
     if isinstance(target, RunEncoder):
         return target
     known = [name for name, each in DIALECTS.items() if each.encoder is not None]

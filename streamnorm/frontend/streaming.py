@@ -129,6 +129,7 @@ def stream_run(
     *,
     to: str,
     ids: Mapping[str, str] = NO_IDS,
+    page_client: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
     on_loss: OnLoss | None = None,
     on_end: OnEnd | None = None,
@@ -156,6 +157,7 @@ def stream_run(
             asynchronous generator.  It is closed with the stream.
         to: Dialect of the page.
         ids: Ids that the page has given, as for `Run`.
+        page_client: Client of the page, as for `Run`.
         limits: Bounds.
         on_loss: Called with each loss as it happens.
         on_end: Called with the outcome, once, on every path.
@@ -165,7 +167,7 @@ def stream_run(
         TypeError: `items` is no asynchronous iterable.
     """
     reader = AsyncReader(cast("AsyncIterable[bytes]", items))
-    run = Run(to, ids=ids, limits=limits, on_loss=on_loss)
+    run = Run(to, ids=ids, page_client=page_client, limits=limits, on_loss=on_loss)
     return Stream(RunPump(reader, run, to, limits, on_end), reader)
 
 
@@ -174,6 +176,7 @@ def iter_run(
     *,
     to: str,
     ids: Mapping[str, str] = NO_IDS,
+    page_client: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
     on_loss: OnLoss | None = None,
     on_end: OnEnd | None = None,
@@ -184,6 +187,7 @@ def iter_run(
         items: Events and results, as for `stream_run`.
         to: Dialect of the page.
         ids: As for `stream_run`, like all that follow.
+        page_client: Client of the page.
         limits: Bounds.
         on_loss: Called with each loss.
         on_end: Called with the outcome.
@@ -193,5 +197,5 @@ def iter_run(
         TypeError: `items` is no iterable.
     """
     reader = Reader(cast("Iterable[bytes]", items))
-    run = Run(to, ids=ids, limits=limits, on_loss=on_loss)
+    run = Run(to, ids=ids, page_client=page_client, limits=limits, on_loss=on_loss)
     return SyncStream(RunPump(reader, run, to, limits, on_end), reader)

@@ -182,6 +182,22 @@ def test_runs_of_an_agent_arrive_whole(client: str) -> None:
         }, name
 
 
+def test_newer_client_reads_the_calls_that_wait() -> None:
+    bodies: list[str] = []
+    for dialect in DIALECTS:
+        for each in recordings(dialect):
+            run = Transcoder(dialect, AG_UI, server=each.server, page_client="ag-ui@1")
+            body = b"".join(run.feed(each.body) + run.close()).decode()
+            if isinstance(run.outcome, Completed):
+                bodies.append(body)
+    assert any("pendingToolCallIds" in body for body in bodies)
+    answers = ask("ag_ui", "1", [{"body": body} for body in bodies])
+    for body, heard in zip(bodies, answers, strict=True):
+        assert "messages" in heard, heard
+        assert heard["finished"]["outcome"]["type"] == "success"
+        assert validate(body.encode(), AG_UI) == []
+
+
 DIFFERENT = {
     # The client appends to a call of an earlier lane of chunks, and then has two calls of one id.
     "ag-ui__transform__should-handle-interleaved-chunks-with-different-message-.sse",

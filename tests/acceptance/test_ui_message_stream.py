@@ -151,6 +151,24 @@ def test_no_cut_makes_a_call_available_that_was_not_whole(client: str) -> None:
         assert len(heard["calls"]) == stops, name
 
 
+def test_newest_client_reads_the_citations_of_a_text() -> None:
+    bodies: list[str] = []
+    for dialect in DIALECTS:
+        for each in recordings(dialect):
+            run = Transcoder(dialect, UI, server=each.server, page_client="ai@7")
+            body = b"".join(run.feed(each.body) + run.close()).decode()
+            if '"citations":[' in body and isinstance(run.outcome, Completed):
+                bodies.append(body)
+    assert len(bodies) > 3
+    for client in CLIENTS:
+        for body, heard in zip(
+            bodies, ask("ui", client, [{"body": body} for body in bodies]), strict=True
+        ):
+            assert "error" not in heard, heard
+            shown = sum(len(part.get("citations", ())) for part in heard["parts"])
+            assert shown == (body.count('"type":"source-') if client == "ai7" else 0)
+
+
 def results_of(message: Message) -> list[ToolResult]:
     """Return a result for each call of the client, every second one an error."""
     ids = [block.id for block in message.blocks if isinstance(block, ToolCall)]

@@ -84,7 +84,7 @@ def test_unknown_dialect_is_no_stream(body: bytes, tmp_path: Path, capsys: Out) 
         (
             min((RECORDINGS / "gemini" / "interactions").glob("*.sse")),
             "no checker of dialect 'gemini_interactions', expected one of openai_responses, "
-            "anthropic, openai_chat, gemini, bedrock_converse, ui_message_stream",
+            "anthropic, openai_chat, gemini, bedrock_converse, ui_message_stream, ag_ui",
         ),
     ],
     ids=["array", "interactions"],

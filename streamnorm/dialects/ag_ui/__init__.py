@@ -5,7 +5,7 @@ read.
 """
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES
+from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES, PageOptions
 from streamnorm.dialects.ag_ui.detect import is_request, is_terminal, recognises
 
 __all__ = ["DIALECT"]
@@ -22,4 +22,5 @@ DIALECT = Dialect(
     body=on_first_use("streamnorm.dialects.ag_ui.body", "CODEC").load,
     is_request=is_request,
     capabilities=CAPABILITIES,
+    options=PageOptions,
 )

@@ -36,35 +36,48 @@ from streamnorm._core.events import (
 from streamnorm._core.json import compact, dumps, object_in, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm.dialects.ag_ui import wire
-from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES
+from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES, PageOptions
 from streamnorm.dialects.ag_ui.content import (
     citation_to_wire,
     event_to_wire,
     redacted_to_wire,
     signature_to_wire,
 )
-from streamnorm.dialects.ag_ui.outcome import error_to_wire, stop_to_wire, usage_to_wire
+from streamnorm.dialects.ag_ui.outcome import (
+    error_to_wire,
+    outcome_to_wire,
+    stop_to_wire,
+    usage_to_wire,
+)
 from streamnorm.dialects.ag_ui.tool_calls import mark_of, result_to_wire, unanswered_to_wire
 
-_RUN_ID, _THREAD_ID = "runId", "threadId"
+_RUN_ID, _THREAD_ID, _VERSION = "runId", "threadId", "protocolVersion"
 _DELTA_END = b"}\n\n"
 
 
 class AGUIEncoder(RunEncoder):
     """Encoder of AG-UI.
 
-    `response_fields` may hold `threadId` and `runId` of the request; without them the run has the
-    id of the message.
+    `response_fields` may hold `threadId`, `runId` and `protocolVersion` of the request; without
+    them the run has the id of the message.
 
     Args:
-        options: See `Encoder`.
+        options: Options that only AG-UI has.
+        shared: See `Encoder`.
     """
 
     dialect = wire.DIALECT
     capabilities = CAPABILITIES
 
-    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
-        super().__init__(**options)
+    def __init__(
+        self,
+        *,
+        options: PageOptions = PageOptions(),  # noqa: B008 - frozen
+        **shared: Unpack[EncodeOptions],
+    ) -> None:
+        super().__init__(**shared)
+        self._client = options.page_client
+        self._pending: dict[str, None] = {}  # calls of the client without a result
         self._run: dict[str, Any] = {}  # thread and run
         self._messages = 0  # number of ids given
         self._parent = ""  # message that calls belong to; "" before the first
@@ -149,6 +162,7 @@ class AGUIEncoder(RunEncoder):
                 self._unanswered.pop(block.tool_call_id, None)
                 return self._result(block.tool_call_id, result_to_wire(block))
             case ToolResult():
+                self._pending.pop(block.tool_call_id, None)
                 return self._result(block.tool_call_id, self._client_result(block))
             case Reasoning():
                 id = self._ids[index] = self._next_id()
@@ -187,6 +201,8 @@ class AGUIEncoder(RunEncoder):
         if isinstance(call, ServerToolCall):
             self._unanswered[call.id] = None
             fields["metadata"] = mark_of(call)
+        else:
+            self._pending[call.id] = None
         return _frame(wire.CALL_START, fields)
 
     def _client_result(self, result: ToolResult) -> dict[str, Any]:
@@ -239,7 +255,19 @@ class AGUIEncoder(RunEncoder):
         pending = [self._result(id, unanswered_to_wire()) for id in self._unanswered]
         fields = {**self._vendor_fields(event.extra), **self._run, **self._usage_field()}
         fields["metadata"] = stop_to_wire(event)
+        if self._reads_outcome and "outcome" not in fields:
+            fields["outcome"] = outcome_to_wire(self._pending)
         return b"".join(pending) + _frame(wire.RUN_FINISHED, fields)
+
+    @property
+    def _reads_outcome(self) -> bool:
+        """Whether the client is known to read an outcome with pending calls.
+
+        0.0.57 and 0.0.59 fail at `pendingToolCallIds`.
+        """
+        if self._client is not None:
+            return self._client == "ag-ui@1"
+        return str(self.response_fields.get(_VERSION, "")).startswith("1.")
 
     def _error(self, event: StreamError) -> bytes:
         # With everything left open: the clients accept no other event than this one.

@@ -9,6 +9,7 @@ model; input and output are totals, the other counts parts of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, get_args
 
 from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage, sum_usage
@@ -27,6 +28,16 @@ def stop_to_wire(stop: MessageStop) -> dict[str, Any]:
     if stop.stop_sequence is not None:
         metadata[_SEQUENCE] = stop.stop_sequence
     return metadata
+
+
+def outcome_to_wire(pending: Iterable[str]) -> dict[str, Any]:
+    """Return the `outcome` of a run: a success, also where calls wait for the client.
+
+    Args:
+        pending: Ids of these calls.
+    """
+    ids = list(pending)
+    return {"type": "success", **({"pendingToolCallIds": ids} if ids else {})}
 
 
 def stop_from_wire(value: dict[str, Any], *, has_client_call: bool) -> MessageStop:

@@ -5,7 +5,7 @@ read.
 """
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
+from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES, PageOptions
 from streamnorm.dialects.ui_message_stream.detect import is_request, is_terminal, recognises
 
 __all__ = ["DIALECT"]
@@ -21,5 +21,6 @@ DIALECT = Dialect(
     is_request=is_request,
     checker=on_first_use("streamnorm.dialects.ui_message_stream.validate", "UIMessageChecker"),
     capabilities=CAPABILITIES,
+    options=PageOptions,
     page_path="/ui/chat",
 )

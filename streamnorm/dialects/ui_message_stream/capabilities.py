@@ -13,9 +13,30 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
+from streamnorm._core.codec import DialectOptions
 from streamnorm._core.losses import Capabilities
 from streamnorm.dialects.ui_message_stream.content import KINDS, URL
 from streamnorm.dialects.ui_message_stream.wire import DIALECT
+
+CLIENTS = ("ai@5", "ai@6", "ai@7")
+"""Clients by their major version; what is written by default is accepted by all."""
+
+
+class PageOptions(DialectOptions, frozen=True, kw_only=True):
+    """Options of the encoder.
+
+    Attributes:
+        page_client: Client of the page; None if it may be any of them.
+    """
+
+    page_client: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.page_client is not None and self.page_client not in CLIENTS:
+            raise ValueError(
+                f"page_client {self.page_client!r}, expected one of {', '.join(CLIENTS)}"
+            )
+
 
 CAPABILITIES = Capabilities(
     dialect=DIALECT,

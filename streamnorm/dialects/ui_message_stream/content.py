@@ -162,6 +162,27 @@ def citation_to_wire(citation: Citation, source_id: str) -> Chunk:
     return with_metadata(fields, {OWN: metadata} if metadata else {})
 
 
+def text_citation_to_wire(citation: Citation, source: Chunk) -> Chunk:
+    """Return the entry of a citation in `citations` of a `text-end`, which v7 reads.
+
+    `src/ui-message-stream/ui-message-chunks.ts` of npm `ai` 7.0.173: a wrong one ends the answer.
+
+    Args:
+        citation: The citation.
+        source: Its source, from `citation_to_wire`.
+    """
+    kind = "url" if source["type"] == URL else "document"
+    fields = {"type": "source", "sourceType": kind, "id": source["sourceId"]}
+    names = ("url", "mediaType", "title")
+    fields |= {name: source[name] for name in names if name in source}
+    cited = {
+        "startIndex": citation.start,
+        "endIndex": citation.end,
+        "citedText": citation.cited_text,
+    }
+    return {"source": fields, **{name: each for name, each in cited.items() if each is not None}}
+
+
 def citation_from_wire(value: Chunk) -> Citation:
     """Return the citation of a `source-url` or `source-document`."""
     metadata = value.get("providerMetadata")

@@ -39,16 +39,17 @@ from streamnorm._core.events import (
     sum_usage,
 )
 from streamnorm._core.json import dumps, is_object, object_in
-from streamnorm._core.limits import OBJECT_BYTES, text_bytes
+from streamnorm._core.limits import OBJECT_BYTES, text_bytes, value_bytes
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.ui_message_stream import wire
-from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
+from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES, PageOptions
 from streamnorm.dialects.ui_message_stream.content import (
     METADATA,
     chunk_to_wire,
     citation_to_wire,
     redacted_to_wire,
     signature_to_wire,
+    text_citation_to_wire,
 )
 from streamnorm.dialects.ui_message_stream.outcome import (
     error_body,
@@ -80,6 +81,7 @@ class _WrittenBlock(Struct):
         call: Fields that each chunk of a call has; None for other blocks.
         arguments: Arguments of the call so far.
         metadata: `providerMetadata` for the end of the part.
+        citations: `citations` for it.
     """
 
     kind: str
@@ -89,6 +91,7 @@ class _WrittenBlock(Struct):
     call: Chunk | None = None
     arguments: TextBuffer | None = None
     metadata: dict[str, Any] = {}
+    citations: list[Chunk] = []
 
 
 class UIMessageEncoder(RunEncoder):
@@ -97,7 +100,8 @@ class UIMessageEncoder(RunEncoder):
     `response_fields` may hold `messageId`, the id of the assistant's message that is continued.
 
     Args:
-        options: See `Encoder`.
+        options: Options that only the UI message stream has.
+        shared: See `Encoder`.
     """
 
     dialect = wire.DIALECT
@@ -108,8 +112,14 @@ class UIMessageEncoder(RunEncoder):
     # The client shows the body as it is (`src/ui/create-ui-api-call-error.ts`).
     error_media_type = "text/plain; charset=utf-8"
 
-    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
-        super().__init__(**options)
+    def __init__(
+        self,
+        *,
+        options: PageOptions = PageOptions(),  # noqa: B008 - frozen
+        **shared: Unpack[EncodeOptions],
+    ) -> None:
+        super().__init__(**shared)
+        self._writes_citations = options.page_client == "ai@7"
         self._open: dict[int, _WrittenBlock] = {}
         self._next_id = 0
         self._sources = 0
@@ -258,15 +268,20 @@ class UIMessageEncoder(RunEncoder):
 
     def _citation(self, event: CitationDelta) -> bytes:
         number, self._sources = self._sources, self._sources + 1
-        return chunk(citation_to_wire(event.citation, f"source-{number}"))
+        source = citation_to_wire(event.citation, f"source-{number}")
+        if self._writes_citations:
+            entry = text_citation_to_wire(event.citation, source)
+            self._stored.add(OBJECT_BYTES + value_bytes(entry))
+            self._open[event.index].citations.append(entry)
+        return chunk(source)
 
     def _block_stop(self, event: BlockStop) -> bytes:
         block = self._open.pop(event.index, None)
         if block is None:  # one that was written whole
             return b""
         if block.call is None or block.arguments is None:
-            end = {"type": f"{block.kind}-end", "id": block.id}
-            return chunk(with_metadata(end, block.metadata))
+            end = with_metadata({"type": f"{block.kind}-end", "id": block.id}, block.metadata)
+            return chunk({**end, "citations": block.citations} if block.citations else end)
         arguments = block.arguments.text()
         block.arguments.release()
         call = with_metadata(block.call, block.metadata)

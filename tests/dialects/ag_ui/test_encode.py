@@ -372,3 +372,47 @@ def test_answers_of_a_run_have_messages_and_usage_of_their_own() -> None:
         {"model": "fast-1", "inputTokens": 8, "outputTokens": 1, "totalTokens": 9},
         {"model": "large-1", "inputTokens": 4, "outputTokens": 2, "totalTokens": 6},
     ]
+
+
+RESULT = [BlockStart(2, ToolResult("c", (Text("1"),))), BlockStop(2)]
+
+
+@pytest.mark.parametrize(
+    ("events", "pending"),
+    [([], []), (call(0, "c", "{}") + call(1, "d", "{}"), ["c", "d"])],
+)
+def test_rule_20_newer_client_gets_the_calls_that_wait(
+    events: list[Event], pending: list[str]
+) -> None:
+    """0.0.57 and 0.0.59 fail at `pendingToolCallIds`."""
+    outcome = {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
+    for version, client in (("1.0", None), ("1.2", None), (None, "ag-ui@1")):
+        writer = encoder("ag_ui", page_client=client)
+        writer.response_fields = {} if version is None else {"protocolVersion": version}
+        data = b"".join([writer.encode(event) for event in [START, *events, END]])
+        assert payloads(data)[-1]["outcome"] == outcome
+    for version, client in (("0.1", None), (None, None), ("1.0", "ag-ui@0")):
+        writer = encoder("ag_ui", page_client=client)
+        writer.response_fields = {} if version is None else {"protocolVersion": version}
+        data = b"".join([writer.encode(event) for event in [START, *events, END]])
+        assert "outcome" not in payloads(data)[-1]
+
+
+def test_answered_calls_do_not_wait() -> None:
+    writer = encoder("ag_ui", page_client="ag-ui@1")
+    events = [START, *call(0, "c", "{}"), *call(1, "d", "{}"), *RESULT, END]
+    last = payloads(b"".join(map(writer.encode, events)))[-1]
+    assert last["outcome"] == {"type": "success", "pendingToolCallIds": ["d"]}
+
+
+def test_outcome_of_the_same_dialect_stays() -> None:
+    writer = encoder("ag_ui", page_client="ag-ui@1", extras=True)
+    writer.encode(START)
+    outcome = {"type": "interrupt", "interrupts": [{"id": "i", "reason": "r"}]}
+    stop = MessageStop("pause", "interrupt", extra={"outcome": outcome})
+    assert payloads(writer.encode(stop))[-1]["outcome"] == outcome
+
+
+def test_other_clients_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"page_client 'ai@7', expected one of ag-ui@0, ag-ui@1"):
+        encoder("ag_ui", page_client="ai@7")

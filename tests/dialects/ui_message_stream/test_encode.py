@@ -557,3 +557,35 @@ def test_call_without_arguments_waits_for_what_proves_it_whole() -> None:
     assert written([*begun, late])[2:] == [start]
     server = [START, BlockStart(0, ServerToolCall("c", "f")), BlockStop(0)]
     assert written(server)[3]["type"] == "tool-input-available"
+
+
+CITED = [
+    *(START, BlockStart(0, Text()), TextDelta(0, "Hello.")),
+    CitationDelta(0, Citation("web", "https://a", "A", "Hello", 0, 5)),
+    CitationDelta(0, Citation("page_location", title="Report")),
+    *(BlockStop(0), STOP),
+]
+
+
+def test_newest_client_gets_the_position_of_citations() -> None:
+    (end,) = [
+        each for each in written(CITED, page_client="ai@7")[:-1] if each["type"] == "text-end"
+    ]
+    url = {"type": "source", "sourceType": "url", "id": "source-0", "url": "https://a"}
+    document = {"type": "source", "sourceType": "document", "id": "source-1"}
+    assert end["citations"] == [
+        {"source": {**url, "title": "A"}, "startIndex": 0, "endIndex": 5, "citedText": "Hello"},
+        {"source": {**document, "mediaType": "text/plain", "title": "Report"}},
+    ]
+
+
+@pytest.mark.parametrize("client", [None, "ai@5", "ai@6"])
+def test_all_clients_get_citations_as_sources(client: str | None) -> None:
+    assert written(CITED, page_client=client) == written(CITED)
+    kept = [each for each in written(CITED, page_client="ai@7")[:-1] if each["type"] != "text-end"]
+    assert kept == [each for each in written(CITED)[:-1] if each["type"] != "text-end"]
+
+
+def test_other_clients_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"page_client 'ai@4', expected one of ai@5, ai@6, ai@7"):
+        encoder("ui_message_stream", page_client="ai@4")

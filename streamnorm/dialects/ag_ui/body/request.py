@@ -58,8 +58,8 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the ids that the events of the run repeat."""
-    return {name: body[name] for name in _IDS}
+    """Return the ids that the events of the run repeat, and the version that the client reads."""
+    return {name: body[name] for name in (*_IDS, "protocolVersion") if name in body}
 
 
 def _check_context(body: dict[str, Any]) -> None:

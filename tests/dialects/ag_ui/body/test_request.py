@@ -514,3 +514,5 @@ def test_answer_repeats_thread_and_run() -> None:
     echoed_fields = reader_of(AG_UI).echoed_fields
     assert echoed_fields is not None
     assert echoed_fields(body) == {"threadId": "t-1", "runId": "r-1"}
+    newer = {**body, "protocolVersion": "1.0"}
+    assert echoed_fields(newer)["protocolVersion"] == "1.0"
