@@ -1,0 +1,86 @@
+"""Pages of the real clients at the gateway, which is all the backend that they have.
+
+The chat of `useChat` and AG-UI's client ask two questions; of the first the model calls a tool of
+the page in between, whose result continues the same answer.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+from acceptance.node_sdks import Heard, ask, missing
+from anyio import to_thread
+from support.gateway.calls import opened
+from support.gateway.servers import served
+
+from streamnorm.gateway import PageConfig, UpstreamConfig
+from streamnorm.testing import FakeProvider, tool_call
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.on_asyncio,
+    pytest.mark.outside,
+    pytest.mark.skipif(bool(missing()), reason=missing()),
+]
+
+UPSTREAMS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+OPTIONS = PageConfig(model="m-1", system="Be brief.", max_tokens=500)
+QUESTIONS = ["Snow in Oslo?", "And tomorrow?"]
+ANSWERS = ["It snows in Oslo.", "Tomorrow, too."]
+
+
+async def run(page: str, script: str, client: str, dialect: str) -> tuple[Heard, FakeProvider]:
+    """Return what a client has in the end, and the provider behind the gateway."""
+    provider = FakeProvider([tool_call("get_weather", city="Oslo"), *ANSWERS])
+    async with served(provider.app()) as upstream:
+        upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=upstream)}
+        async with opened(upstreams, pages={page: OPTIONS}) as app, served(app) as url:
+            path = "/ui/chat" if page == "ui_message_stream" else "/ag-ui/run"
+            job = {"url": url + path, "questions": QUESTIONS, "tool": "weather"}
+            (heard,) = await to_thread.run_sync(partial(ask, script, client, [job]))
+    return heard, provider
+
+
+def assert_asked_as_configured(provider: FakeProvider) -> None:
+    assert len(provider.requests) == 3
+    for request in provider.requests:
+        assert "m-1" in (request.body.get("model") or request.path)
+        assert "Be brief." in json.dumps(request.body)
+    assert "weather of Oslo" in json.dumps(provider.requests[1].body)
+    assert ANSWERS[0] in json.dumps(provider.requests[2].body)
+
+
+@pytest.mark.parametrize("client", ["ai5", "ai6", "ai7"])
+async def test_use_chat_needs_no_other_backend(client: str) -> None:
+    for dialect in UPSTREAMS:
+        heard, provider = await run("ui_message_stream", "ui_chat", client, dialect)
+        assert "error" not in heard, (dialect, heard)
+        messages = heard["messages"]
+        assert [each["role"] for each in messages] == ["user", "assistant"] * 2, dialect
+        first, second = (_parts(each) for each in messages[1::2])
+        assert first == [("tool-get_weather", "weather of Oslo"), ("text", ANSWERS[0])], dialect
+        assert second == [("text", ANSWERS[1])], dialect
+        assert_asked_as_configured(provider)
+
+
+def _parts(message: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (part["type"], part.get("text") or part["output"])
+        for part in message["parts"]
+        if part["type"] != "step-start"
+    ]
+
+
+@pytest.mark.parametrize("client", ["0", "1"])
+async def test_ag_ui_needs_no_other_backend(client: str) -> None:
+    for dialect in UPSTREAMS:
+        heard, provider = await run("ag_ui", "ag_ui_thread", client, dialect)
+        assert "error" not in heard, (dialect, heard)
+        roles = [each["role"] for each in heard["messages"]]
+        assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"], dialect
+        said = [each["content"] for each in heard["messages"] if each.get("content")]
+        assert said == [QUESTIONS[0], "weather of Oslo", ANSWERS[0], QUESTIONS[1], ANSWERS[1]]
+        assert_asked_as_configured(provider)
