@@ -30,7 +30,7 @@ from streamnorm import (
     run_tools,
 )
 from streamnorm.asgi import EventStreamResponse
-from streamnorm.frontend import RunItem, find_ids, stream_run
+from streamnorm.frontend import RunItem, stream_run
 
 PROVIDER, MODEL = "anthropic", "claude-sonnet-5"
 SYSTEM = "You know the weather. Let the user choose where a city is not clear."
@@ -88,7 +88,7 @@ def answer(body: bytes, page: str) -> EventStreamResponse:
     if any(message.role in ("system", "developer") for message in asked.messages):
         raise DecodeError("instructions of a page, expected none", path="$.messages")
     chat = Conversation(structs.replace(asked, model=MODEL, system=(Text(SYSTEM),), tools=TOOLS))
-    run = stream_run(run_agent(chat), to=page, ids=find_ids(asked))
+    run = stream_run(run_agent(chat), to=page, request=asked)
     return EventStreamResponse(run, keepalive_s=15)
 
 

@@ -2,20 +2,11 @@
 
 stream_run, iter_run     the steps of an agent's run in, the bytes of one stream out
 Run                      the same without I/O
-find_ids                 the ids in a page's request that the run repeats
 encode_messages          a stored chat as the messages of a page
 """
 
 from streamnorm.frontend.messages import PageMessages, encode_messages
-from streamnorm.frontend.runs import Run, RunItem, find_ids
+from streamnorm.frontend.runs import Run, RunItem
 from streamnorm.frontend.streaming import iter_run, stream_run
 
-__all__ = [
-    "PageMessages",
-    "Run",
-    "RunItem",
-    "encode_messages",
-    "find_ids",
-    "iter_run",
-    "stream_run",
-]
+__all__ = ["PageMessages", "Run", "RunItem", "encode_messages", "iter_run", "stream_run"]

@@ -42,27 +42,6 @@ RunItem: TypeAlias = Event | ToolResult | Iterable[ToolResult]
 NO_IDS: Mapping[str, str] = {}
 
 
-def find_ids(request: Request) -> dict[str, str]:
-    """Return the ids in the request of a page that the run which answers it repeats.
-
-        asked = decode_request(body, "ui_message_stream")
-        stream_run(run_agent(asked), to="ui_message_stream", ids=find_ids(asked))
-
-    They are `threadId` and `runId` of AG-UI.  Of `useChat` it is `messageId`, the id of the
-    assistant's message that stands last and is continued; there is none if the user's does.
-
-    Args:
-        request: The request as it was decoded, or with other fields replaced since.
-    """
-    source = request.source
-    if not isinstance(source, Source):
-        return {}
-    codec = reader_of(source.dialect)
-    if not isinstance(codec, PageCodec) or codec.echoed_fields is None:
-        return {}
-    return codec.echoed_fields(source.value)
-
-
 class Run:
     """Write the answers of an agent's run, and the results of its tools, as one stream.
 
@@ -83,8 +62,11 @@ class Run:
 
     Args:
         to: Dialect of the page.
-        ids: Ids that the page has given, from `find_ids`: `messageId` of the assistant's message
-            that a UI message stream continues; `threadId` and `runId` of AG-UI.
+        request: The request of the page, as it was decoded or with fields replaced since: the
+            stream repeats its ids, and gives its calls' ids to no other call.  None for a page
+            that sends a body of its own.
+        ids: Ids that the page has given, in place of those of `request`: `messageId` of the
+            assistant's message that a UI message stream continues; `threadId` and `runId` of AG-UI.
         page_client: Client of the page, such as `ai@7` or `ag-ui@1`, to write what older ones do
             not show; None for what all of them accept.
         limits: Bounds.
@@ -103,6 +85,7 @@ class Run:
         self,
         to: str,
         *,
+        request: Request | None = None,
         ids: Mapping[str, str] = NO_IDS,
         page_client: str | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
@@ -111,8 +94,9 @@ class Run:
         self.outcome: Outcome | None = None
         self.usage = Usage()
         self._encoder = _run_encoder(to, page_client, limits, on_loss)
+        given = {**({} if request is None else _ids_of(request)), **ids}
         # They come from a browser, which may send half a surrogate pair.
-        self._encoder.response_fields = {name: clean(id) for name, id in ids.items()}
+        self._encoder.response_fields = {name: clean(id) for name, id in given.items()}
         self._writer = StreamWriter(self._encoder, limits=limits)
         self._accumulator = Accumulator(limits=limits)
         self._grammar = Grammar()  # of the current answer
@@ -122,7 +106,7 @@ class Run:
         self._earlier_usage = Usage()  # of the answers before the current one
         self._blocks = 0
         self._indexes: dict[int, int] = {}  # of blocks in the run, by that in their answer
-        self._call_ids: dict[str, None] = {}
+        self._call_ids = _call_ids_of(request)
         self._written_ids: dict[str, str] = {}  # of calls, by the id in their answer
 
     def write(self, item: RunItem) -> bytes:
@@ -257,9 +241,9 @@ class Run:
         return index
 
     def _give_id(self, id: str) -> str:
-        """Return an id for a call that no call of the run has."""
-        # AG-UI appends to the call of an id that comes again; providers number the calls of each
-        # answer from 0.
+        """Return an id for a call that no other call of the chat has."""
+        # AG-UI appends to the call of an id that comes again, and `useChat` gives a result to all
+        # calls of its id; providers number the calls of each answer from 0.
         written, number = id, 1
         while written in self._call_ids:
             number += 1
@@ -293,6 +277,23 @@ class Run:
         elif accepted is not given and isinstance(last := accepted[-1], StreamError):
             written += self.fail(last)
         return written
+
+
+def _ids_of(request: Request) -> dict[str, str]:
+    """Return the ids of a request that its answer repeats; none if no page has sent it."""
+    source = request.source
+    if not isinstance(source, Source):
+        return {}
+    codec = reader_of(source.dialect)
+    if not isinstance(codec, PageCodec) or codec.echoed_fields is None:
+        return {}
+    return codec.echoed_fields(source.value)
+
+
+def _call_ids_of(request: Request | None) -> dict[str, None]:
+    messages = () if request is None else request.messages
+    blocks = (block for message in messages for block in message.blocks)
+    return {block.id: None for block in blocks if isinstance(block, ToolCall | ServerToolCall)}
 
 
 def _results_of(item: object) -> list[ToolResult]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable, Mapping
 from typing import cast
 
+from streamnorm._core.bodies.request import Request
 from streamnorm._core.errors import StreamnormError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated, Usage
 from streamnorm._core.failures import stream_error_of
@@ -128,6 +129,7 @@ def stream_run(
     items: AsyncIterable[RunItem],
     *,
     to: str,
+    request: Request | None = None,
     ids: Mapping[str, str] = NO_IDS,
     page_client: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
@@ -156,6 +158,7 @@ def stream_run(
         items: Events of the answers, and results of their tool calls, in the order of the run; an
             asynchronous generator.  It is closed with the stream.
         to: Dialect of the page.
+        request: The request of the page, as for `Run`.
         ids: Ids that the page has given, as for `Run`.
         page_client: Client of the page, as for `Run`.
         limits: Bounds.
@@ -167,7 +170,7 @@ def stream_run(
         TypeError: `items` is no asynchronous iterable.
     """
     reader = AsyncReader(cast("AsyncIterable[bytes]", items))
-    run = Run(to, ids=ids, page_client=page_client, limits=limits, on_loss=on_loss)
+    run = Run(to, request=request, ids=ids, page_client=page_client, limits=limits, on_loss=on_loss)
     return Stream(RunPump(reader, run, to, limits, on_end), reader)
 
 
@@ -175,6 +178,7 @@ def iter_run(
     items: Iterable[RunItem],
     *,
     to: str,
+    request: Request | None = None,
     ids: Mapping[str, str] = NO_IDS,
     page_client: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
@@ -186,7 +190,8 @@ def iter_run(
     Args:
         items: Events and results, as for `stream_run`.
         to: Dialect of the page.
-        ids: As for `stream_run`, like all that follow.
+        request: As for `stream_run`, like all that follow.
+        ids: Ids.
         page_client: Client of the page.
         limits: Bounds.
         on_loss: Called with each loss.
@@ -197,5 +202,5 @@ def iter_run(
         TypeError: `items` is no iterable.
     """
     reader = Reader(cast("Iterable[bytes]", items))
-    run = Run(to, ids=ids, page_client=page_client, limits=limits, on_loss=on_loss)
+    run = Run(to, request=request, ids=ids, page_client=page_client, limits=limits, on_loss=on_loss)
     return SyncStream(RunPump(reader, run, to, limits, on_end), reader)

@@ -33,7 +33,7 @@ from streamnorm import (
     decode_request,
 )
 from streamnorm.asgi import EventStreamResponse
-from streamnorm.frontend import find_ids, stream_run
+from streamnorm.frontend import stream_run
 from streamnorm.recording import Recording
 from streamnorm.testing import FakeProvider, tool_call
 
@@ -331,11 +331,12 @@ FIELDS = {"openai_responses": "input", "gemini": "contents"}
 class Backend:
     """The backend of a page, with a provider of each dialect, named by the path."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page: str, tasks: dict[str, Task]) -> None:
         self.page = page
+        self.tasks = tasks
         self.providers = {
             dialect: strict_provider(task.script, server=task.server)
-            for dialect, task in TASKS.items()
+            for dialect, task in tasks.items()
         }
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -350,10 +351,10 @@ class Backend:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def answer(self, dialect: str, body: bytes) -> Response:
-        task = TASKS[dialect]
+        task = self.tasks[dialect]
         asked = decode_request(body, self.page)
         chat = Conversation(structs.replace(asked, model=task.model, tools=TOOLS))
-        stream = stream_run(self._ask(dialect, task, chat), to=self.page, ids=find_ids(asked))
+        stream = stream_run(self._ask(dialect, task, chat), to=self.page, request=asked)
         return EventStreamResponse(stream)
 
     async def _ask(self, dialect: str, task: Task, chat: Conversation) -> Any:
@@ -367,16 +368,18 @@ class Backend:
                     yield event
 
 
-async def run_task(page: str, script: str, client: str) -> dict[str, FakeProvider]:
-    """Return the providers, once a client has run the task on each."""
-    backend = Backend(page)
+async def run_tasks(
+    page: str, script: str, client: str, tasks: dict[str, Task] = TASKS
+) -> dict[str, FakeProvider]:
+    """Return the providers, once a client has run a task on each."""
+    backend = Backend(page, tasks)
     async with served(backend, strict=False) as url:
         jobs = [
             {"url": f"{url}/{dialect}", "questions": QUESTIONS, "tool": "weather"}
-            for dialect in TASKS
+            for dialect in tasks
         ]
         answers = await to_thread.run_sync(partial(ask, script, client, jobs))
-    for dialect, heard in zip(TASKS, answers, strict=True):
+    for dialect, heard in zip(tasks, answers, strict=True):
         assert "error" not in heard, (dialect, heard, backend.providers[dialect].violations)
         assert TOMORROW in json.dumps(heard["messages"][-1]), dialect
     return backend.providers
@@ -393,9 +396,38 @@ def assert_signatures_came_back(providers: dict[str, FakeProvider]) -> None:
 
 @pytest.mark.parametrize("client", ["ai5", "ai6", "ai7"])
 async def test_use_chat_brings_signatures_back(client: str) -> None:
-    assert_signatures_came_back(await run_task("ui_message_stream", "ui_chat", client))
+    assert_signatures_came_back(await run_tasks("ui_message_stream", "ui_chat", client))
 
 
 @pytest.mark.parametrize("client", ["0", "1"])
 async def test_ag_ui_brings_signatures_back(client: str) -> None:
-    assert_signatures_came_back(await run_task("ag_ui", "ag_ui_thread", client))
+    assert_signatures_came_back(await run_tasks("ag_ui", "ag_ui_thread", client))
+
+
+def numbered_call(city: str) -> ToolCall:
+    return structs.replace(tool_call("get_weather", city=city), id="get_weather-0")
+
+
+# Each answer numbers its calls from 0, as Kimi K2 does the calls of a tool.
+REPEATED = Task(
+    "claude-sonnet-4-5", [[numbered_call("Oslo")], TEXT, [numbered_call("Rome")], TOMORROW], []
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "script", "client"),
+    [("ui_message_stream", "ui_chat", "ai7"), ("ag_ui", "ag_ui_thread", "1")],
+)
+async def test_calls_of_one_id_in_two_answers_stay_apart(
+    page: str, script: str, client: str
+) -> None:
+    """`useChat` gives a result to all calls of its id, AG-UI's client appends to the first."""
+    tasks = {"anthropic": REPEATED}
+    provider = (await run_tasks(page, script, client, tasks))["anthropic"]
+    messages = provider.requests[-1].body["messages"]
+    blocks = [block for each in messages for block in each["content"] if isinstance(block, dict)]
+    cities = {b["id"]: b["input"]["city"] for b in blocks if b["type"] == "tool_use"}
+    results = {b["tool_use_id"]: b["content"] for b in blocks if b["type"] == "tool_result"}
+    assert sorted(cities.values()) == ["Oslo", "Rome"]
+    assert results == {id: f"weather of {city}" for id, city in cities.items()}
+    assert provider.violations == ()

@@ -50,7 +50,7 @@ from streamnorm import (  # noqa: E402
     run_tools,
 )
 from streamnorm.asgi import EventStreamResponse  # noqa: E402
-from streamnorm.frontend import find_ids, stream_run  # noqa: E402
+from streamnorm.frontend import stream_run  # noqa: E402
 from streamnorm.testing import FakeProvider, faults, tool_call  # noqa: E402
 from streamnorm.tools import decode_tools  # noqa: E402
 
@@ -80,7 +80,7 @@ async def answer_ours(provider: FakeProvider, page: str, request: Request) -> An
     )
     asked = structs.replace(decode_request(body, page), model=MODEL, tools=tools)
     run = run_agent(provider, Conversation(asked))
-    return EventStreamResponse(stream_run(run, to=page, ids=find_ids(asked)))
+    return EventStreamResponse(stream_run(run, to=page, request=asked))
 
 
 async def run_agent(provider: FakeProvider, chat: Conversation) -> AsyncIterator[Any]:

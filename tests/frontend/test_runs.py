@@ -14,6 +14,7 @@ from streamnorm import (
     Completed,
     Event,
     Failed,
+    InputMessage,
     JSONDelta,
     Limits,
     LocalProtocolError,
@@ -37,7 +38,7 @@ from streamnorm import (
     UsageUpdate,
     decode_request,
 )
-from streamnorm.frontend import Run, find_ids
+from streamnorm.frontend import Run
 from streamnorm.validation import validate
 
 UI, AG = "ui_message_stream", "ag_ui"
@@ -290,14 +291,31 @@ INPUT = {**NAMES, "messages": [{"id": "1", "role": "user", "content": "Hi"}]}
         ({"model": "m", "input": "Hi"}, "openai_responses", {}),
     ],
 )
-def test_ids_of_the_request_are_found(body: Any, page: str, ids: dict[str, str]) -> None:
+def test_ids_of_the_request_are_repeated(body: Any, page: str, ids: dict[str, str]) -> None:
     asked = decode_request(body, page)
-    assert find_ids(asked) == ids
-    assert find_ids(structs.replace(asked, model="m-2", tools=())) == ids
+    for request in (asked, structs.replace(asked, model="m-2", tools=())):
+        run = Run(AG if page == AG else UI, request=request)
+        start, *_ = write(run, *says("Ho"))
+        names = ("messageId", "threadId", "runId") if ids else ("messageId",)
+        assert {name: start[name] for name in names if name in start} == ids
 
 
-def test_request_that_no_page_has_sent_has_no_ids() -> None:
-    assert find_ids(Request()) == {}
+def test_ids_that_are_named_win() -> None:
+    run = Run(AG, request=decode_request(INPUT, AG), ids={"runId": "r-2"})
+    start, *_ = write(run, *says("Ho"))
+    assert (start["threadId"], start["runId"]) == ("t", "r-2")
+
+
+@BOTH
+def test_id_of_an_earlier_call_of_the_chat_is_not_given_again(to: str) -> None:
+    """Clients take them for one call: Kimi K2 numbers the calls of a tool from 0."""
+    blocks = (ToolCall("f:0", "f", "{}"), ServerToolCall("f:1", "g", "{}", "g"))
+    earlier = InputMessage("assistant", blocks), InputMessage("user", (result("f:0", "1"),))
+    run = Run(to, request=Request(messages=earlier))
+    chunks = write(run, *calls("f:0", "f:1", "f:2"), result("f:0", "2"))
+    ids = [chunk["toolCallId"] for chunk in chunks if "toolCallId" in chunk]
+    assert [*dict.fromkeys(ids)] == ["f:0-2", "f:1-2", "f:2"]
+    assert ids[-1] == "f:0-2"
 
 
 @BOTH
