@@ -184,7 +184,7 @@ class Run:
                 return self._count(usage)
             case MessageStop(choice=0):
                 self._stop, self._is_open = event, False
-                return b""
+                return self._encoder.end_answer(event)
             case MessageStop():  # of an answer beside the first, which no page shows
                 return b""
             case BlockStart():

@@ -457,3 +457,20 @@ def test_run_breaks_no_rule_of_the_page() -> None:
     items = [*calls("a", "b"), [result("a", "1"), result("b", "2", is_error=True)], *says("Done.")]
     body = b"".join([run.write(item) for item in items]) + run.finish()
     assert not validate(body, UI)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [("tool_use", "tool-input-available"), ("max_tokens", "tool-input-error")],
+)
+def test_call_without_arguments_is_settled_by_the_end_of_its_answer(
+    reason: StopReason, expected: str
+) -> None:
+    """The bound of tokens may have cut it before its first argument."""
+    run = Run(UI)
+    call = [MessageStart("m", "m-1"), BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
+    assert types_of(write(run, *call))[-1] == "tool-input-start"
+    assert types_of(write(run, MessageStop(reason))) == [expected]
+    failed = result("c", "Not executed: cut off.", is_error=True)
+    assert types_of(write(run, failed)) == ["tool-output-error"]
+    assert "tool-input-available" not in types_of(chunks_of(run.finish()))

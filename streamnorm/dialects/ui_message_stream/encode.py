@@ -300,7 +300,7 @@ class UIMessageEncoder(RunEncoder):
             metadata["usage"] = {**self._vendor_fields(self._usage.extra), **counts}
         if metadata:
             finish["messageMetadata"] = metadata
-        calls = self._end_calls(event)
+        calls = self.end_answer(event)
         return calls + chunk({"type": "finish-step"}) + chunk(finish) + wire.DONE_FRAME
 
     def _error(self, event: StreamError) -> bytes:
@@ -308,8 +308,7 @@ class UIMessageEncoder(RunEncoder):
         # the end of the bytes for success, so there is always an `error`.
         return error_to_wire(event) + wire.DONE_FRAME
 
-    def _end_calls(self, stop: MessageStop) -> bytes:
-        """Return the ends of the calls without arguments, by the reason of the end."""
+    def end_answer(self, stop: MessageStop) -> bytes:
         if stop.reason != "max_tokens":
             return self._prove_calls()
         cut, self._unproven_calls = self._unproven_calls, []

@@ -361,6 +361,7 @@ def test_answers_of_a_run_have_messages_and_usage_of_their_own() -> None:
     assert isinstance(writer, RunEncoder)
     first = [START, *call(0, "c", "{}"), UsageUpdate(Usage(3, 1))]
     data = b"".join(map(writer.encode, first))
+    assert writer.end_answer(MessageStop("tool_use")) == b""
     data += writer.begin_step(MessageStart("n", "large-1"))
     second = [*call(1, "d", "{}"), UsageUpdate(Usage(4, 2))]
     data += b"".join(map(writer.encode, second))
