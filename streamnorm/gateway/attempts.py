@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from email.utils import mktime_tz, parsedate_tz
 from functools import partial
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import aiohttp
 from msgspec import Struct, structs
@@ -528,9 +529,12 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
 
 
 def _request_id(answer: UpstreamResponse, target: Target) -> str:
-    """Return the id of a response, in the header of its upstream's dialect."""
+    """Return the id of a response, in the header of its upstream's dialect, or a new one.
+
+    Claude Code takes two messages of one id for the same, and drops the reasoning of the first.
+    """
     endpoints = lookup(target.upstream.dialect).endpoints
-    return answer.headers.get(endpoints.request_id_header, "")
+    return answer.headers.get(endpoints.request_id_header) or str(uuid4())
 
 
 def _requested_delay(headers: Mapping[str, str]) -> float:

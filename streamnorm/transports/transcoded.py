@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast
+from uuid import uuid4
 
 from anyio import to_thread
 from msgspec import structs
@@ -416,9 +417,9 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         )
 
     def _request_id(self, response: ResponseT) -> str:
-        """Return the id of a response, in the header of the provider's dialect."""
+        """Return the id of a response, in the header of the provider's dialect, or a new one."""
         endpoints = lookup(self._options.upstream.dialect).endpoints
-        return response.headers.get(endpoints.request_id_header, "")
+        return response.headers.get(endpoints.request_id_header) or str(uuid4())
 
     def _add_losses(self, losses: tuple[Loss, ...]) -> None:
         self.status.own_losses += losses

@@ -16,6 +16,8 @@ from clients.agent import Agent, Expected, Outcome, Report
 from clients.growth import changed_histories
 from clients.upstream import Upstream
 from clients.variants import MODELS, VENDORS, Variant
+from support.bedrock.signatures import KEY_ID, SECRET
+from support.bedrock.upstream import SignedApp
 from support.bodies.history_rules import broken_rules
 from support.gateway.processes import gateway_process
 from support.gateway.servers import served
@@ -23,6 +25,8 @@ from support.gateway.servers import served
 __all__ = ["Cell", "Run", "run_cell"]
 
 _MAX_RUN_S = 90.0
+_REGION = "eu-west-1"
+_AWS = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET}
 
 
 class Cell(NamedTuple):
@@ -42,7 +46,13 @@ class Cell(NamedTuple):
         # What an agent sends passes to its own vendor, for the model that it was made for.
         model = "" if self.agent.dialect == self.upstream else f"/{MODELS[self.upstream]}"
         further = self.variant.upstream.replace("{model}", model)
-        return f'server = "{server}"\n{further}'
+        key = f'key = "aws"\nregion = "{_REGION}"\n' if self.is_signed else ""
+        return f'server = "{server}"\n{key}{further}'
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether requests to the upstream are signed, as those to Amazon Bedrock are."""
+        return self.upstream == "bedrock_converse"
 
     @property
     def reasons(self) -> bool:
@@ -92,10 +102,11 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     variant = cell.variant._replace(reasons=cell.reasons)
     has_ids = cell.agent.keeps_call_ids and not variant.renames_calls
     upstream = Upstream(cell.upstream, variant, cell.agent.read, work, has_ids=has_ids)
+    app = SignedApp(upstream.app, _REGION) if cell.is_signed else upstream.app
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
-            served(upstream.app, strict=False) as url,  # it is strict itself
+            served(app, strict=False) as url,  # it is strict itself
             gateway_process(
                 url,
                 folder,
@@ -103,7 +114,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
                 settings=cell.variant.settings,
                 upstream=cell.upstream_settings,
                 log=log,
-                environ=cell.variant.environ,
+                environ={**_AWS, **cell.variant.environ},
             ) as gateway,
         ):
             ended, report = await _run_agent(cell, folder, gateway.url, upstream)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from clients.tasks import has_tools
 from support.bodies.consecutive_turns import begins_with
 from support.bodies.history_rules import PROMPTS
 
@@ -23,7 +24,7 @@ def changed_histories(requests: list[FakeRequest]) -> list[str]:
     """Return which requests have another history than the one before them."""
     found: list[str] = []
     # Requests for a title have no tools, and are no turn of the task.
-    turns = [(number, one) for number, one in enumerate(requests, 1) if "tools" in one.body]
+    turns = [(number, one) for number, one in enumerate(requests, 1) if has_tools(one)]
     for (_, before), (number, after) in pairwise(turns):
         if before.dialect != after.dialect:
             continue
@@ -37,10 +38,15 @@ def changed_histories(requests: list[FakeRequest]) -> list[str]:
     return found
 
 
+def _is_mark(value: Any) -> bool:
+    """Return whether a value is a mark of Bedrock, which stands behind what it marks."""
+    return isinstance(value, dict) and value.keys() == {"cachePoint"}
+
+
 def _unmarked(value: Any) -> Any:
     """Return JSON without marks; a text in a list of its own is that text."""
     if isinstance(value, list):
-        parts = [_unmarked(part) for part in value]
+        parts = [_unmarked(part) for part in value if not _is_mark(part)]
         match parts:
             case [{"type": "text" | "input_text", "text": text, **rest}] if not rest:
                 return text

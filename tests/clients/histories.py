@@ -145,9 +145,28 @@ def _gemini(body: dict[str, Any]) -> _Found:
     return tools, calls, results, signatures
 
 
+def _converse(body: dict[str, Any]) -> _Found:
+    calls, results, signatures = [], {}, []
+    for message in body["messages"]:
+        for block in message["content"]:
+            match block:
+                case {"toolUse": call}:
+                    calls.append(call["toolUseId"])
+                case {"toolResult": result}:
+                    results[result["toolUseId"]] = _text(result["content"])
+                case {"reasoningContent": {"reasoningText": thought}}:
+                    signatures.append((thought["signature"], None))
+                case _:
+                    pass
+    declared = body.get("toolConfig", {}).get("tools", ())
+    tools = {tool["toolSpec"]["name"]: "function" for tool in declared if "toolSpec" in tool}
+    return tools, calls, results, signatures
+
+
 _READERS = {
     "anthropic": _anthropic,
     "openai_chat": _chat,
     "openai_responses": _responses,
     "gemini": _gemini,
+    "bedrock_converse": _converse,
 }

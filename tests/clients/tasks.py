@@ -26,6 +26,7 @@ __all__ = [
     "Call",
     "Proof",
     "Task",
+    "has_tools",
     "proof_of",
     "signed",
     "text_call",
@@ -49,7 +50,7 @@ class Proof(NamedTuple):
 def proof_of(dialect: str, turn: int) -> Proof | None:
     """Return the proof of one turn, from 1; None if the dialect has none."""
     match dialect:
-        case "anthropic":
+        case "anthropic" | "bedrock_converse":
             return Proof("anthropic", b64encode(f"thinking of turn {turn}".encode()).decode())
         case "openai_responses":
             return Proof("openai", f"gAAAAABmockmockmock{turn}", f"rs_{turn:048x}")
@@ -75,6 +76,11 @@ class Asked(NamedTuple):
     dialect: str
     tools: dict[str, str]
     folder: Path
+
+
+def has_tools(request: FakeRequest) -> bool:
+    """Return whether a request is a turn of a task, and not one for a title."""
+    return not {"tools", "toolConfig"}.isdisjoint(request.body)
 
 
 Call = Callable[[Asked, str, str], ToolCall]
@@ -168,7 +174,8 @@ class Task(NamedTuple):
             has_reasoning_ids: Whether it sends the ids back that they are bound to.
         """
         found: list[str] = []
-        last_turn = next((one for one in reversed(requests) if "tools" in one.body), requests[-1])
+        turns_of_task = (one for one in reversed(requests) if has_tools(one))
+        last_turn = next(turns_of_task, requests[-1])
         dialect = str(last_turn.dialect)
         last = history_of(dialect, last_turn.body)
         asked = Asked(dialect, last.tools, folder / "work")

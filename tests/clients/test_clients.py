@@ -28,6 +28,7 @@ SIGNATURES = {
     "openai_chat": (),
     "openai_responses": (("gAAAAABmockmockmock1", f"rs_{1:048x}"),),
     "gemini": (("YSB0aG91Z2h0IG9mIHR1cm4gMQ==", None),),
+    "bedrock_converse": (("dGhpbmtpbmcgb2YgdHVybiAx", None),),
 }
 each_dialect = pytest.mark.parametrize("dialect", SIGNATURES)
 

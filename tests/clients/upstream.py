@@ -34,6 +34,7 @@ __all__ = ["Upstream"]
 
 _TAG = re.compile(rb"sn1-id\.openai\.(rs_[0-9a-f]+)\.")
 _MINTED_ID = re.compile(rb'"rs_\d+_\d+"')
+_STREAMING = (":streamGenerateContent", "/converse-stream")
 _MAX_REQUESTS = 40  # beyond which an agent is taken to loop
 
 
@@ -143,7 +144,7 @@ def _asks_for_message(request: FakeRequest) -> bool:
 
 
 def _streams(request: FakeRequest) -> bool:
-    return bool(request.body.get("stream")) or request.path.endswith(":streamGenerateContent")
+    return bool(request.body.get("stream")) or request.path.endswith(_STREAMING)
 
 
 def _interleaved(blocks: list[Block]) -> list[Event]:

@@ -15,6 +15,9 @@ from streamnorm.testing import faults
 __all__ = ["MODELS", "SERVERS", "VARIANTS", "VENDORS", "Variant"]
 
 _ALL = ("anthropic", "openai_chat", "openai_responses", "gemini")
+_CONVERSE = "bedrock_converse"
+# Variants that damage lines, or move to another upstream, are not for messages of AWS.
+_EVERY = (*_ALL, _CONVERSE)
 
 
 class Variant(NamedTuple):
@@ -98,6 +101,7 @@ VENDORS = {
     "openai_chat": "openai",
     "openai_responses": "openai",
     "gemini": "google",
+    _CONVERSE: "bedrock",
 }
 """Names of the vendors, by dialect."""
 
@@ -106,6 +110,7 @@ MODELS = {
     "openai_chat": "gpt-5.5",
     "openai_responses": "gpt-5.5",
     "gemini": "gemini-3-pro-preview",
+    _CONVERSE: "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 """A model of each vendor that refuses much."""
 
@@ -118,10 +123,10 @@ to = ["local{model}"]
 VARIANTS = {
     variant.name: variant
     for variant in (
-        Variant("plain"),
-        Variant("no_reasoning", reasons=False),
+        Variant("plain", dialects=_EVERY),
+        Variant("no_reasoning", reasons=False, dialects=_EVERY),
         # Rounds of parallel calls and an image, for a model of the vendor.
-        Variant("turns", upstream=_ASKED_FOR, task=READ_AND_VIEW),
+        Variant("turns", upstream=_ASKED_FOR, task=READ_AND_VIEW, dialects=_EVERY),
         # A server that nobody knows but by its dialect.
         Variant("compatible", server="compatible", dialects=("openai_chat",)),
         # A server of open models, which knows neither these roles nor these tools.
@@ -134,16 +139,16 @@ VARIANTS = {
         # The other dialects send whole calls, or one block after the other.
         Variant("interleaved", interleaves=True, dialects=("openai_chat", "openai_responses")),
         Variant("crlf", each=(faults.crlf(),)),
-        Variant("bytewise", rechunk="byte"),
+        Variant("bytewise", rechunk="byte", dialects=_EVERY),
         Variant("no_done", each=(faults.drop(event=-1),), dialects=("openai_chat",)),
-        Variant("429_first", refusals=(faults.http(429),)),
+        Variant("429_first", refusals=(faults.http(429),), dialects=_EVERY),
         Variant("529_first", refusals=(faults.http(529),)),
         # Longer than `keepalive_s`: the agent gets pings.
         Variant("pause", streams=(faults.stall(event=2, s=1.0),), settings="keepalive_s = 0.2"),
         Variant("cut", streams=(faults.cut(event=2),)),
-        Variant("cut_calls", streams=(faults.cut(when=_second_call),)),
+        Variant("cut_calls", streams=(faults.cut(when=_second_call),), dialects=_EVERY),
         Variant("cut_final", streams=(faults.crlf(), faults.cut(when=_final_text))),
-        Variant("error", streams=(faults.error_event(event=2),)),
+        Variant("error", streams=(faults.error_event(event=2),), dialects=_EVERY),
         Variant(
             "silent",
             streams=(faults.stall(event=2),),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.bedrock.chunks import EVENTS, chunk, exception
 from support.bedrock.signatures import assert_signed, set_credentials
+from support.bedrock_converse.frames import START, end, stop, text
 from support.gateway.calls import CHAT, JSON, MESSAGES, called, opened
 from support.http.raw_http import RawUpstream, raw_upstream
 from support.streams.content import decode
@@ -161,6 +162,28 @@ async def test_requests_are_signed_as_they_are_sent() -> None:
     (target,) = upstream.targets
     assert_signed("POST", upstream.url + target.decode(), found, sent)
     assert "x-api-key" not in found
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_messages_without_a_name_are_told_apart(stream: bool) -> None:
+    """Claude Code joins messages of one id, and sends the reasoning of none but the last back."""
+    answer = {
+        "output": {"message": {"role": "assistant", "content": [{"text": "It snows."}]}},
+        "stopReason": "end_turn",
+        "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
+        "metrics": {"latencyMs": 1},
+    }
+    messages = b"".join([START, text(0, "It snows."), stop(0), end()])
+    response = http(messages) if stream else http(json.dumps(answer).encode(), kind="json")
+    ids: list[bytes] = []
+    with raw_upstream(response) as upstream:
+        config = UpstreamConfig(dialect="bedrock_converse", base_url=upstream.url)
+        async with opened({"bedrock": config}) as app:
+            for _ in range(2):
+                caller = await called(app, "/v1/messages", {**MESSAGES, "stream": stream})
+                data = b"".join(caller.bodies)
+                ids += re.findall(rb'"id": ?"([^"]+)"', data)[:1]
+    assert len({*ids}) == 2
 
 
 @pytest.mark.usefixtures("credentials")

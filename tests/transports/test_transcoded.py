@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -330,9 +331,11 @@ def test_message_of_converse_has_the_id_of_its_response(stream: bool) -> None:
     """Its messages name neither themselves nor their model."""
     provider = FakeProvider("Hi.", dialect="bedrock_converse").transport("httpx")
 
+    ids = ["req-1", ""]
+
     def respond(request: httpx.Request) -> httpx.Response:
         response = provider.handle_request(request)
-        response.headers["x-amzn-requestid"] = "req-1"
+        response.headers["x-amzn-requestid"] = ids.pop(0)
         return response
 
     transport = TranscodingTransport(
@@ -343,6 +346,7 @@ def test_message_of_converse_has_the_id_of_its_response(stream: bool) -> None:
     )
     body = {"model": "nova", "input": "Hi", "stream": stream, "store": False}
     with httpx.Client(transport=transport) as client:
-        written = client.post("https://h/v1/responses", json=body).read()
+        written, unnamed = (client.post("https://h/v1/responses", json=body).read() for _ in ids[:])
     assert b'"id":"resp_req-1"' in written
     assert b'"model":"nova"' in written
+    assert re.search(rb'"id":"resp_[0-9a-f-]{36}"', unnamed)

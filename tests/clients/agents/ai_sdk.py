@@ -19,7 +19,7 @@ from streamnorm.testing import tool_call
 __all__ = ["AI_SDK"]
 
 _SCRIPT = Path(__file__).with_name("ai_sdk.mjs")
-_DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini")
+_DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini", "bedrock_converse")
 
 
 def _launch(

@@ -71,12 +71,12 @@ GEMINI_CLI = Agent(
     name="gemini-cli",
     dialect="gemini",
     program="@google/gemini-cli/bundle/gemini.js",
-    upstreams=("anthropic", "openai_chat", "openai_responses", "gemini"),
+    upstreams=("anthropic", "openai_chat", "openai_responses", "bedrock_converse", "gemini"),
     launch=_launch,
     read=_read,
     report=_report,
     expect=_expect,
     variants=SERVERS,
     # It sends back signatures of calls, but no thoughts.
-    drops_signatures=("anthropic", "openai_responses"),
+    drops_signatures=("anthropic", "openai_responses", "bedrock_converse"),
 )

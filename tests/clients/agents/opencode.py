@@ -86,9 +86,9 @@ _EXPECTED = dict.fromkeys(
 
 _DROPPED = {
     # Chat Completions has no place for them.
-    "openai_chat": ("anthropic", "openai_responses", "gemini"),
+    "openai_chat": ("anthropic", "openai_responses", "gemini", "bedrock_converse"),
     # Its version of @ai-sdk/google does not read them from a part without text.
-    "gemini": ("anthropic", "openai_responses"),
+    "gemini": ("anthropic", "openai_responses", "bedrock_converse"),
 }
 
 
@@ -97,7 +97,7 @@ def _agent(name: str, dialect: str) -> Agent:
         name=name,
         dialect=dialect,
         program="opencode-linux-*/bin/opencode",
-        upstreams=tuple(_PACKAGES),
+        upstreams=(*_PACKAGES, "bedrock_converse"),
         launch=partial(_launch, dialect),
         read=_read,
         report=_report,

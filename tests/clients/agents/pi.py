@@ -86,7 +86,7 @@ _EXPECTED_OF_GEMINI = {
 
 # Chat Completions has no place for them, and tool calls of Anthropic's have none.
 _DROPPED = {
-    "openai_chat": ("anthropic", "openai_responses", "gemini"),
+    "openai_chat": ("anthropic", "openai_responses", "gemini", "bedrock_converse"),
     "anthropic": ("gemini",),
 }
 
@@ -96,7 +96,7 @@ def _agent(name: str, dialect: str) -> Agent:
         name=name,
         dialect=dialect,
         program="@mariozechner/pi-coding-agent/dist/cli.js",
-        upstreams=tuple(_APIS),
+        upstreams=(*_APIS, "bedrock_converse"),
         launch=partial(_launch, dialect),
         read=_read,
         report=_report,

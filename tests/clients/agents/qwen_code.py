@@ -59,11 +59,11 @@ QWEN_CODE = Agent(
     name="qwen-code",
     dialect="openai_chat",
     program="@qwen-code/qwen-code/cli-entry.js",
-    upstreams=("anthropic", "openai_responses", "gemini", "openai_chat"),
+    upstreams=("anthropic", "openai_responses", "gemini", "bedrock_converse", "openai_chat"),
     launch=_launch,
     read=_read,
     report=report_of_stream_json,
     expect=_expect,
     # Chat Completions has no place for them.
-    drops_signatures=("anthropic", "openai_responses", "gemini"),
+    drops_signatures=("anthropic", "openai_responses", "gemini", "bedrock_converse"),
 )

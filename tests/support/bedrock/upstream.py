@@ -13,7 +13,7 @@ from streamnorm.sse import SSEDecoder
 from support.bedrock.chunks import of_sse
 from support.bedrock.signatures import assert_signed
 
-__all__ = ["BedrockUpstream", "InvokedRequest"]
+__all__ = ["BedrockUpstream", "InvokedRequest", "SignedApp"]
 
 _PATH = re.compile(
     r"/model/(?P<model>[^/]+)"
@@ -32,6 +32,44 @@ class InvokedRequest(NamedTuple):
 
     model: str
     body: dict[str, Any]
+
+
+class SignedApp:
+    """An ASGI application that answers only requests whose signatures are right.
+
+    Args:
+        app: The application that answers.
+        region: Region of AWS in which requests are signed.
+    """
+
+    def __init__(self, app: Any, region: str) -> None:
+        self._app = app
+        self._region = region
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = await check_signature(scope, receive, self._region)
+        received = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> Any:
+            return received.pop(0) if received else await receive()
+
+        await self._app(scope, receive_again, send)
+
+
+async def check_signature(scope: Any, receive: Any, region: str | None) -> bytes:
+    """Return the body of a request, once its signature is checked; None is for another key."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message["body"], message["more_body"]
+    headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+    if region is not None:
+        url = f"http://{headers['host']}{scope['raw_path'].decode()}"
+        assert_signed(scope["method"], url, headers, body, region=region)
+    return body
 
 
 class BedrockUpstream:
@@ -55,15 +93,8 @@ class BedrockUpstream:
         if scope["type"] != "http":
             await self._provider(scope, receive, send)
             return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message["body"], message["more_body"]
-        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        body = await check_signature(scope, receive, self._region)
         target = scope["raw_path"].decode()
-        if self._region is not None:
-            url = f"http://{headers['host']}{target}"
-            assert_signed(scope["method"], url, headers, body, region=self._region)
         found = _PATH.fullmatch(target)
         assert found is not None, target
         model, operation = unquote(found["model"]), found["operation"]
