@@ -148,7 +148,7 @@ VARIANTS = {
         Variant("cut", streams=(faults.cut(event=2),)),
         Variant("cut_calls", streams=(faults.cut(when=_second_call),), dialects=_EVERY),
         Variant("cut_final", streams=(faults.crlf(), faults.cut(when=_final_text))),
-        Variant("error", streams=(faults.error_event(event=2),), dialects=_EVERY),
+        Variant("error", streams=(faults.error_event(event=2),)),
         Variant(
             "silent",
             streams=(faults.stall(event=2),),
