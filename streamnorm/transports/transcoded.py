@@ -419,7 +419,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
     def _request_id(self, response: ResponseT) -> str:
         """Return the id of a response, in the header of the provider's dialect, or a new one."""
         endpoints = lookup(self._options.upstream.dialect).endpoints
-        return response.headers.get(endpoints.request_id_header) or str(uuid4())
+        return response.headers.get(endpoints.request_id_header, "") or str(uuid4())
 
     def _add_losses(self, losses: tuple[Loss, ...]) -> None:
         self.status.own_losses += losses

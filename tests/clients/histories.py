@@ -153,7 +153,8 @@ def _converse(body: dict[str, Any]) -> _Found:
                 case {"toolUse": call}:
                     calls.append(call["toolUseId"])
                 case {"toolResult": result}:
-                    results[result["toolUseId"]] = _text(result["content"])
+                    parts = [part.get("json") or part.get("text", "") for part in result["content"]]
+                    results[result["toolUseId"]] = "".join(map(_text, parts))
                 case {"reasoningContent": {"reasoningText": thought}}:
                     signatures.append((thought["signature"], None))
                 case _:
