@@ -351,6 +351,13 @@ class Transcoder:
         """Whether no event of the message has been read."""
         return self._accumulator.is_empty
 
+    def set_minted_id(self, id: str) -> None:
+        """Set the id of a message that its provider gives none, for dialects that need one.
+
+        Equal bytes in give equal bytes out, so that none is made up here.
+        """
+        self._encoder.minted_id = id
+
     @property
     def has_blocks(self) -> bool:
         """Whether a block of the message has begun."""

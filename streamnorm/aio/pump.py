@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, Unpack
+from uuid import uuid4
 
 import msgspec
 
@@ -358,6 +359,7 @@ class TranscodePump(Pump[bytes]):
         **options: Unpack[TranscodeOptions],
     ) -> None:
         self._transcoder = Transcoder(dialect, to, **options)
+        self._transcoder.set_minted_id(uuid4().hex)
         self.framing = framing_of(to, options.get("to_framing"))
         limits = options.get("limits", Limits())
         self._to = to

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias, cast
+from uuid import uuid4
 
 from msgspec import structs
 
@@ -97,6 +98,7 @@ class Run:
         given = {**({} if request is None else _ids_of(request)), **ids}
         # They come from a browser, which may send half a surrogate pair.
         self._encoder.response_fields = {name: clean(id) for name, id in given.items()}
+        self._encoder.minted_id = uuid4().hex
         self._writer = StreamWriter(self._encoder, limits=limits)
         self._accumulator = Accumulator(limits=limits)
         self._grammar = Grammar()  # of the current answer

@@ -474,3 +474,14 @@ def test_call_without_arguments_is_settled_by_the_end_of_its_answer(
     failed = result("c", "Not executed: cut off.", is_error=True)
     assert types_of(write(run, failed)) == ["tool-output-error"]
     assert "tool-input-available" not in types_of(chunks_of(run.finish()))
+
+
+def test_runs_whose_answers_have_no_id_do_not_share_one() -> None:
+    answer = [MessageStart(), BlockStart(0, Text()), TextDelta(0, "x"), BlockStop(0)]
+    runs = [Run("ag_ui"), Run("ag_ui")]
+    first, second = (b"".join(map(run.write, answer)) for run in runs)
+    ids = [
+        {json.loads(frame[6:]).get("messageId") for frame in body.split(b"\n\n")[1:-1]}
+        for body in (first, second)
+    ]
+    assert ids[0].isdisjoint(ids[1])

@@ -5,7 +5,8 @@
 Bodies of generated requests and messages, and of the captured requests of real agents where
 STREAMNORM_REQUESTS names them, are damaged, spliced, and replaced by values that look like them.
 Each is refused by a `DecodeError`, or is equal in its own dialect and readable in every other
-one; the find is printed with the seed that makes it again.
+one; the find is printed with the seed that makes it again.  What pages send is only read: chats
+that were written for a page are damaged, and refused or readable in every dialect.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.bodies.checks import BODIES, check_body, check_response
+from support.bodies.checks import BODIES, PAGES, check_body, check_page, check_response
 from support.bodies.mutations import damaged_body, json_value
 from support.bodies.request_corpus import captured_requests
 from support.bodies.request_strategies import conversation, make_request
 from support.draws import Draws
 from support.streams.event_strategies import make_message
 
-from streamnorm import EncodeError, encode_message, encode_request
+from streamnorm import EncodeError, InputMessage, encode_message, encode_request
+from streamnorm.frontend import encode_messages
 
 _DRAWS = 600
 _SHOWN = 60
@@ -41,8 +43,8 @@ def find(dialect: str, seed: int) -> tuple[str, str] | None:
     """Try one body, and return what it was made of and what is wrong."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     d = Draws(rng.randbytes(_DRAWS))
-    kind = d.pick([*_KINDS])
-    body, check = _KINDS[kind](d, dialect)
+    kind = "page" if dialect in PAGES else d.pick([*_KINDS])
+    body, check = (_page if kind == "page" else _KINDS[kind])(d, dialect)
     if body is None:
         return None
     try:
@@ -81,6 +83,16 @@ def _response(d: Draws, dialect: str) -> tuple[dict[str, Any] | None, Check]:
     return damaged_body(d, body), check_response
 
 
+def _page(d: Draws, dialect: str) -> tuple[dict[str, Any] | None, Check]:
+    history = make_request(d, conversation(d, hostile=d.flag())).messages
+    names = {"id": "c", "threadId": "t", "runId": "r", "tools": [{"name": "f", "parameters": {}}]}
+    return damaged_body(d, {**names, **_chat(history, dialect)}), check_page
+
+
+def _chat(history: Sequence[InputMessage], dialect: str) -> dict[str, Any]:
+    return {"messages": encode_messages(history, dialect).messages}
+
+
 _KINDS: dict[str, Callable[[Draws, str], tuple[dict[str, Any] | None, Check]]] = {
     "request": _request,
     "request of an agent": _agent,
@@ -101,9 +113,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20, help="of CPU (default 20)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dialect", choices=BODIES)
+    parser.add_argument("--dialect", choices=[*BODIES, *PAGES])
     options = parser.parse_args()
-    dialects = [options.dialect] if options.dialect else BODIES
+    dialects = [options.dialect] if options.dialect else [*BODIES, *PAGES]
     finds: Counter[tuple[str, str]] = Counter()
     tried = 0
     for seed in seeds(options.seed, options.minutes):

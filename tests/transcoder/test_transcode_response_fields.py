@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,14 @@ import pytest
 from support.recording.comparison import decode
 from support.streams.replies import payloads
 
-from streamnorm import Reply, Transcoder, accumulate, encode_message, translate_message
+from streamnorm import (
+    Reply,
+    Transcoder,
+    accumulate,
+    encode_message,
+    iter_transcode,
+    translate_message,
+)
 from streamnorm.recording import Recording
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -90,3 +98,32 @@ def test_response_that_needs_no_translation_gets_the_fields() -> None:
     whole = encode_message(accumulate(decode(recorded("anthropic"))[0]), "openai_responses").body
     translated = translate_message(whole, to="openai_responses", reply=REPLY)
     assert translated.body | FIELDS == translated.body
+
+
+NAMELESS = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
+    b"data: [DONE]\n\n"
+)
+
+
+def run_ids(body: bytes) -> set[str]:
+    events = [json.loads(frame[6:]) for frame in body.split(b"\n\n")[:-1]]
+    return {event["messageId"] for event in events if "messageId" in event}
+
+
+def test_id_of_a_message_without_one_is_the_callers_to_make() -> None:
+    """Clients of AG-UI append a message to the one of its id, from whatever run."""
+    for minted, prefix in (("", "run"), ("7f", "7f")):
+        transcoder = Transcoder("openai_chat", "ag_ui")
+        transcoder.set_minted_id(minted)
+        body = b"".join([*transcoder.feed(NAMELESS), *transcoder.close()])
+        assert run_ids(body) == {f"{prefix}-1"}
+
+
+def test_streams_over_io_have_ids_of_their_own() -> None:
+    first, second = (
+        run_ids(b"".join(iter_transcode([NAMELESS], to="ag_ui", dialect="openai_chat")))
+        for _ in range(2)
+    )
+    assert len(first) == len(second) == 1
+    assert first.isdisjoint(second)

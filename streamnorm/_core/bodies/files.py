@@ -78,7 +78,7 @@ def file_of_content(data: str, media_type: str, title: str | None = None) -> Med
     if media_type.startswith("text/"):  # such a document holds the text itself
         try:
             data = base64.b64decode(data).decode("utf-8", "replace")
-        except binascii.Error as exc:
+        except ValueError as exc:  # also of characters that are not ASCII
             raise DecodeError("a text that is no Base64, expected Base64") from exc
     return _media(media_type, media_type, data, None, title)
 

@@ -56,6 +56,8 @@ class Encoder(ABC):
         error_media_type: `content-type` of `error_body`.
         response_fields: Fields of the response object to write in place of the source's;
             ignored by dialects without a response object.
+        minted_id: Id of a message that its provider has given none, for dialects whose clients
+            join messages of one id; "" for one that such messages share.
     """
 
     dialect: ClassVar[str]
@@ -75,6 +77,7 @@ class Encoder(ABC):
         capabilities: Capabilities | None = None,
     ) -> None:
         self.response_fields: dict[str, Any] = {}
+        self.minted_id = ""
         self._model = model
         self._usage = Usage()  # last snapshot
         self._tier: str | None = None  # service tier in this dialect's words

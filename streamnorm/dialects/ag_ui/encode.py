@@ -244,7 +244,7 @@ class AGUIEncoder(RunEncoder):
     def _message_start(self, event: MessageStart) -> bytes:
         extra = self._vendor_fields(event.extra)
         asked = self.response_fields
-        run_id = asked.get(_RUN_ID) or event.id or "run"
+        run_id = asked.get(_RUN_ID) or event.id or self.minted_id or "run"
         thread_id = asked.get(_THREAD_ID) or extra.get(_THREAD_ID) or f"thread-{run_id}"
         self._run = {_THREAD_ID: thread_id, _RUN_ID: run_id}
         metadata = {wire.MESSAGE_ID: event.id, wire.MODEL: self._name_model(event)}

@@ -17,9 +17,27 @@ from streamnorm import (
 )
 from streamnorm._registry import DIALECTS
 
-__all__ = ["BODIES", "check_body", "check_response"]
+__all__ = ["BODIES", "PAGES", "check_body", "check_page", "check_response"]
 
 BODIES = [name for name, dialect in DIALECTS.items() if dialect.codec is not None]
+
+# Dialects of pages, whose requests are only read.
+PAGES = [name for name, each in DIALECTS.items() if each.body is not None and name not in BODIES]
+
+
+def check_page(body: dict[str, Any], dialect: str) -> None:
+    """Check that a page's request is refused by a `DecodeError`, or goes to every dialect."""
+    before = json.dumps(body)
+    try:
+        request = decode_request(body, dialect)
+    except DecodeError:
+        return
+    finally:
+        assert json.dumps(body) == before
+    for target in BODIES:
+        with suppress(EncodeError):
+            made = encode_request(request, target, repair="fill", arguments="raw")
+            json.dumps(made.body, allow_nan=False).encode()
 
 
 def check_body(body: dict[str, Any], dialect: str) -> None:

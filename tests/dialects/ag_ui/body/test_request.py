@@ -199,6 +199,20 @@ def test_what_the_agent_alone_reads_is_lost_by_name() -> None:
             "$.messages[0].content[0].source.mimeType",
         ),
         (
+            run(
+                user(
+                    [
+                        {
+                            "type": "document",
+                            "source": {"type": "data", "value": "\u00e9", "mimeType": "text/csv"},
+                        }
+                    ]
+                )
+            ),
+            "a text that is no Base64, expected Base64",
+            "$.messages[0].content[0].source.value",
+        ),
+        (
             run(user([{"type": "audio", "source": {"type": "file", "value": "f"}}])),
             "audio or video by its id, expected its content or URL",
             "$.messages[0].content[0].source.type",
