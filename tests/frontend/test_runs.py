@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from support.streams.content import DIALECTS, decode
+from support.streams.corpus import recordings
 
 from streamnorm import (
+    Block,
     BlockStart,
     BlockStop,
     Completed,
@@ -23,6 +26,8 @@ from streamnorm import (
     MessageStop,
     Opaque,
     Ping,
+    Reasoning,
+    Refusal,
     Request,
     ServerToolCall,
     ServerToolResult,
@@ -36,7 +41,10 @@ from streamnorm import (
     UnknownDialect,
     Usage,
     UsageUpdate,
+    accumulate,
     decode_request,
+    message_events,
+    project,
 )
 from streamnorm.frontend import Run
 from streamnorm.validation import validate
@@ -485,3 +493,48 @@ def test_runs_whose_answers_have_no_id_do_not_share_one() -> None:
         for body in (first, second)
     ]
     assert ids[0].isdisjoint(ids[1])
+
+
+# It has a result of a call that no block stands for.
+NAMELESS = "shell-and-unknown-item"
+
+
+@BOTH
+@pytest.mark.parametrize("source", [*DIALECTS, "bedrock_converse"])
+def test_recorded_answers_are_read_back_from_their_run(to: str, source: str) -> None:
+    """Each twice, so that ids repeat, with the results of its calls."""
+    for recording in recordings(source):
+        there = decode([recording.body], source, server=recording.server)
+        if not isinstance(there.outcome, Completed) or NAMELESS in recording.name:
+            continue
+        blocks = accumulate(there.events).blocks
+        answered = {each.tool_call_id for each in blocks if isinstance(each, ServerToolResult)}
+        results = [
+            result(call.id, "1")
+            for call in blocks
+            if isinstance(call, ToolCall) and call.id not in answered
+        ]
+        run = Run(to)
+        items = [*there.events, results, *there.events, results, *says("Done.")]
+        body = b"".join([run.write(item) for item in items]) + run.finish()
+        assert validate(body, to) == [], recording.name
+        back = decode([body], to)
+        assert isinstance(back.outcome, Completed), recording.name
+        passed, _ = project(message_events(run.message), to)
+        found, expected = accumulate(back.events), accumulate(passed)
+        assert list(map(_shown, found.blocks)) == list(map(_shown, expected.blocks)), recording.name
+
+
+def _shown(block: Block) -> object:
+    """Return what a page shows of a block."""
+    match block:
+        case Text(text) | Refusal(text):
+            return text
+        case Reasoning(parts):
+            return [part for part in parts if part]
+        case ToolCall(id, name, arguments) | ServerToolCall(id, name, arguments):
+            return id, name, arguments or "{}"
+        case ToolResult(id):
+            return id, [part.text for part in block.content if isinstance(part, Text)]
+        case _:
+            return type(block)

@@ -226,6 +226,16 @@ async def test_error_of_the_agent_is_raised_after_the_page_has_one(
     assert isinstance(stream.outcome, Truncated)
 
 
+@BOTH
+async def test_response_of_a_broken_agent_ends_in_its_error(to: str) -> None:
+    client = Client()
+    agent = items(*ANSWER[:3], error=ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):  # which the server logs
+        await client.request(EventStreamResponse(stream_run(agent, to=to)))
+    assert chunks_of(b"".join(client.bodies))[-1]["type"] in ("error", "RUN_ERROR")
+    assert not client.finished
+
+
 async def test_error_of_the_agent_before_the_first_byte_is_raised() -> None:
     client = Client()
     response = EventStreamResponse(stream_run(items(error=ZeroDivisionError()), to=UI))
