@@ -268,10 +268,10 @@ def build_upstream_request(
         body = decode_request_body(received, limits)
         asked = known.endpoints.match(received.method, received.path)
         sent_headers = received.headers
-        if asked is not None and asked.cloud is not None:
-            in_body = codec_of(known.name).cloud_headers
-            if in_body is not None:
-                sent_headers = {**sent_headers, **in_body(body)}
+        is_of_cloud = asked is not None and asked.cloud is not None
+        in_body = codec_of(known.name).cloud_headers if is_of_cloud else None
+        if in_body is not None:
+            sent_headers = {**sent_headers, **in_body(body)}
         request = request_of(
             body, known.name, path=received.path, headers=sent_headers, limits=limits
         )

@@ -112,7 +112,8 @@ class EventStreamResponse(_StreamResponse):
     If Starlette is imported, an instance is also a `starlette.responses.Response`.
 
     Args:
-        stream: The stream to send, from `connect` with `to`, `transcode` or `tap`.
+        stream: The stream to send, from `connect` with `to`, `transcode`, `tap` or
+            `frontend.stream_run`.
         status: HTTP status of the response if the stream begins.
         headers: Further headers; they override the default ones.
         keepalive_s: Seconds of silence after which a ping in the client's dialect is
