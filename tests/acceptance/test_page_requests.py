@@ -12,9 +12,12 @@ from support.streams.corpus import recordings
 from support.ui_message_stream.pages import CAT, UI, assistant, call, chat, file, text, user
 
 from streamnorm import (
+    Completed,
     Document,
     Image,
+    InputBlock,
     InputMessage,
+    Message,
     Reasoning,
     RedactedReasoning,
     ServerToolCall,
@@ -22,9 +25,11 @@ from streamnorm import (
     Text,
     ToolCall,
     ToolResult,
+    Transcoder,
     accumulate,
     decode_request,
     encode_request,
+    project,
 )
 from streamnorm.codec import decoder
 from streamnorm.frontend import encode_messages
@@ -409,3 +414,68 @@ def test_stored_thread_is_one_of_the_protocol(version: str) -> None:
         chats, ask("ag_ui_input", version, [{"body": body} for body in bodies]), strict=True
     ):
         assert heard == {}, (name, heard)
+
+
+# There and back: a stream to the page, what its client makes of it, and the next request
+
+
+def streamed_answers(page: str) -> list[tuple[str, str, Message]]:
+    """Return the name of each recorded answer that is complete, its stream, and its message."""
+    answers: list[tuple[str, str, Message]] = []
+    for dialect in VENDORS:
+        for each in recordings(dialect):
+            run = Transcoder(dialect, page, server=each.server)
+            body = b"".join([*run.feed(each.body), *run.close()]).decode()
+            reader = decoder(dialect, server=each.server)
+            passed, _ = project(reader.feed(each.body) + reader.close(), page)
+            if isinstance(run.outcome, Completed):
+                answers.append((f"{dialect}/{each.name}", body, accumulate(passed)))
+    return answers
+
+
+def signatures(blocks: tuple[InputBlock, ...]) -> list[tuple[str, Any]]:
+    """Return the signatures and the redacted reasoning of blocks, with their issuers."""
+    found: list[tuple[str, Any]] = []
+    for block in blocks:
+        match block:
+            case Reasoning() if block.signature:
+                found.append(("reasoning", (block.signature, block.issuer, block.id)))
+            case Text() | ToolCall() if block.signature:
+                found.append((type(block).__name__, (block.signature, block.issuer)))
+            case RedactedReasoning():
+                found.append(("redacted", (block.data, block.issuer, block.id)))
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.parametrize("version", NEWER)
+def test_signatures_survive_a_page_of_the_sdk(version: str) -> None:
+    answers = streamed_answers(UI)
+    signed = 0
+    for (name, _, message), heard in zip(
+        answers, ask("ui", version, [{"body": body} for _, body, _ in answers]), strict=True
+    ):
+        body = chat(user(), {"role": "assistant", "parts": heard["parts"]}, LAST)
+        back = decode_request(body, UI).messages
+        blocks = tuple(block for each in back if each.role == "assistant" for block in each.blocks)
+        assert signatures(blocks) == signatures(message.blocks), name
+        signed += bool(signatures(blocks))
+    assert signed > 20
+
+
+@pytest.mark.parametrize("version", ["0", "1"])
+def test_signatures_survive_a_page_of_ag_ui(version: str) -> None:
+    answers = streamed_answers("ag_ui")
+    signed = 0
+    for (name, _, message), heard in zip(
+        answers, ask("ag_ui", version, [{"body": body} for _, body, _ in answers]), strict=True
+    ):
+        asked = {"id": "last", "role": "user", "content": "Go on."}
+        names = {"threadId": "t", "runId": "r"}
+        body = {**names, "messages": [*heard["messages"], asked]}
+        back = decode_request(body, "ag_ui").messages
+        blocks = tuple(block for each in back if each.role == "assistant" for block in each.blocks)
+        assert signatures(blocks) == signatures(message.blocks), name
+        signed += bool(signatures(blocks))
+    assert signed > 20

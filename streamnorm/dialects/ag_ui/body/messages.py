@@ -213,15 +213,16 @@ class _Thread:
 
     def _tool(self, value: dict[str, Any]) -> None:
         id, metadata = require_str(value, "toolCallId"), get_object(value, "metadata")
-        by_provider = self._by_provider.get(id)
+        # Google executes some calls of functions itself, and OpenAI's results of a shell name an id
+        # that no call has: only the result says so.
+        by_provider = is_server_call(metadata) or self._by_provider.get(id)
         if by_provider is None:
             problem = "of an unknown call, expected one of an earlier message"
             raise DecodeError(problem, path="$.toolCallId")
         content, error = content_from_wire(value), get_str(value, "error")
         if is_unanswered(metadata):
             return
-        # Google executes some calls of functions itself, which only the result says.
-        if by_provider or is_server_call(metadata):
+        if by_provider:
             text = "".join(part.text for part in content if isinstance(part, Text))
             self._blocks.append(result_from_wire(id, text or error or "", metadata))
             return

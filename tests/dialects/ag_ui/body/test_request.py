@@ -382,6 +382,16 @@ def test_calls_that_the_provider_executed_stay_in_its_answer() -> None:
     )
 
 
+def test_result_may_say_alone_that_the_provider_executed_its_call() -> None:
+    """Google executes some calls of functions; results of a shell have ids of their own."""
+    mark = {"providerExecuted": True, "kind": "x"}
+    assert blocks_of(said(None, call()), tool(metadata=mark), tool("sh", "ls", metadata=mark)) == (
+        ToolCall("c1", "weather", '{"a":1}'),
+        ServerToolResult("c1", "x", "rain"),
+        ServerToolResult("sh", "x", "ls"),
+    )
+
+
 # Encrypted values
 
 
