@@ -13,7 +13,7 @@ from support.bodies.samples import make_source
 from support.draws import Draws, draws, with_half_the_examples
 from support.openai_chat.reader import chunks
 from support.openai_responses import reader as responses_reader
-from support.streams.content import DIALECTS, decode, overlaps, transcode
+from support.streams.content import DIALECTS, PAGES, decode, overlaps, transcode
 from support.streams.corpus import each_recording_of, payloads
 from support.streams.mutations import chunked
 
@@ -122,7 +122,7 @@ def test_only_overlapping_blocks_are_held(recording: Recording) -> None:
 @given(d=draws(300))
 def test_text_is_written_in_the_feed_of_its_frame(source: str, d: Draws) -> None:
     """Except leading white space and text held behind an open call."""
-    target = d.pick(DIALECTS)
+    target = d.pick((*DIALECTS, *PAGES))
     note(f"written as {target}")
     stream = make_source(d, source)
     events = decode(stream.frames, source).events
@@ -155,6 +155,9 @@ def _texts(out: bytes, target: str) -> str:
             told = [json.loads(payload) for payload in payloads(out)]
             answers = [answer for chunk in told for answer in chunk.get("candidates", ())]
             return "".join(p.get("text", "") for a in answers for p in a["content"]["parts"])
+        case "ui_message_stream" | "ag_ui":
+            told = [json.loads(payload) for payload in payloads(out) if payload != "[DONE]"]
+            return "".join(each.get("delta", "") for each in told)
         case _:
             return _chat_texts(out)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from support.bodies.samples import make_source
 from support.draws import Draws, draws, with_half_the_examples
 from support.streams.client_readings import ends_in_error
-from support.streams.content import DIALECTS, decode, transcode
+from support.streams.content import DIALECTS, PAGES, decode, transcode
 from support.streams.corpus import recordings
 from support.streams.terminal_rules import cuts, terminal_was_read
 
@@ -35,7 +35,7 @@ def test_prefix_of_a_recording_completes_only_after_its_terminal(recording: Reco
 @pytest.mark.parametrize("recording", COMPLETE, ids=lambda recording: recording.name)
 def test_prefix_of_a_recording_is_never_written_as_complete(recording: Recording) -> None:
     body, source = recording.body, str(recording.dialect)
-    ways = [*((target, False) for target in DIALECTS), (source, True)]
+    ways = [*((target, False) for target in (*DIALECTS, *PAGES)), (source, True)]
     for number, cut in enumerate(cuts(recording.name, body, 0)[::9]):
         target, verbatim = ways[number % len(ways)]
         out, run = transcode([body[:cut]], source, target, verbatim=verbatim)

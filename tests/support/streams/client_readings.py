@@ -82,8 +82,12 @@ _ENDS = {
         rb'data: {"error":{|data: .*"finishReason":"(MALFORMED_|UNEXPECTED_|TOO_MANY_|MISSING_)',
         rb'data: .*"(finishReason|blockReason|usageMetadata)":',
     ),
+    "ui_message_stream": (rb'data: {"type":"error"', rb'data: {"type":"finish"'),
+    "ag_ui": (rb'data: {"type":"RUN_ERROR"', rb'data: {"type":"RUN_FINISHED"'),
 }
 """The last frame of a stream that fails, and of one that does not."""
+_DONE = {"ui_message_stream": b"data: [DONE]\n\n"}
+"""What follows either."""
 
 
 def ends_in_error(data: bytes, dialect: str, *, foreign: bool = False) -> bool:
@@ -95,9 +99,8 @@ def ends_in_error(data: bytes, dialect: str, *, foreign: bool = False) -> bool:
         foreign: Whether it may have events that no client knows.
     """
     if foreign:  # such a client may only look for the end
-        last = re.split(rb"(?>\r\n|\r|\n)[\r\n]+", data.removesuffix(b":").rstrip(b"\r\n"))[
-            -1
-        ].lstrip()
+        data = data.removesuffix(_DONE.get(dialect, b":")).rstrip(b"\r\n")
+        last = re.split(rb"(?>\r\n|\r|\n)[\r\n]+", data)[-1].lstrip()
         failed, ended = (re.match(end, last) is not None for end in _ENDS[dialect])
         assert failed or ended
         return failed
