@@ -1,4 +1,4 @@
-"""Messages of pages, written: what their dialects have in common.
+"""Messages of pages: what their dialects have in common.
 
 A page stores the messages of a chat in the form in which it sends them.  It shows them and sends
 them back, so that they hold all blocks, and their signatures.
@@ -11,7 +11,15 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
-from streamnorm._core.blocks import InputBlock, Refusal, Text, ToolCall, ToolResult
+from streamnorm._core.blocks import (
+    Citation,
+    InputBlock,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from streamnorm._core.bodies.request import InputMessage, Role, drop_foreign_fields
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Losses
@@ -74,6 +82,66 @@ def _reduce(block: InputBlock, dialect: str, losses: Losses) -> InputBlock:
         name = qualified_name(block.name, block.namespace)
         return structs.replace(block, name=name, namespace=None)
     return block
+
+
+class AnswerBlocks:
+    """Blocks of an answer while a page's message is read.
+
+    Citations and summaries are joined at the end, so that any number takes linear time.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[InputBlock] = []
+        self._last_text: tuple[int, Text] | None = None  # with its position
+        self._citations: dict[int, list[Citation]] = {}  # of a text and behind it, by its position
+        self._summaries: dict[int, list[str]] = {}  # by the position of their reasoning
+
+    def append(self, block: InputBlock) -> None:
+        """Append a block."""
+        if isinstance(block, Text):
+            self._last_text = len(self._blocks), block
+        self._blocks.append(block)
+
+    def cite(self, citation: Citation) -> bool:
+        """Add a citation to the last text; False if there is none."""
+        if self._last_text is None:
+            return False
+        position, text = self._last_text
+        self._citations.setdefault(position, [*text.citations]).append(citation)
+        return True
+
+    def append_reasoning(self, block: Reasoning) -> None:
+        """Append reasoning, or add it to the reasoning before it if both are of one item.
+
+        pydantic-ai signs the first summary of an item, `@ai-sdk/openai` all, and our own stream,
+        which learns the signature and the id last, the last one.
+        """
+        last = len(self._blocks) - 1
+        before = self._blocks[last] if self._blocks else None
+        if not isinstance(before, Reasoning) or not _is_of_item(before, block.id):
+            self._blocks.append(block)
+            return
+        self._summaries.setdefault(last, [*before.parts]).extend(block.parts)
+        if block.signature is None:
+            block = structs.replace(block, signature=before.signature, issuer=before.issuer)
+        self._blocks[last] = block
+
+    def finish(self) -> tuple[InputBlock, ...]:
+        """Return the blocks."""
+        blocks = [*self._blocks]
+        for position, citations in self._citations.items():
+            blocks[position] = structs.replace(blocks[position], citations=tuple(citations))
+        for position, parts in self._summaries.items():
+            blocks[position] = structs.replace(blocks[position], parts=tuple(parts))
+        return tuple(blocks)
+
+
+def _is_of_item(before: Reasoning, id: str | None) -> bool:
+    if id is None:
+        return False
+    if before.id is None:
+        return before.signature is None and before.extra is None
+    return before.id == id
 
 
 def result_text(result: ToolResult, losses: Losses) -> str:

@@ -26,6 +26,7 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.chats import (
+    AnswerBlocks,
     ChatMessage,
     HistoryItem,
     read_history,
@@ -98,7 +99,7 @@ class _Thread:
     def __init__(self) -> None:
         self.messages: list[InputMessage] = []
         self._name: str | None = None
-        self._blocks: list[InputBlock] = []  # of the answer
+        self._blocks = AnswerBlocks()
         self._results: list[ToolResult] = []  # of its calls
         self._answer_calls: set[str] = set()
         self._by_provider: dict[str, bool] = {}  # of all calls, by id
@@ -120,11 +121,11 @@ class _Thread:
 
     def end_answer(self) -> None:
         """Add the answer and the results of its calls to the messages."""
-        if self._blocks:
-            self.messages.append(InputMessage("assistant", tuple(self._blocks), self._name))
+        if blocks := self._blocks.finish():
+            self.messages.append(InputMessage("assistant", blocks, self._name))
         if self._results:
             self.messages.append(InputMessage("user", tuple(self._results)))
-        self._blocks, self._results, self._name = [], [], None
+        self._blocks, self._results, self._name = AnswerBlocks(), [], None
         self._answer_calls.clear()
 
     def _user(self, value: dict[str, Any]) -> None:
@@ -199,15 +200,7 @@ class _Thread:
         signed = signature_from_wire(encrypted) if encrypted and redacted is None else None
         if redacted is None or parts:
             signature, issuer, id = signed or (None, None, item_id_of(encrypted or ""))
-            before = self._blocks[-1] if self._blocks else None
-            if id is not None and isinstance(before, Reasoning) and _is_of_item(before, id):
-                # The summaries of an item are messages, of which pydantic-ai signs the first, and
-                # our own stream, which learns the signature last, the last one.
-                parts = (*before.parts, *parts)
-                if signature is None:
-                    signature, issuer = before.signature, before.issuer
-                self._blocks.pop()
-            self._blocks.append(Reasoning(parts, signature, issuer, id))
+            self._blocks.append_reasoning(Reasoning(parts, signature, issuer, id))
         if redacted is not None:
             self._blocks.append(redacted)
 
@@ -241,10 +234,6 @@ class _Thread:
         "developer": _system,
         "activity": _activity,
     }
-
-
-def _is_of_item(before: Reasoning, id: str) -> bool:
-    return before.signature is None if before.id is None else before.id == id
 
 
 def _encrypted_extra(value: dict[str, Any]) -> dict[str, dict[str, Any]] | None:

@@ -27,7 +27,7 @@ from streamnorm._core.blocks import (
     ToolResult,
     Video,
 )
-from streamnorm._core.bodies.chats import result_text
+from streamnorm._core.bodies.chats import AnswerBlocks, result_text
 from streamnorm._core.bodies.fields import (
     as_object,
     get_bool,
@@ -86,7 +86,7 @@ class Step(Struct):
     """
 
     is_superseded: bool
-    blocks: list[InputBlock] = field(default_factory=list)
+    blocks: AnswerBlocks = field(default_factory=AnswerBlocks)
     results: list[ToolResult] = field(default_factory=list)
     call_ids: set[str] = field(default_factory=set)
     source_ids: set[str] = field(default_factory=set)
@@ -94,8 +94,8 @@ class Step(Struct):
     def messages(self) -> list[InputMessage]:
         """Return the messages of the step, each unless it is empty."""
         messages: list[InputMessage] = []
-        if self.blocks:
-            messages.append(InputMessage("assistant", tuple(self.blocks)))
+        if blocks := self.blocks.finish():
+            messages.append(InputMessage("assistant", blocks))
         if self.results:
             messages.append(InputMessage("user", tuple(self.results)))
         return messages
@@ -163,13 +163,8 @@ def _read_source(part: dict[str, Any], step: Step) -> None:
     _metadata_of(part)
     if require_str(part, "sourceId") in step.source_ids:
         return
-    for number in range(len(step.blocks) - 1, -1, -1):
-        block = step.blocks[number]
-        if isinstance(block, Text):
-            citations = (*block.citations, citation_from_wire(part))
-            step.blocks[number] = structs.replace(block, citations=citations)
-            return
-    step.blocks.append(_opaque(part["type"], part))
+    if not step.blocks.cite(citation_from_wire(part)):
+        step.blocks.append(_opaque(part["type"], part))
 
 
 def _read_reasoning(part: dict[str, Any], step: Step) -> None:
@@ -183,23 +178,9 @@ def _read_reasoning(part: dict[str, Any], step: Step) -> None:
     signature, issuer, id = signed or (None, None, item_id_of(metadata))
     parts = (text,) if text else ()
     extra = None if signed is not None or id is not None else _extra(_PM, metadata)
-    before = step.blocks[-1] if step.blocks else None
-    if id is not None and isinstance(before, Reasoning) and _is_of_item(before, id):
-        # `@ai-sdk/openai` repeats the id of the item with each summary; our own stream, which
-        # learns the id with the signature, has it with the last one.
-        parts = (*before.parts, *parts)
-        if signature is None:
-            signature, issuer = before.signature, before.issuer
-        step.blocks.pop()
-    step.blocks.append(Reasoning(parts, signature, issuer, id, extra=extra))
+    step.blocks.append_reasoning(Reasoning(parts, signature, issuer, id, extra=extra))
     if redacted is not None:
         step.blocks.append(redacted)
-
-
-def _is_of_item(before: Reasoning, id: str) -> bool:
-    if before.id is None:
-        return before.signature is None and before.extra is None
-    return before.id == id
 
 
 # Files

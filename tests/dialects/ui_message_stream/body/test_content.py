@@ -243,6 +243,8 @@ def test_summaries_of_one_item_are_parts_of_one_block() -> None:
     assert blocks_of(second, {**first, "text": "Three"}) == (
         Reasoning(("Two", "Three"), "s", "openai", "rs_1"),
     )
+    plain = {"type": "reasoning", "text": "One"}
+    assert blocks_of(plain, plain) == (Reasoning(("One",)), Reasoning(("One",)))
     # A server that stores responses has no encrypted content.
     assert blocks_of(first) == (Reasoning(("One",), id="rs_1"),)
     other = {"openai": {"itemId": "rs_2"}}
