@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm._core.bodies.files import canonical_base64, file_name, split_data_url, title_of
+from streamnorm import DecodeError
+from streamnorm._core.bodies.files import (
+    canonical_base64,
+    file_at_url,
+    file_name,
+    file_of_content,
+    split_data_url,
+    title_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +67,12 @@ def test_base64_in_another_form_is_written_in_the_standard_one(data: str, standa
 @pytest.mark.parametrize("data", ["", " ", "a", "aGk=aGk=", "%89PNG", "é", "aGk…[5000 chars]"])
 def test_anything_else_is_no_base64(data: str) -> None:
     assert canonical_base64(data) is None
+
+
+@pytest.mark.parametrize("data", ["é", "aGkö", "a", "aGk", "\x80"])
+def test_text_that_is_no_base64_is_refused(data: str) -> None:
+    problem = "a text that is no Base64, expected Base64"
+    with pytest.raises(DecodeError, match=problem):
+        file_of_content(data, "text/plain")
+    with pytest.raises(DecodeError, match=problem):
+        file_at_url(f"data:text/csv;base64,{data}", "")
