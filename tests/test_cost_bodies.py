@@ -133,3 +133,28 @@ def test_request_takes_as_many_steps_for_each_part(name: str, dialect: str) -> N
         lines(partial(there_and_back, GROWING[name](count), dialect)) for count in (30, 120)
     )
     assert many < 4.2 * few
+
+
+def _page_of(parts: list[dict[str, object]]) -> dict[str, object]:
+    asked = {"role": "user", "parts": [{"type": "text", "text": "q"}]}
+    return {"messages": [asked, {"role": "assistant", "parts": parts}]}
+
+
+def test_answer_of_a_page_takes_as_many_steps_for_each_part() -> None:
+    said = {"type": "text", "text": "a"}
+    call = {"type": "tool-f", "toolCallId": "c", "state": "output-available", "output": 1}
+    source = {"type": "source-url", "sourceId": "1", "url": "https://a.example/"}
+    item = {"openai": {"itemId": "rs_1"}}
+    summary = {"type": "reasoning", "text": "r", "providerMetadata": item}
+
+    def read(count: int) -> None:
+        calls = [{**call, "toolCallId": f"c{number}"} for number in range(count)]
+        for parts in (
+            [source] * count,
+            [said, *calls, *[source] * count],
+            [summary] * count,
+        ):
+            decode_request(_page_of(parts), "ui_message_stream")
+
+    few, many = (lines(partial(read, count)) for count in (50, 200))
+    assert many < 4.2 * few

@@ -118,7 +118,7 @@ class AnswerBlocks:
         """
         last = len(self._blocks) - 1
         before = self._blocks[last] if self._blocks else None
-        if not isinstance(before, Reasoning) or not _is_of_item(before, block.id):
+        if not isinstance(before, Reasoning) or not _is_of_item(before, block):
             self._blocks.append(block)
             return
         self._summaries.setdefault(last, [*before.parts]).extend(block.parts)
@@ -136,12 +136,14 @@ class AnswerBlocks:
         return tuple(blocks)
 
 
-def _is_of_item(before: Reasoning, id: str | None) -> bool:
-    if id is None:
+def _is_of_item(before: Reasoning, summary: Reasoning) -> bool:
+    """Return whether reasoning is a further summary of the item of the reasoning before it."""
+    if summary.id is None or before.extra is not None:
         return False
-    if before.id is None:
-        return before.signature is None and before.extra is None
-    return before.id == id
+    if before.signature is None:
+        return before.id in (None, summary.id)
+    # An item has one signature, and neither of two may be lost.
+    return before.id == summary.id and summary.signature in (None, before.signature)
 
 
 def result_text(result: ToolResult, losses: Losses) -> str:

@@ -435,6 +435,10 @@ def test_summaries_of_one_item_are_parts_of_one_block() -> None:
     assert blocks_of(thought("One", signed), thought("Two", {"id": "rs_1"})) == whole
     assert len(blocks_of(thought("One", signed), thought("Two", {"id": "rs_2"}))) == 2
     assert len(blocks_of(thought("One", "sn1.openai.s"), thought("Two", signed))) == 2
+    many = [thought(str(number), {"id": "rs_1"}) for number in range(20_000)]
+    assert blocks_of(*many, thought("Two", signed)) == (
+        Reasoning((*map(str, range(20_000)), "Two"), "s", "openai", "rs_1"),
+    )
 
 
 def test_signatures_of_texts_and_calls_reach_their_blocks() -> None:

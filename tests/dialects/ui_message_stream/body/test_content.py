@@ -250,6 +250,25 @@ def test_summaries_of_one_item_are_parts_of_one_block() -> None:
     other = {"openai": {"itemId": "rs_2"}}
     assert len(blocks_of(second, {**first, "providerMetadata": other})) == 2
     assert len(blocks_of({**first, "providerMetadata": {"x": {"y": 1}}}, second)) == 2
+    many = [{**first, "text": str(number)} for number in range(20_000)]
+    assert blocks_of(*many, second) == (
+        Reasoning((*map(str, range(20_000)), "Two"), "s", "openai", "rs_1"),
+    )
+
+
+def test_signature_of_an_item_is_never_lost_for_another() -> None:
+    def signed(text: str, signature: str) -> dict[str, Any]:
+        metadata = {"openai": {"itemId": "rs_1", "reasoningEncryptedContent": signature}}
+        return {"type": "reasoning", "text": text, "providerMetadata": metadata}
+
+    # `@ai-sdk/openai` repeats the encrypted content with each summary.
+    assert blocks_of(signed("One", "s"), signed("Two", "s")) == (
+        Reasoning(("One", "Two"), "s", "openai", "rs_1"),
+    )
+    assert blocks_of(signed("One", "s"), signed("Two", "t")) == (
+        Reasoning(("One",), "s", "openai", "rs_1"),
+        Reasoning(("Two",), "t", "openai", "rs_1"),
+    )
 
 
 def test_metadata_that_no_block_holds_is_lost_by_name() -> None:
@@ -288,6 +307,9 @@ def test_sources_are_citations_of_the_text_before_them() -> None:
         ),
     )
     assert [type(block) for block in blocks_of(url)] == [OpaqueBlock]
+    each = tuple({**url, "sourceId": str(number)} for number in range(20_000))
+    (cited,) = blocks_of(text("See."), *each)
+    assert cited.citations == (Citation("source-url", "https://a.example/", "A"),) * 20_000
 
 
 def test_citations_of_a_text_are_not_repeated_by_their_sources() -> None:
