@@ -43,6 +43,7 @@ from streamnorm import (
 )
 from streamnorm.codec import EVENTSTREAM, SSE, encoder
 from streamnorm.eventstream import EventStreamDecoder
+from streamnorm.sse import SSEDecoder
 
 START_EVENT = {"messageStart": {"role": "assistant"}}
 NO_USAGE = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
@@ -515,3 +516,15 @@ def test_latency_is_no_loss_for_others() -> None:
     stop = MessageStop("end_turn", extra={"metrics": {"latencyMs": 7}, "trace": {"a": 1}})
     _, losses = encode([MessageStart("m", "x"), stop], "anthropic")
     assert [loss.where for loss in losses if loss.feature == "extra"] == ["trace"]
+
+
+def test_deltas_are_lines_where_the_framing_is_that_of_lines() -> None:
+    frames = [START, text(0, "a"), text(0, "b"), text(0, "c"), text(0, '"é"'), stop(0), end()]
+    transcoder = Transcoder("bedrock_converse", "bedrock_converse", to_framing=SSE, verbatim=False)
+    written = b"".join(piece for frame in frames for piece in transcoder.feed(frame))
+    deltas = [
+        json.loads(frame.data)["delta"]["text"]
+        for frame in SSEDecoder().feed(written)
+        if frame.event == "contentBlockDelta"
+    ]
+    assert deltas == ["a", "b", "c", '"é"']
