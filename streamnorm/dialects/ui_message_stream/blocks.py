@@ -370,7 +370,8 @@ class MessageBlocks:
             self._emit_metadata(call.delta.index, metadata, {METADATA: call.metadata}, events)
         call.metadata = None
         error = clean(text_field(value, "errorText")) if is_error else BROKEN
-        self._stop_call(call, events, is_unfinished=error == UNFINISHED)
+        # What a server refused is no call to execute, even if it is JSON; broken text shows itself.
+        self._stop_call(call, events, is_unfinished=error not in (BROKEN, CUT))
         if error not in (BROKEN, UNFINISHED, CUT):
             id = clean(text_field(value, "toolCallId"))
             call.has_result = True

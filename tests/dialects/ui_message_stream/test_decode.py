@@ -33,6 +33,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
     ToolResult,
+    Transcoder,
     Truncated,
     Usage,
     UsageUpdate,
@@ -283,7 +284,7 @@ def test_error_of_an_input_is_a_failed_result() -> None:
     found = middle(tool("input-error", input='{"a', errorText="bad"))
     assert found[1:4] == [
         JSONDelta(0, '{"a'),
-        BlockStop(0),
+        BlockStop(0, is_unfinished=True),
         BlockStart(1, ToolResult("c", (Text("bad"),), is_error=True)),
     ]
     ours = "the arguments of the call are no JSON"
@@ -291,7 +292,19 @@ def test_error_of_an_input_is_a_failed_result() -> None:
     assert len(middle(*deltas, tool("input-error", input='{"a', errorText=ours))) == 3
     found = middle(tool("input-error", input={}, errorText="bad", providerExecuted=True))
     assert found[-2] == BlockStart(1, ServerToolResult("c", "f", "bad"))
-    assert middle(tool("input-error", input="", errorText="bad"))[1] == BlockStop(0)
+    assert middle(tool("input-error", input="", errorText="bad"))[1] == BlockStop(
+        0, is_unfinished=True
+    )
+
+
+def test_whole_input_that_a_server_refused_is_never_available_again() -> None:
+    refused = tool("input-error", input={"a": 1}, errorText="bad")
+    assert BlockStop(0, is_unfinished=True) in middle(refused)
+    chunks = (json.dumps(each) for each in (START, STEP, refused, FINISH))
+    written = Transcoder(UI, UI, verbatim=False)
+    data = b"".join(written.feed("".join(f"data: {chunk}\n\n" for chunk in chunks).encode()))
+    assert b"tool-input-available" not in data
+    assert b"tool-input-error" in data
 
 
 def test_id_of_a_call_may_be_used_again_in_a_later_step() -> None:
