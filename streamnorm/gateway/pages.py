@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import Text
+from streamnorm._core.blocks import Audio, Document, Image, Text, ToolResult, Video
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect, Endpoints, Route
 from streamnorm._core.errors import DecodeError, UnknownDialect
@@ -52,7 +52,8 @@ class Page(Struct, frozen=True):
             upstream: The upstream that is asked.
 
         Raises:
-            DecodeError: The page sends instructions or tools that it may not.
+            DecodeError: The page sends instructions or tools that it may not, or names a file by
+                its URL or id: the provider would fetch it with the operator's account.
         """
         options = self.options
         has_instructions = any(message.role in _INSTRUCTIONS for message in request.messages)
@@ -60,6 +61,8 @@ class Page(Struct, frozen=True):
             raise DecodeError("a system message of the page, expected none", path="$.messages")
         if request.tools and not options.allow_tools:
             raise DecodeError("tools of the page, expected none", path="$.tools")
+        if any(_names_file(block) for message in request.messages for block in message.blocks):
+            raise DecodeError("a file by its URL or id, expected a data: URL", path="$.messages")
         own = tuple(ServerTool(kind, self.client.name) for kind in options.tools)
         return Request(
             model=upstream.upstream_model(options.model),
@@ -101,6 +104,13 @@ class Pages:
     def of(self, client: Dialect) -> Page | None:
         """Return the route of a client; None if it is no page."""
         return self._by_dialect.get(client.name)
+
+
+def _names_file(block: object) -> bool:
+    """Return whether a block, or one of a result, is a file that the page does not send along."""
+    if isinstance(block, ToolResult):
+        return any(map(_names_file, block.content))
+    return isinstance(block, Image | Document | Audio | Video) and block.data is None
 
 
 def _client_of(name: str) -> Dialect:

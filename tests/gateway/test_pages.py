@@ -189,6 +189,41 @@ async def test_tools_of_the_provider_are_the_configurations(page: str) -> None:
     assert tool["type"].startswith("web_search_")
 
 
+NAMED_FILES = {
+    UI: [
+        {"mediaType": "image/png", "url": "https://h/x.png"},
+        {"mediaType": "application/pdf", "url": "gs://bucket/x.pdf"},
+        {"mediaType": "application/pdf", "url": "", "providerReference": {"anthropic": "file-1"}},
+    ],
+    AG: [
+        {"type": "image", "source": {"type": "url", "value": "https://h/x.png"}},
+        {"type": "document", "source": {"type": "file", "value": "f", "provider": "anthropic"}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "file"), [(page, file) for page, files in NAMED_FILES.items() for file in files]
+)
+async def test_files_of_the_operator_are_refused(page: str, file: dict[str, Any]) -> None:
+    key = "parts" if page == UI else "content"
+    message = {"id": "1", "role": "user", key: [{"type": "file", **file}]}
+    async with between() as (app, provider):
+        caller = await ask(app, page, {**BODIES[page], "messages": [message]})
+    assert caller.status == 400
+    assert "expected a data: URL" in text_of(caller)
+    assert not provider.requests
+
+
+async def test_files_that_a_page_sends_along_are_passed_on() -> None:
+    part = {"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,AAAA"}
+    message = {"id": "1", "role": "user", "parts": [part]}
+    async with between() as (app, provider):
+        caller = await ask(app, UI, {**UI_BODY, "messages": [message]})
+    assert caller.status == 200
+    assert "AAAA" in json.dumps(provider.requests[0].body)
+
+
 @every_page
 async def test_models_of_the_configuration_answer(page: str) -> None:
     models = [ModelConfig(match="fast", to=["local/real-model"])]
