@@ -15,6 +15,7 @@ from acceptance.node_sdks import Heard, ask, missing
 from anyio import to_thread
 from support.gateway.calls import opened
 from support.gateway.servers import served
+from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
 from streamnorm.gateway import PageConfig, UpstreamConfig
 from streamnorm.testing import FakeProvider, tool_call
@@ -41,7 +42,8 @@ ANSWERS = ["It snows in Oslo.", "Tomorrow, too."]
 
 async def run(page: str, script: str, client: str, dialect: str) -> tuple[Heard, FakeProvider]:
     """Return what a client has in the end, and the provider behind the gateway."""
-    provider = FakeProvider([tool_call("get_weather", city="Oslo"), *ANSWERS])
+    turns = [tool_call("get_weather", city="Oslo"), *ANSWERS]
+    provider = strict_provider(turns, server=COMPATIBLE)
     async with served(provider.app()) as upstream:
         upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=upstream)}
         async with opened(upstreams, pages={page: OPTIONS}) as app, served(app) as url:
