@@ -147,7 +147,6 @@ async def _hypercorn(app: Any, listener: socket.socket) -> AsyncIterator[None]:
     config = hypercorn.config.Config()
     config.bind = [f"fd://{listener.detach()}"]  # hypercorn closes it
     config.loglevel = "CRITICAL"
-    config.keep_alive_timeout = _IDLE_S
     config.graceful_timeout = _STOP_S
     stop = asyncio.Event()
     serving = hypercorn.asyncio.serve(app, config, shutdown_trigger=stop.wait)
