@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import settings
 
 from support.bedrock_converse.bodies import corpus_bodies
 from support.streams.corpus import needs_corpus
@@ -28,6 +29,7 @@ __all__ = [
     "each_dialect_of_the_corpus",
     "needs_requests",
     "real_requests",
+    "share_of",
     "worked_examples",
 ]
 
@@ -100,6 +102,12 @@ def real_requests(dialect: str | None = None) -> tuple[RealRequest, ...]:
     """Return the requests of a dialect, or of all; empty without their directories."""
     found = (*_captured(), *_of_streams())
     return tuple(request for request in found if dialect in (None, request.dialect))
+
+
+def share_of(requests: Sequence[RealRequest], number: int, *, shares: int) -> Sequence[RealRequest]:
+    """Return one share of the requests; a release asks for all of them."""
+    stride = 1 if settings().max_examples >= 500 else shares
+    return requests[number % stride :: stride]
 
 
 def captured_requests(dialect: str) -> tuple[RealRequest, ...]:
