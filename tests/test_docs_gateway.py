@@ -206,7 +206,12 @@ def test_workers_start_with_the_command_of_the_page(tmp_path: Path) -> None:
     shell = " ".join(f"{name}={value}" for name, value in settings.items())
     with (
         process(f"env {shell} {line}", "Application startup complete"),
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
+        httpx.Client(
+            base_url=f"http://127.0.0.1:{port}",
+            # uvicorn says that it has started before it listens.
+            transport=httpx.HTTPTransport(retries=6),
+            timeout=30,
+        ) as client,
     ):
         assert client.get("/healthz").status_code == 200
         for _ in range(8):

@@ -402,7 +402,9 @@ def test_workers_make_the_gateway_of_the_environment_and_drain_it(
                 line = process.stderr.readline()
                 assert line
                 started += "Application startup complete" in line
-            answer = client.post(url, json=REQUEST)
+            with httpx.Client(transport=httpx.HTTPTransport(retries=6), timeout=30) as patient:
+                # uvicorn says that it has started before it listens.
+                answer = patient.post(url, json=REQUEST)
             assert answer.json()["content"][0]["text"] == "It snows."
             with client.stream("POST", url, json={**REQUEST, "stream": True}) as response:
                 chunks = response.iter_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from collections.abc import AsyncIterator
 
 import anyio
@@ -116,20 +117,43 @@ async def test_client_that_reads_nothing_is_cut_off(blocked: bytes) -> None:
     assert exchange.has_left
 
 
-async def test_client_that_reads_slowly_is_not_cut_off() -> None:
-    """Each send takes longer than the bound; none of them takes twice as long."""
-    idle_s = 0.02
+class UnloadedSelector(selectors.DefaultSelector):
+    """Time passes only while the event loop waits, however busy the machine is."""
 
+    now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.now_s += timeout or 0
+        return super().select(0)
+
+
+class UnloadedLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._clock = UnloadedSelector()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        return self._clock.now_s
+
+
+@pytest.mark.parametrize(("send_s", "is_cut_off"), [(0.6, False), (0.99, False), (2.01, True)])
+def test_client_is_cut_off_that_reads_nothing_for_twice_the_bound(
+    send_s: float, is_cut_off: bool
+) -> None:
     async def send(message: Message) -> None:
-        await asyncio.sleep(idle_s * 0.6)
+        await asyncio.sleep(send_s)
 
-    async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
-        stream = ClientStream(exchange, lambda: b"", 60.0, lambda _: True)
-        with stream.watch(60.0, idle_s):
-            await stream.start({})
-            for _ in range(8):
-                await stream.send(CHUNK)
-    assert not exchange.has_left
+    async def send_chunks() -> bool:
+        async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
+            stream = ClientStream(exchange, lambda: b"", 60.0, lambda _: True)
+            with stream.watch(60.0, idle_s=1.0):
+                await stream.start({})
+                for _ in range(8):
+                    await stream.send(CHUNK)
+        return exchange.has_left
+
+    with asyncio.Runner(loop_factory=UnloadedLoop) as runner:
+        assert runner.run(send_chunks()) is is_cut_off
 
 
 @pytest.mark.parametrize("blocked", [CHUNK, PING])
