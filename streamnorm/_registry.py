@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Unpack
 
 from streamnorm._core.bodies.fields import Body, body_object
@@ -122,7 +122,7 @@ DEFAULT_ERROR_DIALECT = openai_chat.DIALECT.name
 FRAMINGS: dict[str, Framing] = {
     framing.name: framing for framing in (SSE, INVOKE_CHUNKS, EVENTSTREAM)
 }
-"""The framings by name."""
+"""The framings by name; of those with one media type, the first has the most headers."""
 
 _BY_NAME = {name: known for known in DIALECTS.values() for name in (known.name, *known.aliases)}
 
@@ -175,6 +175,22 @@ def framing_of(dialect: str | None, framing: Framing | None = None) -> Framing:
     if framing is not None:
         return framing
     return SSE if dialect is None else lookup(dialect).framing
+
+
+def stated_framing(content_type: str | None, headers: Mapping[str, str]) -> Framing | None:
+    """Return the framing that the head of a response states; None for server-sent events.
+
+    Framings of one media type differ in the further headers of their responses.
+
+    Args:
+        content_type: Value of `content-type`; parameters and case are ignored.
+        headers: Headers of the response.
+    """
+    essence = (content_type or "").partition(";")[0].strip().lower()
+    for framing in FRAMINGS.values():
+        if framing.media_type == essence and all(name in headers for name in framing.headers):
+            return None if framing is SSE else framing
+    return None
 
 
 def decoder_of(known: Dialect, own: dict[str, Any], **shared: Unpack[DecodeOptions]) -> Decoder:
@@ -460,6 +476,7 @@ class _UnnamedDecoder(Decoder):
             self._room = decoder_of(known, self._own, **self._shared)
         except UnknownDialect as exc:
             raise self.malformed(str(exc)) from exc
+        self._room.response_id = self.response_id
         self._is_known = True
         return self._room
 

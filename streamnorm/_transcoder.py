@@ -351,6 +351,10 @@ class Transcoder:
         """Whether no event of the message has been read."""
         return self._accumulator.is_empty
 
+    def set_response_id(self, id: str) -> None:
+        """Set the id of the response in its headers, for dialects whose messages name none."""
+        self._decoder.response_id = id
+
     def set_minted_id(self, id: str) -> None:
         """Set the id of a message that its provider gives none, for dialects that need one.
 

@@ -15,8 +15,8 @@ from streamnorm import (
     UnknownDialect,
 )
 from streamnorm._core.codec import Dialect
-from streamnorm._registry import _BY_NAME, DIALECTS, checker
-from streamnorm.codec import decoder, encoder
+from streamnorm._registry import _BY_NAME, DIALECTS, checker, stated_framing
+from streamnorm.codec import EVENTSTREAM, INVOKE_CHUNKS, Framing, decoder, encoder
 
 TEXT, END = content("hi"), chunk({}, "stop")
 
@@ -142,3 +142,26 @@ def test_options_reach_the_encoder() -> None:
     with pytest.raises(LossyEncoding):
         writer.encode(BlockStart(0, Reasoning()))
     assert heard == [Loss("reasoning", "Reasoning", 1, "dropped")]
+
+
+# botocore 1.44.5 (`service-2.json` of bedrock-runtime): answers of `InvokeModelWithResponseStream`
+# have the second header, those of `ConverseStream` have not.
+_EVENTSTREAM = "application/vnd.amazon.eventstream"
+_INVOKED = {"x-amzn-bedrock-content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("content_type", "headers", "framing"),
+    [
+        (_EVENTSTREAM, {}, EVENTSTREAM),
+        (f"{_EVENTSTREAM.upper()}; charset=x", {}, EVENTSTREAM),
+        (_EVENTSTREAM, _INVOKED, INVOKE_CHUNKS),
+        ("text/event-stream", _INVOKED, None),
+        ("application/json", _INVOKED, None),
+        (None, {}, None),
+    ],
+)
+def test_framing_is_that_of_the_headers(
+    content_type: str | None, headers: dict[str, str], framing: Framing | None
+) -> None:
+    assert stated_framing(content_type, headers) is framing

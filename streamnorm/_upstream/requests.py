@@ -21,7 +21,7 @@ from streamnorm._core.json import FAST_ERRORS, dumps, encode_pieces, is_array, i
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import capabilities, detect_path, lookup
-from streamnorm.http.headers import request_headers
+from streamnorm.http.headers import is_id, request_headers
 from streamnorm.profiles import Profiles
 
 _FIELDS: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
@@ -418,8 +418,6 @@ def identify_reply(reply: Reply, request_id: str) -> Reply:
         reply: Reply of the request; it has a model if the provider's messages name none.
         request_id: Id of the response in its headers; "" if it has none.
     """
-    # A header may hold any bytes.
-    is_plain = request_id.isascii() and request_id.isprintable()
-    if not reply.model or not is_plain or len(request_id) > Limits().max_id_chars:
+    if not reply.model or not is_id(request_id):
         return reply
     return structs.replace(reply, id=request_id)

@@ -71,6 +71,7 @@ class Connection:
         self.status: int | None = None
         self.content_type: str | None = None
         self.error_type: str | None = None
+        self.headers: Mapping[str, str] = {}
         self._request = (client, method, url, options)
         self._framing = framing
         self._exits = AsyncExitStack()
@@ -120,7 +121,7 @@ class Connection:
             )
         self._reader = reader = AsyncReader(source)
         self.status, self.content_type = reader.status, reader.content_type
-        self.error_type = reader.error_type
+        self.error_type, self.headers = reader.error_type, reader.headers
         return await reader.read()
 
 
@@ -200,7 +201,8 @@ def connect(
         method: HTTP method.
         url: URL of the request.
         to: Dialect to write, as for `transcode`; None to return events.
-        dialect: Dialect to read; None detects it from the first frames, at most 16.
+        dialect: Dialect to read; None detects it from the first frames, at most 16, and the framing
+            from the headers of the response.
         on_end: Called with the outcome, once, on every path.
         **options: Those of `events`, `errors` included; with `to`, those of `transcode`.  All
             others are arguments of the client's `stream`: `json`, `headers`, ….

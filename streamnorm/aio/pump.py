@@ -28,9 +28,10 @@ from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
-from streamnorm._registry import decoder, encoder, framing_of
+from streamnorm._registry import decoder, encoder, framing_of, stated_framing
 from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm._upstream.passthrough import PassthroughStream
+from streamnorm.http.headers import request_id_in
 
 T = TypeVar("T")
 
@@ -62,6 +63,11 @@ class Head(Protocol):
     status: int | None
     content_type: str | None
     error_type: str | None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the response; empty if there is none."""
+        ...
 
 
 class Core(Protocol):
@@ -287,7 +293,11 @@ class Pump(ABC, Generic[T]):
             self._refuse(gate.error)
         return passed if gate.open else None
 
+    def _read_head(self, head: Head) -> None:
+        """Read the head of the response, before its first byte."""
+
     def _make_gate(self) -> Gate:
+        self._read_head(self._head)
         dialect, limits = self._dialect, self._limits
         self._gate = Gate(
             self._head.status,
@@ -331,9 +341,19 @@ class DecodingPump(Pump[T]):
     ) -> None:
         limits = options.get("limits", Limits())
         self.framing = framing_of(dialect, options.get("framing"))
+        self._options = options
         self._decoder = decoder(dialect, **options)
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)
+
+    def _read_head(self, head: Head) -> None:
+        if self._dialect is None and self._options.get("framing") is None:
+            framing = stated_framing(head.content_type, head.headers)
+            if framing is not None:
+                options: DecoderKeywords = {**self._options, "framing": framing}
+                self.framing = framing
+                self._core = self._decoder = decoder(**options)
+        self._decoder.response_id = request_id_in(head.headers)
 
     @property
     def message(self) -> Message:
@@ -358,13 +378,28 @@ class TranscodePump(Pump[bytes]):
         on_end: OnEnd | None,
         **options: Unpack[TranscodeOptions],
     ) -> None:
-        self._transcoder = Transcoder(dialect, to, **options)
-        self._transcoder.set_minted_id(uuid4().hex)
+        self._options = options
+        self._transcoder = self._make_transcoder(dialect, to, options)
         self.framing = framing_of(to, options.get("to_framing"))
         limits = options.get("limits", Limits())
         self._to = to
         self._bytes_sent = False
         super().__init__(head, self._transcoder, dialect=dialect, limits=limits, on_end=on_end)
+
+    def _make_transcoder(
+        self, dialect: str | None, to: str, options: TranscodeOptions
+    ) -> Transcoder:
+        transcoder = Transcoder(dialect, to, **options)
+        transcoder.set_minted_id(uuid4().hex)
+        return transcoder
+
+    def _read_head(self, head: Head) -> None:
+        if self._dialect is None and self._options.get("framing") is None:
+            framing = stated_framing(head.content_type, head.headers)
+            if framing is not None:
+                options: TranscodeOptions = {**self._options, "framing": framing}
+                self._core = self._transcoder = self._make_transcoder(None, self._to, options)
+        self._transcoder.set_response_id(request_id_in(head.headers))
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -5,7 +5,15 @@ A source is recognised by its methods, so that no HTTP client is imported.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -99,6 +107,7 @@ class AsyncReader:
         status: HTTP status; None if the source is no response.
         content_type: `content-type` of the response, or None.
         error_type: Type of the error that a header of the response states, or None.
+        headers: Headers of the response; empty if the source is no response.
 
     Raises:
         TypeError: It is no source.
@@ -108,7 +117,7 @@ class AsyncReader:
         inner = getattr(source, "response", None)
         owner: Any = inner if isinstance(inner, AsyncResponse) else source
         self._owner = owner
-        self.status, self.content_type, self.error_type = _head(owner)
+        self.status, self.content_type, self.error_type, self.headers = _head(owner)
         if isinstance(owner, AsyncResponse):
             iterable: AsyncIterable[bytes] = owner.aiter_bytes()
         # aiohttp's reads as they arrive; its iteration over `content` is by lines, bounded in
@@ -163,7 +172,7 @@ class Reader:
         inner = getattr(source, "response", None)
         owner: Any = inner if isinstance(inner, SyncResponse) else source
         self._owner = owner
-        self.status, self.content_type, self.error_type = _head(owner)
+        self.status, self.content_type, self.error_type, self.headers = _head(owner)
         if isinstance(owner, SyncResponse):
             iterable: Iterable[bytes] = owner.iter_bytes()
         elif hasattr(owner, "__iter__") and not isinstance(owner, (bytes, bytearray, str)):
@@ -186,12 +195,15 @@ class Reader:
                 self._owner.close()
 
 
-def _head(owner: Any) -> tuple[int | None, str | None, str | None]:
-    """Return status, content type and type of the error of a response; None for other sources."""
+def _head(owner: Any) -> tuple[int | None, str | None, str | None, Mapping[str, str]]:
+    """Return status, content type, type of the error, and headers of a response.
+
+    None for any other source, which has no headers.
+    """
     # httpx and httpx2 have the first name, aiohttp the second.
     status = getattr(owner, "status_code", getattr(owner, "status", None))
     headers: Any = getattr(owner, "headers", None)
     if not isinstance(status, int) or not hasattr(headers, "get"):
-        return None, None, None
+        return None, None, None, {}
     kind = headers.get("content-type") or headers.get("Content-Type")
-    return status, kind, error_type_in(headers)
+    return status, kind, error_type_in(headers), headers

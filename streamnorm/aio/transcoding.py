@@ -90,7 +90,8 @@ def events(
     Args:
         source: An httpx, httpx2 or aiohttp response, an `httpx_sse.EventSource`, or an
             asynchronous iterable of bytes.  It is closed with the stream.
-        dialect: Dialect to read; None detects it from the first frames, at most 16.
+        dialect: Dialect to read; None detects it from the first frames, at most 16, and the framing
+            from the headers of the response.
         errors: `raise` raises a `StreamError` as its exception once the events before it
             are delivered; `yield` delivers it as the last event.
         **options: `server`: name of the server (for example `qianfan`), enables its quirks;
@@ -205,7 +206,8 @@ def tap(
         source: A source, as for `events`.  It is closed with the stream.
         observer: Called with each event, before the bytes that complete it are returned.
             An exception from it ends the stream.
-        dialect: Dialect to read; None detects it from the first frames, at most 16.
+        dialect: Dialect to read; None detects it from the first frames, at most 16, and the framing
+            from the headers of the response.
         **options: Those of `events`: `server`, `think_tags`, `limits`, `on_note`, `on_end`;
             and `keep_message`: whether to accumulate `message`, besides outcome and usage.
 
@@ -235,7 +237,8 @@ def transcode(
         source: A source, as for `events`.  It is closed with the stream.
         to: Dialect to write.  If it equals the dialect that is read, the bytes pass
             unchanged, unless `verbatim=False` or another option changes them.
-        dialect: Dialect to read; None detects it from the first frames, at most 16.
+        dialect: Dialect to read; None detects it from the first frames, at most 16, and the framing
+            from the headers of the response.
         on_end: Called with the outcome, once, on every path.
         options: Those of `Transcoder`: `ordering`, `verbatim`, `strict`, `limits`, `on_loss`,
             `on_note`, `server`, `think_tags`, `model`, `include_usage`, `reasoning`,

@@ -110,6 +110,7 @@ class LargeEvents:
         status: HTTP status of the answer.
         content_type: Its media type, with parameters.
         error_type: Type of the error that its headers state; None if they state none.
+        headers: Its headers, by lower-case name.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class LargeEvents:
         self.status = answer.status
         self.content_type = answer.content_type
         self.error_type = answer.error_type
+        self.headers = answer.headers
         self._answer = answer
         self._pump = pump
         self._bodies = bodies

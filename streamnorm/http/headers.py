@@ -20,6 +20,7 @@ from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import broken_connection
+from streamnorm._core.limits import Limits
 
 # Headers with the same meaning for every provider.
 _REQUEST_HEADERS = (
@@ -83,6 +84,17 @@ def error_type_in(headers: Mapping[str, Any]) -> str | None:
     # AWS appends the address of its definition: `ThrottlingException:http://…` (botocore 1.44.5).
     stated = str(headers.get(BEDROCK.error_type_header) or "").partition(":")[0]
     return stated if stated.isidentifier() and len(stated) <= _MAX_TYPE_CHARS else None
+
+
+def request_id_in(headers: Mapping[str, Any]) -> str:
+    """Return the id of a request of AWS that the headers of its response state; "" for none."""
+    stated = str(headers.get(BEDROCK.request_id_header) or "")
+    return stated if is_id(stated) else ""
+
+
+def is_id(value: str) -> bool:
+    """Return whether a value of a header, which may hold any bytes, can be the id of a message."""
+    return value.isascii() and value.isprintable() and len(value) <= Limits().max_id_chars
 
 
 def has_signature(headers: Mapping[str, str]) -> bool:

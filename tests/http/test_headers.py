@@ -7,7 +7,13 @@ import pytest
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._registry import DIALECTS
-from streamnorm.http.headers import cloud_headers, error_type_in, request_headers, response_headers
+from streamnorm.http.headers import (
+    cloud_headers,
+    error_type_in,
+    request_headers,
+    request_id_in,
+    response_headers,
+)
 
 FIXED = {"accept": "*/*", "accept-encoding": "identity", "content-type": "application/json"}
 
@@ -204,3 +210,12 @@ def test_signature_of_a_request_is_no_key_for_another(upstream: str) -> None:
 )
 def test_type_of_an_error_in_the_headers(headers: dict[str, str], kind: str | None) -> None:
     assert error_type_in(headers) == kind
+
+
+@pytest.mark.parametrize(
+    ("stated", "id"),
+    [("r-1", "r-1"), ("", ""), ("r" * 512, "r" * 512), ("r" * 513, ""), ("é", ""), ("a\tb", "")],
+)
+def test_id_of_a_request_of_aws_is_plain_text(stated: str, id: str) -> None:
+    assert request_id_in({"x-amzn-requestid": stated}) == id
+    assert request_id_in({"x-request-id": stated}) == ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.bedrock_converse.frames import START, text
 from support.recording.comparison import decode
 from support.streams.replies import payloads
 
@@ -18,6 +19,7 @@ from streamnorm import (
     iter_transcode,
     translate_message,
 )
+from streamnorm.codec import EVENTSTREAM
 from streamnorm.recording import Recording
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -118,6 +120,15 @@ def test_id_of_a_message_without_one_is_the_callers_to_make() -> None:
         transcoder.set_minted_id(minted)
         body = b"".join([*transcoder.feed(NAMELESS), *transcoder.close()])
         assert run_ids(body) == {f"{prefix}-1"}
+
+
+@pytest.mark.parametrize("source", [None, "bedrock_converse"])
+def test_id_of_the_response_names_a_message_without_one(source: str | None) -> None:
+    transcoder = Transcoder(source, "openai_chat", framing=EVENTSTREAM)
+    transcoder.set_response_id("req-1")
+    (written,) = transcoder.feed(START + text(0, "a"))
+    assert b'"id":"req-1"' in written
+    assert transcoder.message.id == "req-1"
 
 
 def test_streams_over_io_have_ids_of_their_own() -> None:

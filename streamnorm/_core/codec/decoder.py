@@ -55,6 +55,8 @@ class Decoder(ABC):
         dialect: Name of the dialect; empty while it is not detected.
         formats: Body formats of the dialect's streams other than server-sent events.
         outcome: Outcome of the stream; None until it has ended.
+        response_id: Id of the response in its headers, which names the message in dialects whose
+            messages have no id; "" if it is unknown.
         first_usage: Usage of the frame that started the message, for the encoder's own start.
         split: Cuts the next bytes into frames; the state of the decoder is which function it is.
         framing: The reading half of the stream's framing.
@@ -68,6 +70,7 @@ class Decoder(ABC):
 
     dialect: str = ""
     formats: tuple[BodyFormat, ...] = ()
+    response_id: str = ""
     first_usage: Usage | None = None
     offers_run: ClassVar[bool] = True
     error_outside_stream: bool = False

@@ -105,7 +105,7 @@ class ConverseDecoder(Decoder):
         if not self._has_started:
             self._has_started = True
             self.note("missing_start", "message")
-            events.append(MessageStart())
+            events.append(MessageStart(self.response_id))
 
     # Events
 
@@ -117,7 +117,8 @@ class ConverseDecoder(Decoder):
             self.note("repeated_message_start", "message")
             return
         self._has_started = True
-        events.append(MessageStart(extra=wire.unknown_fields(value, "role") or None))
+        extra = wire.unknown_fields(value, "role") or None
+        events.append(MessageStart(self.response_id, extra=extra))
 
     def _block_start(self, value: _Value, events: list[Event]) -> None:
         start = value.get("start")

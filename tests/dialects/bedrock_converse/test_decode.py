@@ -41,7 +41,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.codec import SSE, decoder
+from streamnorm.codec import EVENTSTREAM, SSE, decoder
 
 METRICS = {"metrics": {"latencyMs": 500}}
 HELLO = (START, text(0, "Hel"), text(0, "lo"), stop(0))
@@ -316,3 +316,12 @@ def test_total_says_that_the_input_has_the_cache() -> None:
     assert isinstance(outcome, Completed)
     assert outcome.usage == Usage(15, 2, 10)
     assert [note.kind for note in notes] == ["cached_input"]
+
+
+@pytest.mark.parametrize("dialect", [None, "bedrock_converse"])
+def test_message_has_the_id_of_its_response(dialect: str | None) -> None:
+    """Also one without a start."""
+    for messages in (HELLO, HELLO[1:]):
+        reader = decoder(dialect, framing=EVENTSTREAM)
+        reader.response_id = "req-1"
+        assert reader.feed(b"".join(messages))[0] == MessageStart("req-1")
