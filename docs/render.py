@@ -29,7 +29,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
 from streamnorm._core.failures import error_outcome
 from streamnorm._registry import DIALECTS, FRAMINGS, capabilities
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 from streamnorm.recording import Recording
 
 DOCS = Path(__file__).parent

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 
-from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
+from streamnorm.profiles import VENDOR
+from streamnorm.profiles.rules import RequestRule, shipped_rules
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
 

@@ -35,7 +35,7 @@ from streamnorm._bodies import (
 )
 from streamnorm._core.bodies.fields import Body, body_object
 from streamnorm._core.bodies.models import ModelInfo, ModelPage, ModelsCodec, apply_model_map
-from streamnorm._core.bodies.projection import RepairPolicy
+from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.bodies.request import Request, Source, is_same_dialect
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
@@ -45,8 +45,7 @@ from streamnorm._core.errors import DecodeError, UnknownDialect
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import detect_path, lookup
-from streamnorm.profiles import Profiles
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import Profiles, shipped_profiles
 
 CANNOT_COUNT = frozenset({404, 405, 501})
 """Statuses of servers that have no such endpoint, though their dialect does."""

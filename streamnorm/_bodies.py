@@ -11,13 +11,10 @@ from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import Body, body_object, check_bounds
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection import (
-    FilledCalls,
-    MissingTools,
-    RepairPolicy,
-    project_request,
-)
+from streamnorm._core.bodies.projection import project_request
 from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
+from streamnorm._core.bodies.projection.results import FilledCalls, RepairPolicy
+from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.request import (
     ReasoningOptions,
     Reply,
@@ -36,8 +33,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message, MessageSource, unchanged_body
 from streamnorm._registry import DIALECTS, detect_body, detect_path, lookup
-from streamnorm.profiles import Profiles
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import Profiles, shipped_profiles
 
 _REQUEST_FIELDS = frozenset(Request.__struct_fields__)
 

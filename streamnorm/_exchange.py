@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, structs
 
 from streamnorm._bodies import Encoded
-from streamnorm._core.bodies.projection import MissingTools
+from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import StateError

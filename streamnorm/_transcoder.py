@@ -28,7 +28,8 @@ from streamnorm._core.events import (
 from streamnorm._core.failures import error_outcome, too_large
 from streamnorm._core.grammar import Sequencer
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Loss, Losses, Note, OnLoss, OnNote, Projector, ReasoningField
+from streamnorm._core.losses import Loss, Losses, Note, OnLoss, OnNote, ReasoningField
+from streamnorm._core.losses.projection import Projector
 from streamnorm._core.messages import Message
 from streamnorm._registry import capabilities, decoder, encoder, framing_of
 from streamnorm.sse import RawFrame, is_whole

@@ -16,7 +16,7 @@ from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
-from streamnorm._core.schemas import simplify_schema as simplified
+from streamnorm._core.schemas.simplify import simplify_schema as simplified
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -27,8 +27,7 @@ from streamnorm._core.tools import (
     Tool,
     qualified_name,
 )
-from streamnorm.profiles import Profiles
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import Profiles, shipped_profiles
 
 __all__ = [
     "CustomTool",

@@ -23,8 +23,8 @@ from streamnorm._core.events import Event
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
 from streamnorm._registry import checker, framing_of, lookup
-from streamnorm.profiles.layers import shipped_profiles
-from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
+from streamnorm.profiles import VENDOR, shipped_profiles
+from streamnorm.profiles.rules import RequestRule, shipped_rules
 from streamnorm.sse import Frame
 
 __all__ = ["RequestViolation", "Violation", "validate", "validate_request"]

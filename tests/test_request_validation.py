@@ -15,7 +15,8 @@ from support.recording.secret_shapes import SHAPED
 
 from streamnorm import DecodeError, EncodeError, Limits, Request, UnknownDialect, encode_request
 from streamnorm._core.codec import MAX_PROBLEMS
-from streamnorm.profiles.rules import VENDOR, shipped_rules
+from streamnorm.profiles import VENDOR
+from streamnorm.profiles.rules import shipped_rules
 from streamnorm.validation import RequestViolation, quoted, quoted_path, rules_for, validate_request
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import InvalidJSON, convert, is_object, too_deep
 from streamnorm._core.limits import Limits
@@ -57,3 +59,60 @@ def unmapped_fields(value: dict[str, Any], type: type) -> dict[str, dict[str, An
     mapped: tuple[str, ...] = getattr(type, "__struct_fields__", ())
     rest = {name: item for name, item in value.items() if item is not None and name not in mapped}
     return {MCP: rest} if rest else None
+
+
+class CallToolResult(Struct):
+    """The result of a call of a tool."""
+
+    content: list[dict[str, Any]]
+    isError: bool | None = None  # noqa: N815 - the protocol's
+    structuredContent: Any = None  # noqa: N815 - the protocol's
+    resultType: str | None = None  # noqa: N815 - the protocol's
+
+
+class RPCError(Struct):
+    """The error of a JSON-RPC response."""
+
+    code: int
+    message: str
+
+
+class TextContent(Struct):
+    """A text of a result."""
+
+    type: str
+    text: str
+
+
+class MediaContent(Struct):
+    """An image or a sound of a result."""
+
+    type: str
+    data: str
+    mimeType: str  # noqa: N815 - the protocol's
+
+
+class ResourceContents(Struct):
+    """A resource with its content, as text or as Base64."""
+
+    uri: str
+    mimeType: str | None = None  # noqa: N815 - the protocol's
+    text: str | None = None
+    blob: str | None = None
+
+
+class EmbeddedResource(Struct):
+    """A resource of a result, with its content in it."""
+
+    type: str
+    resource: dict[str, Any]
+
+
+class ResourceLink(Struct):
+    """The address of a resource."""
+
+    type: str
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None

@@ -55,7 +55,7 @@ from streamnorm._upstream.requests import (
     refusals,
 )
 from streamnorm.http.headers import request_headers
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 
 _LAST_STATUS = 599
 _BAD_GATEWAY = 502

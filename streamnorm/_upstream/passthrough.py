@@ -60,7 +60,7 @@ from streamnorm._upstream.requests import (
     splice,
 )
 from streamnorm.http.headers import request_headers
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 from streamnorm.sse import Frame
 
 # Fields by which we route, count, store or narrow a request.  Servers in Go (encoding/json) also

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct, structs
 
 from streamnorm._bodies import codec_of, encode_request, reader_of, request_of
 from streamnorm._core.bodies.fields import body_object
-from streamnorm._core.bodies.projection import MissingTools
+from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
 from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.codec.framing import SSE, Framing

@@ -269,8 +269,8 @@ def _check_server(name: str | None) -> None:
 
 def _list_named_servers() -> frozenset[str]:
     """Return the names of the servers that rules or profiles name."""
-    from streamnorm.profiles.layers import shipped_profiles
-    from streamnorm.profiles.rules import VENDOR, shipped_rules
+    from streamnorm.profiles import VENDOR, shipped_profiles
+    from streamnorm.profiles.rules import shipped_rules
 
     servers = shipped_profiles().servers.union(*(rule.servers for rule in shipped_rules()))
     return servers - {VENDOR, "*"}

@@ -24,6 +24,7 @@ from streamnorm.cli.streams import (
     make_source_options,
     parse_server,
 )
+from streamnorm.inspect import Survey, describe_report, list_writable_dialects
 from streamnorm.inspect.page import (
     ASCII,
     BOX,
@@ -35,7 +36,6 @@ from streamnorm.inspect.page import (
     format_count,
     render,
 )
-from streamnorm.inspect.survey import Survey, describe_report, list_writable_dialects
 
 _MAX_WIDTH = 1000
 _WIDTH_WITHOUT_TERMINAL = 100

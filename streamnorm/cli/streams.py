@@ -19,7 +19,7 @@ from streamnorm._core.losses import ReasoningField
 from streamnorm._registry import DIALECTS, FRAMINGS, decoder, framing_of, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli import console
-from streamnorm.inspect.survey import list_writable_dialects
+from streamnorm.inspect import list_writable_dialects
 from streamnorm.recording.format import (
     STREAM_SUFFIXES,
     Companion,

@@ -58,7 +58,7 @@ from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import complete_headers
 from streamnorm.gateway.storing import gateway_store, is_worker
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore
 
 _LOG = logging.getLogger("streamnorm.gateway")

@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from streamnorm._core.bodies.projection import MissingTools
+from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.errors import StreamnormError, did_you_mean
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits

@@ -42,7 +42,7 @@ from streamnorm.aio.pump import TranscodePump
 from streamnorm.gateway.large_bodies import BodyThread, LargeEvents
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 from streamnorm.sse import encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES

@@ -39,7 +39,7 @@ from streamnorm.gateway.config import (
 )
 from streamnorm.gateway.scrubbing import UpstreamKey
 from streamnorm.http.urls import check_base_url, server_of
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 from streamnorm.tools import simplify_schema
 
 if TYPE_CHECKING:

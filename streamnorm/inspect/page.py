@@ -28,8 +28,8 @@ from streamnorm._core.events import (
     Truncated,
     Usage,
 )
+from streamnorm.inspect import Report, Timing
 from streamnorm.inspect.summary import Track
-from streamnorm.inspect.survey import Report, Timing
 from streamnorm.sse import Frame
 
 MIN_WIDTH = 80

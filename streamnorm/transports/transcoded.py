@@ -13,7 +13,7 @@ from anyio import to_thread
 from msgspec import structs
 
 from streamnorm._bodies import codec_of
-from streamnorm._core.bodies.projection import MissingTools
+from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import Framing

@@ -13,20 +13,24 @@ ROOMS = Path(streamnorm.dialects.__file__).parent
 # In reading order; a package has the name of the file that it stands for.
 COMMON = {
     "": (
-        *("__init__", "wire", "detect", "decode", "blocks", "tool_calls", "content", "outcome"),
-        *("encode", "capabilities", "body", "validate"),
+        *("__init__", "traits", "wire", "decode", "blocks", "content", "outcome"),
+        *("encode", "validate", "body"),
     ),
-    "body": ("__init__", "request", "messages", "content", "tools", "response", "fitting"),
-    "validate": ("__init__", "stream", "requests"),
+    "body": (
+        *("__init__", "request", "messages", "content", "tools", "response"),
+        *("fitting", "validate"),
+    ),
 }
 
 # What one dialect alone has, with the reason.
 OWN = {
     "openai_chat": {
+        "tool_calls": "with the calls `content` has more than 600 lines",
         "open_calls": "a fragment names its call by index, id or neither",
         "options": "servers differ in what one field means, and callers in the field they read",
     },
     "gemini": {
+        "tool_calls": "with the calls `content` has more than 600 lines",
         "body_format": "streams may also be JSON arrays",
     },
     "gemini_interactions": {
@@ -35,32 +39,28 @@ OWN = {
     "openai_responses": {
         "encode_items": "each item is stated by its deltas, its parts and its whole",
         "items": "an output item is one of many kinds: stands for `blocks`",
+        "validate_shapes": "the fields of an item are many: in `validate` elsewhere",
+        "validate_texts": "a text is stated by its deltas, its part and its item",
+    },
+    "anthropic/body": {
+        "validate_fields": "the vendor refuses unknown fields of each part",
     },
     "bedrock_converse/body": {
         "files": "media are bytes or objects of S3, with a format in place of a type",
     },
-    "anthropic/validate": {
-        "request_fields": "the vendor refuses unknown fields of each part",
-    },
-    "gemini/validate": {
-        "request_fields": "the vendor refuses unknown fields of each part",
-    },
-    "openai_responses/validate": {
-        "shapes": "the fields of an item are many: in `stream` elsewhere",
-        "texts": "a text is stated by its deltas, its part and its item",
+    "gemini/body": {
+        "validate_fields": "the vendor refuses unknown fields of each part",
     },
 }
 
 # What a room may lack, since its dialect has no such thing or is only read.
 LACKS = {
-    "gemini_interactions": {"encode", "capabilities", "body", "validate"},
-    "openai_responses": {"blocks", "tool_calls"},  # in `items`
+    "gemini_interactions": {"encode", "body", "validate"},
+    "openai_responses": {"blocks"},  # in `items`
     # Only the requests of a page are read; those of `useChat` offer no tools.
-    "ag_ui/body": {"response", "fitting"},
-    "ui_message_stream/body": {"tools", "response", "fitting"},
+    "ag_ui/body": {"response", "fitting", "validate"},
+    "ui_message_stream/body": {"tools", "response", "fitting", "validate"},
     "bedrock_converse/body": {"fitting"},  # no client needs it
-    "ag_ui/validate": {"requests"},
-    "ui_message_stream/validate": {"requests"},
 }
 
 

@@ -16,7 +16,7 @@ from support.cli.inspect_command import ATTACK, COMMAND, END, ESCAPED, ROOT, pag
 from support.openai_chat.chunks import call, calls, content, frame, reasoning
 
 from streamnorm.cli import main
-from streamnorm.inspect.survey import list_writable_dialects
+from streamnorm.inspect import list_writable_dialects
 
 pytestmark = pytest.mark.slow
 

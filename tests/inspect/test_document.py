@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from streamnorm import Completed, Failed, Loss, MessageStop, Note, StreamError, Usage
+from streamnorm.inspect import Gap, Report, Timing, describe_report
 from streamnorm.inspect.summary import Track
-from streamnorm.inspect.survey import Gap, Report, Timing, describe_report
 from streamnorm.validation import Violation
 
 TRACK = Track("text", "", "", 0, 1, None, 1 << 900, 2, 2, "hi", start_ms=5)

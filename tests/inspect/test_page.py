@@ -19,6 +19,7 @@ from streamnorm import (
     Truncated,
     Usage,
 )
+from streamnorm.inspect import Gap, Report, Timing
 from streamnorm.inspect.page import (
     ASCII,
     BOX,
@@ -29,7 +30,6 @@ from streamnorm.inspect.page import (
     render,
 )
 from streamnorm.inspect.summary import HEAD_CHARS, Track
-from streamnorm.inspect.survey import Gap, Report, Timing
 from streamnorm.validation import Violation
 
 ESCAPE = "\x1b]0;owned\x07"

@@ -22,7 +22,7 @@ from streamnorm import (
     Usage,
 )
 from streamnorm.codec import encoder
-from streamnorm.inspect.survey import Report, Survey, list_writable_dialects
+from streamnorm.inspect import Report, Survey, list_writable_dialects
 from streamnorm.recording import Recording
 
 COUNTS = {"prompt_tokens": 9, "completion_tokens": 4}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streamnorm.inspect import Report, Timing
 from streamnorm.inspect.page import ASCII, BOX, MIN_WIDTH, count_columns, draw_timeline
 from streamnorm.inspect.summary import Track
-from streamnorm.inspect.survey import Report, Timing
 
 
 def bits(*events: int) -> int:

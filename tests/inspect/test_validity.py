@@ -11,7 +11,7 @@ from support.streams.mutations import chunked
 
 from streamnorm import Limits
 from streamnorm._registry import DIALECTS
-from streamnorm.inspect.survey import Report, Survey
+from streamnorm.inspect import Report, Survey
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
 

@@ -28,7 +28,7 @@ from streamnorm import (
     decode_request,
     encode_request,
 )
-from streamnorm._core.bodies.projection import RepairPolicy
+from streamnorm._core.bodies.projection.results import RepairPolicy
 
 
 def made_body(d: Draws, dialect: str) -> dict[str, Any]:

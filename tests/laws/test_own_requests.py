@@ -15,7 +15,7 @@ from support.bodies.request_corpus import RealRequest, needs_requests, real_requ
 
 from streamnorm import DecodeError, Encoded, EncodeError, decode_request, encode_request
 from streamnorm._upstream.requests import splice
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 
 # Servers that run the models of the dialect's vendor, whose rules are those of the vendor.
 _NAMED = [

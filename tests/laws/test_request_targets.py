@@ -13,8 +13,8 @@ from support.bodies.request_strategies import hostile_requests
 from support.draws import Draws, draws, with_half_the_examples
 
 from streamnorm import Encoded, EncodeError, Request, decode_request, encode_request
-from streamnorm._core.bodies.projection import RepairPolicy
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm._core.bodies.projection.results import RepairPolicy
+from streamnorm.profiles import shipped_profiles
 
 SERVERS = {
     (server, dialect)

@@ -28,10 +28,11 @@ from streamnorm import (
     decode_request,
     encode_request,
 )
-from streamnorm._core.bodies.projection import RepairPolicy, project_request
+from streamnorm._core.bodies.projection import project_request
+from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._registry import DIALECTS
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 
 PAIRS = [(source, target) for source in BODIES for target in BODIES if source != target]
 

@@ -9,8 +9,7 @@ from msgspec import structs
 from support.bodies.projection_targets import EVERYTHING
 
 from streamnorm._core.errors import EncodeError
-from streamnorm.profiles import ProfileError, Profiles
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import ProfileError, Profiles, shipped_profiles
 
 CHAT = structs.replace(EVERYTHING, dialect="openai_chat", max_tools=None)
 ANTHROPIC = structs.replace(EVERYTHING, dialect="anthropic")

@@ -10,7 +10,7 @@ from support.bodies.projection_targets import EVERYTHING
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.errors import ProfileError
-from streamnorm.profiles.layers import Rule, read_rules
+from streamnorm.profiles import Rule, read_rules
 
 TARGET = structs.replace(
     EVERYTHING,

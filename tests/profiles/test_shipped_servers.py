@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.rules.profile_rows import Row
 
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 
 CHAT, MESSAGES, RESPONSES = "openai_chat", "anthropic", "openai_responses"
 NO_SAMPLING = [

@@ -11,7 +11,7 @@ from support.rules.profile_rows import SAMPLING, Row, capabilities_for, fitted_f
 
 from streamnorm._core.bodies.wire_fields import fit_fields
 from streamnorm._core.losses import Losses
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 
 OLD, NEW = "2023-06-01", "2026-10-21"
 

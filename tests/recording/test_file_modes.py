@@ -11,7 +11,7 @@ import pytest
 
 from streamnorm.recording import Recording
 from streamnorm.recording.format import WireRequest
-from streamnorm.recording.importing.archives import export_har
+from streamnorm.recording.importing import export_har
 from streamnorm.recording.recorder import Recorder
 
 

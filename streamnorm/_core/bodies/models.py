@@ -336,3 +336,43 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
             page, has_more = page_of(models, size, after=after, before=before)
         objects = [self.write_model(model) for model in page]
         return self.list_of(objects, page, has_more, query)
+
+
+# The lists of OpenAI, one for its dialects and the servers that are compatible with either
+
+_OPENAI_FIELDS = {
+    "created": ModelField("created", seconds, int),
+    "owned_by": ModelField("owner", text, str),
+    "shutdown_date": ModelField("retires", seconds_of_text, date_text),
+    "name": ModelField("name", text),  # OpenRouter, Mistral
+    "max_model_len": ModelField("max_input_tokens", count_of),  # vLLM
+    "context_length": ModelField("max_input_tokens", count_of),  # OpenRouter
+    "context_window": ModelField("max_input_tokens", count_of),  # Groq
+}
+
+
+def openai_models(dialect: str) -> ModelsCodec:
+    """Return the codec of models and lists as OpenAI writes them, for one of its dialects."""
+    return ModelsCodec(
+        dialect=dialect,
+        fields=_OPENAI_FIELDS,
+        new_model=_new_openai_model,
+        list_of=_openai_list_of,
+    )
+
+
+def _new_openai_model(model: ModelInfo) -> dict[str, Any]:
+    # The vendor's schema requires the last two, even if unknown.
+    return {"id": model.id, "object": "model", "created": 0, "owned_by": ""}
+
+
+def _openai_list_of(
+    objects: list[dict[str, Any]],
+    page: Sequence[ModelInfo],
+    has_more: bool,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"object": "list", "data": objects}
+    # Codex sends `client_version` to get its own catalog of prompts and tools; from an empty
+    # list it goes on with the catalog it has.
+    return {**body, "models": []} if "client_version" in query else body

@@ -32,7 +32,8 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.grammar import Sequencer
 from streamnorm._core.limits import Limits, StoredBytes
-from streamnorm._core.losses import Capabilities, Loss, Losses, OnLoss, Projector
+from streamnorm._core.losses import Capabilities, Loss, Losses, OnLoss
+from streamnorm._core.losses.projection import Projector
 
 if TYPE_CHECKING:
     from streamnorm._core.codec.dialect import EncodeOptions

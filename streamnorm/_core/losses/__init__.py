@@ -5,24 +5,259 @@ what the dialect cannot carry.  Encoders write only what a projector returns, so
 an encoder and of `project` are the same by construction.
 """
 
-from streamnorm._core.losses.loss import (
-    Capabilities,
-    Loss,
-    Losses,
-    Note,
-    OnLoss,
-    OnNote,
-    ReasoningField,
-)
-from streamnorm._core.losses.projection import Projector
+from __future__ import annotations
 
-__all__ = [
-    "Capabilities",
-    "Loss",
-    "Losses",
-    "Note",
-    "OnLoss",
-    "OnNote",
-    "Projector",
-    "ReasoningField",
-]
+from collections.abc import Callable
+from typing import Literal, TypeAlias, TypeVar
+
+from msgspec import Struct, structs
+
+from streamnorm._core.blocks import (
+    Block,
+    Document,
+    Image,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    ToolResult,
+)
+from streamnorm._core.errors import LossyEncoding
+
+__all__ = ["Capabilities", "Loss", "Losses", "Note", "OnLoss", "OnNote", "ReasoningField"]
+
+T = TypeVar("T")
+
+# Names come from the peer, which may send any number of different ones.
+_MAX_KINDS = 256
+_MAX_NAME_CHARS = 100
+
+ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details"]
+"""The fields that Chat Completions servers write reasoning to; the last holds signatures."""
+
+
+class Loss(Struct, frozen=True):
+    """Something the target dialect could not carry.
+
+    Attributes:
+        feature: Name of what was lost, such as `signature`; the documentation lists all names.
+        where: The event, block or field that had it.
+        count: Number of occurrences.
+        detail: The result, such as `dropped` or `written as text`.
+    """
+
+    feature: str
+    where: str
+    count: int = 1
+    detail: str = ""
+
+
+class Note(Struct, frozen=True):
+    """A departure from the protocol that a decoder accepted.
+
+    Attributes:
+        kind: Kind of the departure, such as `minted_id` or `resent_arguments`.
+        where: The event, block or field that departs.
+        count: Number of occurrences.
+    """
+
+    kind: str
+    where: str
+    count: int = 1
+
+
+OnLoss: TypeAlias = Callable[[Loss], None]
+OnNote: TypeAlias = Callable[[Note], None]
+
+
+class Losses:
+    """A counter of losses; equal losses are counted as one entry.
+
+    Args:
+        strict: Whether to raise `LossyEncoding` at the first.
+        on_loss: Called with each loss as it happens, with a count of 1.
+    """
+
+    def __init__(self, *, strict: bool = False, on_loss: OnLoss | None = None) -> None:
+        self._strict = strict
+        self._on_loss = on_loss
+        self._kinds: dict[tuple[str, str, str], Loss] = {}  # by the arguments of `add`
+        self._counts: dict[Loss, int] = {}
+        self._record: list[tuple[str, str, str]] | None = None
+
+    def add(self, feature: str, where: str, detail: str = "", *, expected: str = "") -> None:
+        """Count one loss.
+
+        Args:
+            feature: Name of what is lost.
+            where: The event, block or field that had it.
+            detail: The result.
+            expected: The lossless alternative, for the error text.
+
+        Raises:
+            LossyEncoding: Losses are not allowed.
+        """
+        loss = self.count(feature, where, detail)
+        if self._strict:
+            hint = f", expected {expected}" if expected else ""
+            raise LossyEncoding(
+                f"{loss.feature} in {loss.where} would be lost{hint}", losses=[loss]
+            )
+
+    def count(self, feature: str, where: str, detail: str = "") -> Loss:
+        """Count and return one loss; never raises, even if `strict`."""
+        if self._record is not None:
+            self._record.append((feature, where, detail))
+        loss = self._kinds.get((feature, where, detail))
+        if loss is None:
+            loss = self._kind(feature[:_MAX_NAME_CHARS], where[:_MAX_NAME_CHARS], detail)
+        self._counts[loss] = self._counts.get(loss, 0) + 1
+        if self._on_loss is not None:
+            self._on_loss(loss)
+        return loss
+
+    def record(self, work: Callable[[], T]) -> tuple[T, tuple[tuple[str, str, str], ...]]:
+        """Return the result of `work`, and the arguments of `add` for each loss it counted."""
+        record: list[tuple[str, str, str]] = []
+        self._record = record
+        try:
+            return work(), tuple(record)
+        finally:
+            self._record = None
+
+    def _kind(self, feature: str, where: str, detail: str) -> Loss:
+        """Return the entry for a new loss; beyond the bounds on entries, a common one."""
+        loss = Loss(feature, where, 1, detail)
+        if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
+            loss = Loss(feature, "elsewhere", 1, detail)
+            # Unknown fields of a request are features, too, and a client may send any number.
+            if loss not in self._counts and len(self._counts) >= 2 * _MAX_KINDS:
+                loss = Loss("other", "elsewhere")
+        if loss.where == where and loss.feature == feature:
+            self._kinds[feature, where, detail] = loss
+        return loss
+
+    def list(self) -> tuple[Loss, ...]:
+        """Return the losses with their counts, in order of first appearance."""
+        return tuple(structs.replace(loss, count=count) for loss, count in self._counts.items())
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """Features of a unified stream that one dialect can carry.
+
+    Attributes:
+        dialect: Name of the dialect.
+        identity: Id and model of the message.
+        choices: More than one choice.
+        boundaries: The boundary between two blocks of text.
+        overlapping: Types of blocks that may be open beside others of their type.
+        blank_text: Text blocks that hold only white space.
+        refusal: Refusals that are not text.
+        reasoning: Reasoning.
+        reasoning_parts: Numbered summaries within one reasoning block.
+        redacted_reasoning: Reasoning that only its issuer can read.
+        redacted_as_signature_of: Issuer whose redacted reasoning is written as a
+            signature without text; None if there is none.
+        signed: Types of blocks that can carry a signature.
+        custom_tools: Tool calls with free text.
+        namespaces: Namespaces of tool calls.
+        unfinished_calls: A mark of tool calls that ended before their text did.
+        null_arguments: Tool arguments that are the JSON text `null`.
+        broken_arguments: Tool arguments that are no JSON object.
+        server_tools: Suffixes of the kinds of server tool calls, and of their results.
+        media: Types of blocks that come whole: images, documents, results of the
+            client's tools, the dialect's own.
+        file_urls: Images and documents by their URL.
+        citations: Kinds of citations.
+        url_citation: Kind to write for any other citation with a URL; None if there is none.
+        cited_text: The cited text of a citation that is written as `url_citation`.
+        not_round_tripped: Names of `Opaque` events of this dialect that the encoder
+            cannot write back.
+        block_events: Names of `Opaque` events of this dialect that are written within their
+            block alone.
+        stop_reasons: Unified stop reasons that have a finish reason.
+        native_stop_reasons: Vendor finish reasons to write where the unified one is `other`.
+        unnamed_stop_sequence: The stop reason `stop_sequence` without the sequence.
+        service_tiers: This vendor's service tiers, by the tiers of all vendors.
+        usage: Whether token counts are written always, if they are known, or never.
+        cache_write: The count of tokens that were written to a cache.
+        reasoning_tokens: The count of reasoning tokens.
+        excess_reasoning: More reasoning tokens than output tokens, as some servers count.
+    """
+
+    dialect: str
+    identity: bool
+    choices: bool
+    boundaries: bool
+    overlapping: tuple[type, ...]
+    blank_text: bool
+    refusal: bool
+    reasoning: bool
+    reasoning_parts: bool
+    redacted_reasoning: bool
+    redacted_as_signature_of: str | None
+    signed: tuple[type, ...]
+    custom_tools: bool
+    namespaces: bool
+    unfinished_calls: bool
+    null_arguments: bool
+    broken_arguments: bool
+    server_tools: tuple[str, ...]
+    media: tuple[type, ...]
+    file_urls: bool
+    citations: frozenset[str]
+    url_citation: str | None
+    cited_text: bool
+    not_round_tripped: frozenset[str]
+    stop_reasons: frozenset[str]
+    native_stop_reasons: frozenset[str]
+    unnamed_stop_sequence: bool
+    service_tiers: dict[str, str]
+    usage: Literal["always", "known", "never"]
+    cache_write: bool
+    reasoning_tokens: bool
+    excess_reasoning: bool
+    block_events: frozenset[str] = frozenset()
+
+    def without_reasoning(self) -> Capabilities:
+        """Return these capabilities for an encoder that leaves reasoning out."""
+        return structs.replace(self, reasoning=False, redacted_reasoning=False)
+
+    def lacking_feature(self, block: Block) -> str | None:
+        """Return the feature whose lack drops a block; None if the block can be written."""
+        match block:
+            case Reasoning() if not self.reasoning:
+                return "reasoning"
+            case RedactedReasoning() if not self.redacted_reasoning:
+                return "redacted_reasoning"
+            case ServerToolCall(kind=kind) | ServerToolResult(kind=kind) if not kind.endswith(
+                self.server_tools
+            ):
+                return "server_tool"
+            case OpaqueBlock(dialect=dialect) if not (
+                dialect == self.dialect and isinstance(block, self.media)
+            ):
+                return "opaque_block"
+            case Image() | Document() if not self._carries_file(block):
+                return "media"
+            case ToolResult() if ToolResult not in self.media:
+                return "media"
+            case _:
+                return None
+
+    def _carries_file(self, block: Image | Document) -> bool:
+        """Return whether a block is a file of a known type, inline or by URL, and no more."""
+        match block:
+            case Image(str(media_type), data, url):
+                types: tuple[str, ...] = ("image/",)
+            case Document(str(media_type), data, url, title=None):
+                types = ("application/", "text/")
+            case _:
+                return False
+        return (
+            isinstance(block, self.media)
+            and media_type.startswith(types)
+            and (data is None) is not (url is None)
+            and (url is None or self.file_urls)
+        )

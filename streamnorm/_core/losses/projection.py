@@ -40,7 +40,7 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import compact
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.losses.loss import Capabilities, Losses
+from streamnorm._core.losses import Capabilities, Losses
 from streamnorm._core.losses.reducers import (
     Boundaries,
     Citations,

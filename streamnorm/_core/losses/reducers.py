@@ -31,7 +31,7 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import BlockOrder
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.losses.loss import Capabilities, Losses
+from streamnorm._core.losses import Capabilities, Losses
 from streamnorm._core.text import TextBuffer, mint_id
 from streamnorm.partial_json import check_arguments, decode_arguments
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_object
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas.keywords import (
+from streamnorm._core.schemas import (
     DROPPED,
     NOTES,
     VALUES,

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas.keywords import Edit, children, rewrite_schema, subschemas, types_of
+from streamnorm._core.schemas import Edit, children, rewrite_schema, subschemas, types_of
 from streamnorm._core.schemas.simplify import (
     define_targets,
     object_root,

@@ -5,8 +5,13 @@ read.
 """
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES, PageOptions
-from streamnorm.dialects.ag_ui.detect import is_request, is_terminal, recognises
+from streamnorm.dialects.ag_ui.traits import (
+    CAPABILITIES,
+    PageOptions,
+    is_request,
+    is_terminal,
+    recognises,
+)
 
 __all__ = ["DIALECT"]
 

@@ -38,16 +38,14 @@ from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes
 from streamnorm._core.text import Signed
 from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.content import (
-    citation_from_wire,
-    redacted_from_wire,
-    signature_from_wire,
-)
-from streamnorm.dialects.ag_ui.tool_calls import (
     PYDANTIC_SERVER_CALL,
+    citation_from_wire,
     is_server_call,
     is_unanswered,
     kind_of,
+    redacted_from_wire,
     result_from_wire,
+    signature_from_wire,
 )
 
 

@@ -1,18 +1,29 @@
-"""Content other than text and calls, in both directions: signatures, citations, opaque events.
+"""Content other than text, in both directions: signatures, citations, opaque events, tool results.
 
 An encrypted value is one string, while a signature has an issuer and may be bound to an item:
 the string is tagged with both.  pydantic-ai packs a JSON object with the same fields.  Citations
 are an entry each in `metadata` of the message.  Opaque events change no block: state, activities,
 steps, raw events.
+
+AG-UI has no mark of calls that the provider executed: a client takes a call without a result for
+its own.  The encoder marks call and result in `metadata`, and answers each call.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.blocks import Citation, RedactedReasoning
+from streamnorm._core.blocks import Citation, RedactedReasoning, ServerToolCall, ServerToolResult
 from streamnorm._core.events import Opaque, SignatureDelta
-from streamnorm._core.json import compact, count_of, encode_line, is_object, object_in, string_of
+from streamnorm._core.json import (
+    clean,
+    compact,
+    count_of,
+    encode_line,
+    is_object,
+    object_in,
+    string_of,
+)
 from streamnorm._core.text import (
     Signed,
     tag_redacted_reasoning,
@@ -23,8 +34,8 @@ from streamnorm._core.text import (
     untag_redacted_reasoning,
     untag_signature,
 )
-from streamnorm.dialects.ag_ui.capabilities import URL_CITATION
-from streamnorm.dialects.ag_ui.wire import DIALECT
+from streamnorm.dialects.ag_ui.traits import URL_CITATION
+from streamnorm.dialects.ag_ui.wire import DIALECT, PROVIDER_EXECUTED
 
 
 def signature_to_wire(event: SignatureDelta) -> str:
@@ -91,3 +102,56 @@ def event_from_wire(name: str, value: Any) -> Opaque:
 def event_to_wire(event: Opaque) -> bytes:
     """Return the frame of an event."""
     return b"data: %b\n\n" % encode_line(event.data)
+
+
+PYDANTIC_SERVER_CALL = "pyd_ai_builtin|"
+"""Start of the ids of calls that pydantic-ai's providers execute."""
+
+_KIND = "kind"
+_JSON = "isJson"
+_UNANSWERED = "isUnanswered"
+
+
+def mark_of(block: ServerToolCall) -> dict[str, Any]:
+    """Return the `metadata` of a call that the provider executes."""
+    return {PROVIDER_EXECUTED: True, _KIND: block.kind}
+
+
+def is_server_call(metadata: Any) -> bool:
+    """Return whether `metadata` marks a call as executed by the provider."""
+    return is_object(metadata) and metadata.get(PROVIDER_EXECUTED) is True
+
+
+def kind_of(metadata: dict[str, Any]) -> str:
+    """Return the vendor's type of a marked call or result."""
+    return string_of(metadata, _KIND)
+
+
+def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
+    """Return `content` and `metadata` of a result."""
+    is_text = isinstance(result.content, str)
+    metadata = {PROVIDER_EXECUTED: True, _KIND: result.kind, _JSON: not is_text}
+    return {
+        "content": result.content if is_text else compact(result.content),
+        "metadata": metadata,
+    }
+
+
+def unanswered_to_wire() -> dict[str, Any]:
+    """Return `content` and `metadata` of the result of a call that the provider did not answer."""
+    return {"content": "", "metadata": {PROVIDER_EXECUTED: True, _UNANSWERED: True}}
+
+
+def is_unanswered(metadata: Any) -> bool:
+    """Return whether a result stands for one that the provider did not send."""
+    return is_object(metadata) and metadata.get(_UNANSWERED) is True
+
+
+def result_from_wire(call_id: str, content: Any, metadata: Any) -> ServerToolResult:
+    """Return the result of a call that the provider executed."""
+    fields = metadata if is_object(metadata) else {}
+    if isinstance(content, str):
+        content = clean(content)
+        if fields.get(_JSON) is True:
+            content = object_in(f'{{"value":{content}}}').get("value")
+    return ServerToolResult(call_id, kind_of(fields), content)

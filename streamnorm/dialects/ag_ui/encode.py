@@ -36,12 +36,14 @@ from streamnorm._core.events import (
 from streamnorm._core.json import compact, dumps, object_in, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm.dialects.ag_ui import wire
-from streamnorm.dialects.ag_ui.capabilities import CAPABILITIES, PageOptions
 from streamnorm.dialects.ag_ui.content import (
     citation_to_wire,
     event_to_wire,
+    mark_of,
     redacted_to_wire,
+    result_to_wire,
     signature_to_wire,
+    unanswered_to_wire,
 )
 from streamnorm.dialects.ag_ui.outcome import (
     error_to_wire,
@@ -49,7 +51,7 @@ from streamnorm.dialects.ag_ui.outcome import (
     stop_to_wire,
     usage_to_wire,
 )
-from streamnorm.dialects.ag_ui.tool_calls import mark_of, result_to_wire, unanswered_to_wire
+from streamnorm.dialects.ag_ui.traits import CAPABILITIES, PageOptions
 
 _RUN_ID, _THREAD_ID, _VERSION = "runId", "threadId", "protocolVersion"
 _DELTA_END = b"}\n\n"

@@ -1,9 +1,9 @@
 """Anthropic Messages."""
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.content import SIGNING_SERVERS
-from streamnorm.dialects.anthropic.detect import (
+from streamnorm.dialects.anthropic.traits import (
+    CAPABILITIES,
     ENDPOINTS,
     OVERLOADED_STATUS,
     is_request,
@@ -21,9 +21,7 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.anthropic.decode", "AnthropicDecoder"),
     encoder=on_first_use("streamnorm.dialects.anthropic.encode", "AnthropicEncoder"),
     checker=on_first_use("streamnorm.dialects.anthropic.validate", "AnthropicChecker"),
-    request_checks=on_first_use(
-        "streamnorm.dialects.anthropic.validate.requests", "request_checks"
-    ),
+    request_checks=on_first_use("streamnorm.dialects.anthropic.body.validate", "request_checks"),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
     body=on_first_use("streamnorm.dialects.anthropic.body", "CODEC").load,

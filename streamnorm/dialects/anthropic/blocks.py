@@ -47,19 +47,17 @@ from streamnorm._core.limits import (
 from streamnorm._core.text import LONG_CHARS, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import (
+    CALL_TYPES,
+    call_from_wire,
     citation_from_wire,
     complete_compaction,
     event_from_wire,
+    input_from_wire,
     opaque_from_wire,
     redacted_from_wire,
-    signature_from_wire,
-)
-from streamnorm.dialects.anthropic.tool_calls import (
-    CALL_TYPES,
-    call_from_wire,
-    input_from_wire,
     result_from_wire,
     same_input,
+    signature_from_wire,
 )
 
 MAX_FRESH = 64

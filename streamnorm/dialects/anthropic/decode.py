@@ -26,13 +26,13 @@ from streamnorm._core.shapes import found
 from streamnorm._core.text import LONG_CHARS
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MAX_FRESH, MessageBlocks
-from streamnorm.dialects.anthropic.detect import EVENT_TYPES
+from streamnorm.dialects.anthropic.content import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.outcome import (
     UsageReader,
     stop_reason_from_wire,
     untyped_error_from_wire,
 )
-from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
+from streamnorm.dialects.anthropic.traits import EVENT_TYPES
 from streamnorm.sse import Frame
 
 # Frames of these names are read in full at once: only a server that misnames its frames sends

@@ -38,16 +38,17 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.json import dumps
 from streamnorm._core.text import Signed
-from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.content import (
+    call_to_wire,
     citation_to_wire,
     event_to_wire,
     opaque_to_wire,
     redacted_to_wire,
+    result_to_wire,
     signature_to_wire,
 )
 from streamnorm.dialects.anthropic.outcome import error_to_wire, stop_reason_to_wire, usage_to_wire
-from streamnorm.dialects.anthropic.tool_calls import call_to_wire, result_to_wire
+from streamnorm.dialects.anthropic.traits import CAPABILITIES
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'

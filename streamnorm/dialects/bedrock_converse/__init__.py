@@ -2,8 +2,8 @@
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm._core.codec.event_messages import EVENTSTREAM
-from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
-from streamnorm.dialects.bedrock_converse.detect import (
+from streamnorm.dialects.bedrock_converse.traits import (
+    CAPABILITIES,
     ENDPOINTS,
     is_request,
     is_response,
@@ -21,7 +21,7 @@ DIALECT = Dialect(
     encoder=on_first_use("streamnorm.dialects.bedrock_converse.encode", "ConverseEncoder"),
     checker=on_first_use("streamnorm.dialects.bedrock_converse.validate", "ConverseChecker"),
     request_checks=on_first_use(
-        "streamnorm.dialects.bedrock_converse.validate.requests", "request_checks"
+        "streamnorm.dialects.bedrock_converse.body.validate", "request_checks"
     ),
     is_terminal=is_terminal,
     framing=EVENTSTREAM,

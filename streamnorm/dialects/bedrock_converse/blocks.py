@@ -39,19 +39,17 @@ from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, is_array, is_object, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
 from streamnorm.dialects.bedrock_converse.content import (
+    TOOL_RESULT,
+    TOOL_USE,
     blob_from_wire,
+    call_extra,
+    call_from_wire,
     citation_from_wire,
     event_from_wire,
     opaque_from_wire,
     redacted_from_wire,
-    signature_from_wire,
-)
-from streamnorm.dialects.bedrock_converse.tool_calls import (
-    TOOL_RESULT,
-    TOOL_USE,
-    call_extra,
-    call_from_wire,
     result_from_wire,
+    signature_from_wire,
 )
 from streamnorm.dialects.bedrock_converse.wire import (
     BLOCK_DELTA,

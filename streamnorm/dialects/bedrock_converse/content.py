@@ -1,4 +1,4 @@
-"""Content other than text and calls, in both directions: signatures, citations, opaque blocks.
+"""Content other than text, in both directions: signatures, citations, opaque blocks, tool calls.
 
 `redactedContent` is a blob, so its Base64 is the wire's; the bytes in it are the vendor's own
 opaque text, such as `data` of Anthropic's `redacted_thinking`.
@@ -7,6 +7,9 @@ A citation covers its whole block.  Its location names a range of the source, ne
 answer, and stays an unknown field.
 
 A block that no unified one stands for comes whole: its start, if it had one, and its deltas.
+
+The client executes a `toolUse`, unless its type is `server_tool_use`: such a call and its
+`toolResult` stand in one message.
 """
 
 from __future__ import annotations
@@ -16,7 +19,14 @@ import binascii
 import re
 from typing import Any
 
-from streamnorm._core.blocks import Citation, OpaqueBlock, RedactedReasoning
+from streamnorm._core.blocks import (
+    Citation,
+    OpaqueBlock,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    ToolCall,
+)
 from streamnorm._core.events import Opaque
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import (
@@ -29,7 +39,14 @@ from streamnorm._core.json import (
     objects_of,
     string_of,
 )
-from streamnorm._core.text import Signed, tag_signature, untag_signature
+from streamnorm._core.text import (
+    Signed,
+    escape_id,
+    mint_id,
+    tag_signature,
+    unescape_id,
+    untag_signature,
+)
 from streamnorm.dialects.bedrock_converse.wire import DIALECT, INDEX, PADDING, unknown_fields
 
 # Claude's signatures pass from one platform to another (Anthropic's guide to extended thinking).
@@ -156,3 +173,64 @@ def opaque_to_wire(block: OpaqueBlock) -> tuple[object, list[object]]:
     fields = object_in(_LINE_ENDS.sub(" ", block.data))
     deltas = fields.get("deltas")
     return fields.get("start"), deltas if is_array(deltas) else []
+
+
+TOOL_USE = "toolUse"
+TOOL_RESULT = "toolResult"
+SERVER_TOOL_USE = "server_tool_use"
+
+# The pattern of `toolUseId`, which may also have the letters that escape those of other ids.
+_SAFE = re.compile(r"(?!snid_)[A-Za-z0-9_.:-]+")
+
+_MAX_CHARS = 64
+
+
+def id_to_wire(id: str) -> str:
+    """Return the id of a call in the letters that Converse allows, at most 64.
+
+    An escaped id comes back as its provider wrote it.  The hash of a longer one does not: call and
+    result have it alike, which is all that a provider demands.
+    """
+    if len(id) <= _MAX_CHARS and _SAFE.fullmatch(id):
+        return id
+    escaped = escape_id(id)
+    return escaped if len(escaped) <= _MAX_CHARS else mint_id(id)
+
+
+def call_from_wire(tool_use: dict[str, Any]) -> ToolCall | ServerToolCall:
+    """Return the call of a `toolUse`, without its input.
+
+    Raises:
+        Fatal: It has no name.
+    """
+    id, name = string_of(tool_use, "toolUseId"), clean(string_of(tool_use, "name"))
+    if not name:
+        raise malformed("toolUse without a name, expected one")
+    # pydantic-ai's recording of a client tool says `tool_use`, which the model's enum lacks.
+    if tool_use.get("type") == SERVER_TOOL_USE:
+        return ServerToolCall(id, name, kind=TOOL_USE)
+    return ToolCall(unescape_id(id), name)
+
+
+def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
+    """Return the `toolUse` of a call; its input follows in deltas."""
+    fields = {"name": call.name, "toolUseId": id_to_wire(call.id)}
+    return fields if isinstance(call, ToolCall) else {**fields, "type": SERVER_TOOL_USE}
+
+
+def call_extra(tool_use: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `toolUse` that are not mapped to the call."""
+    extra = unknown_fields(tool_use, "toolUseId", "name", "input")
+    if extra.get("type") == SERVER_TOOL_USE:
+        del extra["type"]
+    return extra
+
+
+def result_from_wire(tool_result: dict[str, Any], content: list[Any]) -> ServerToolResult:
+    """Return the result of a server tool; its type and status are unmapped fields."""
+    return ServerToolResult(string_of(tool_result, "toolUseId"), TOOL_RESULT, content)
+
+
+def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
+    """Return the `toolResult` of a start; its content follows in a delta."""
+    return {"toolUseId": id_to_wire(result.tool_call_id)}

@@ -38,12 +38,15 @@ from streamnorm._core.events import (
 from streamnorm._core.json import dumps, is_object
 from streamnorm._core.text import Signed
 from streamnorm.dialects.bedrock_converse import wire
-from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
 from streamnorm.dialects.bedrock_converse.content import (
+    TOOL_RESULT,
+    TOOL_USE,
+    call_to_wire,
     citation_to_wire,
     event_to_wire,
     opaque_to_wire,
     redacted_to_wire,
+    result_to_wire,
     signature_to_wire,
 )
 from streamnorm.dialects.bedrock_converse.outcome import (
@@ -52,12 +55,7 @@ from streamnorm.dialects.bedrock_converse.outcome import (
     stop_reason_to_wire,
     usage_to_wire,
 )
-from streamnorm.dialects.bedrock_converse.tool_calls import (
-    TOOL_RESULT,
-    TOOL_USE,
-    call_to_wire,
-    result_to_wire,
-)
+from streamnorm.dialects.bedrock_converse.traits import CAPABILITIES
 
 # Fields of `metadata`; all others of the end of a message stand in `messageStop`.
 _METADATA_FIELDS = ("metrics", "trace", "performanceConfig")

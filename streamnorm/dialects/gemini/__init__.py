@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
-from streamnorm.dialects.gemini.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.detect import (
+from streamnorm.dialects.gemini.traits import (
+    CAPABILITIES,
     ENDPOINTS,
     is_request,
     is_response,
@@ -23,7 +23,7 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.gemini.decode", "GeminiDecoder"),
     encoder=on_first_use("streamnorm.dialects.gemini.encode", "GeminiEncoder"),
     checker=on_first_use("streamnorm.dialects.gemini.validate", "GeminiChecker"),
-    request_checks=on_first_use("streamnorm.dialects.gemini.validate.requests", "request_checks"),
+    request_checks=on_first_use("streamnorm.dialects.gemini.body.validate", "request_checks"),
     formats=(JSON_ARRAY,),
     capabilities=CAPABILITIES,
     body=on_first_use("streamnorm.dialects.gemini.body", "CODEC").load,

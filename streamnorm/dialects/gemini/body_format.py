@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.codec import BodyFormat
-from streamnorm.dialects.gemini.detect import recognises
+from streamnorm.dialects.gemini.traits import recognises
 
 _SPECIAL = re.compile(rb'["{}\[\],]')
 _IN_STRING = re.compile(rb'["\\]')

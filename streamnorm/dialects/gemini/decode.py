@@ -33,8 +33,8 @@ from streamnorm.dialects.gemini.content import (
     recitations_from_wire,
     replace_half_characters,
 )
-from streamnorm.dialects.gemini.detect import has_finish
 from streamnorm.dialects.gemini.outcome import UsageReader, failed_finish, finish_reason_of
+from streamnorm.dialects.gemini.traits import has_finish
 from streamnorm.dialects.gemini.wire import DIALECT, Counts, decode_text
 from streamnorm.sse import Frame
 

@@ -46,7 +46,6 @@ from streamnorm._core.events import (
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import OBJECT_BYTES
 from streamnorm._core.text import Signed, TextBuffer
-from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.content import (
     CHUNK_LEVEL_FIELDS,
     block_reason,
@@ -62,6 +61,7 @@ from streamnorm.dialects.gemini.outcome import (
     usage_to_wire,
 )
 from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
+from streamnorm.dialects.gemini.traits import CAPABILITIES
 from streamnorm.dialects.gemini.wire import DIALECT, raw_json
 
 # google-genai reads any other line than `data: ` as JSON, comments included: a blank line is the

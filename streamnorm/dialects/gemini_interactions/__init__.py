@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.gemini_interactions.detect import is_interaction, is_terminal
 from streamnorm.dialects.gemini_interactions.outcome import overloaded_frames
+from streamnorm.dialects.gemini_interactions.traits import is_interaction, is_terminal
 
 __all__ = ["DIALECT"]
 

@@ -2,7 +2,7 @@
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).  `InteractionBlocks` is the state
 of the whole interaction, `OpenStep` a step between its start and its stop.  Steps that call tools
-are in `tool_calls.py`.
+are in `steps.py`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from streamnorm._core.events import Completed, Event, MessageStart, MessageStop,
 from streamnorm._core.failures import Fatal, find_error, named_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
 from streamnorm.dialects.gemini_interactions.blocks import InteractionBlocks
-from streamnorm.dialects.gemini_interactions.detect import event_type
 from streamnorm.dialects.gemini_interactions.outcome import (
     FINAL_EVENTS,
     TERMINAL,
@@ -28,6 +27,7 @@ from streamnorm.dialects.gemini_interactions.outcome import (
     stop_reason,
 )
 from streamnorm.dialects.gemini_interactions.steps import OpenSteps
+from streamnorm.dialects.gemini_interactions.traits import event_type
 from streamnorm.dialects.gemini_interactions.wire import (
     DIALECT,
     PIECES,

@@ -1,15 +1,15 @@
 """The dialect of OpenAI Chat Completions and compatible servers."""
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_chat.detect import (
+from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions
+from streamnorm.dialects.openai_chat.traits import (
+    CAPABILITIES,
     ENDPOINTS,
     is_request,
     is_response,
     is_terminal,
     recognises,
 )
-from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions
 
 __all__ = ["DIALECT"]
 
@@ -20,9 +20,7 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.openai_chat.decode", "ChatDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_chat.encode", "ChatEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_chat.validate", "ChatChecker"),
-    request_checks=on_first_use(
-        "streamnorm.dialects.openai_chat.validate.requests", "request_checks"
-    ),
+    request_checks=on_first_use("streamnorm.dialects.openai_chat.body.validate", "request_checks"),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
     body=on_first_use("streamnorm.dialects.openai_chat.body", "CODEC").load,

@@ -41,10 +41,10 @@ from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
 from streamnorm.dialects.openai_chat.content import OPAQUE_DELTA_FIELDS, reasoning_from_wire
-from streamnorm.dialects.openai_chat.detect import is_terminal
 from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions, Quirks, StreamState
 from streamnorm.dialects.openai_chat.outcome import UsageReader, chunk_error
 from streamnorm.dialects.openai_chat.tool_calls import ChunkId, call_fragment_from_wire
+from streamnorm.dialects.openai_chat.traits import is_terminal
 from streamnorm.sse import Frame
 
 

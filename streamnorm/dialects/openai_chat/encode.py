@@ -31,7 +31,6 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.json import count_of, dumps, encode_line
 from streamnorm._core.text import Signed
-from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.content import Annotations, ReasoningDetails, opaque_to_wire
 from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.outcome import (
@@ -44,6 +43,7 @@ from streamnorm.dialects.openai_chat.tool_calls import (
     call_signature_to_wire,
     call_start_to_wire,
 )
+from streamnorm.dialects.openai_chat.traits import CAPABILITIES
 
 _DONE = b"data: [DONE]\n\n"
 # A comment: openai-python raises at an event without data, and skips comments (3.54.0, read

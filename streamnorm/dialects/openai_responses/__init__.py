@@ -1,18 +1,18 @@
 """OpenAI Responses."""
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_responses.detect import (
+from streamnorm.dialects.openai_responses.outcome import (
+    error_body,
+    overloaded_frames,
+    refusal_body,
+)
+from streamnorm.dialects.openai_responses.traits import (
+    CAPABILITIES,
     ENDPOINTS,
     is_request,
     is_response,
     is_terminal,
     recognises,
-)
-from streamnorm.dialects.openai_responses.outcome import (
-    error_body,
-    overloaded_frames,
-    refusal_body,
 )
 
 __all__ = ["DIALECT"]
@@ -25,7 +25,7 @@ DIALECT = Dialect(
     encoder=on_first_use("streamnorm.dialects.openai_responses.encode", "ResponsesEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_responses.validate", "ResponsesChecker"),
     request_checks=on_first_use(
-        "streamnorm.dialects.openai_responses.validate.requests", "request_checks"
+        "streamnorm.dialects.openai_responses.body.validate", "request_checks"
     ),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,

@@ -34,7 +34,6 @@ from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, i
 from streamnorm._core.limits import text_bytes
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.content import event_from_wire
-from streamnorm.dialects.openai_responses.detect import TERMINALS
 from streamnorm.dialects.openai_responses.items.item import OpenText, ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.message import MessageItem
 from streamnorm.dialects.openai_responses.items.output import ItemEvents, OutputItems
@@ -45,6 +44,7 @@ from streamnorm.dialects.openai_responses.outcome import (
     stop_reason_from_wire,
     usage_from_wire,
 )
+from streamnorm.dialects.openai_responses.traits import TERMINALS
 from streamnorm.sse import Frame
 
 # A frame without an event line is named `message`.

@@ -39,7 +39,6 @@ from streamnorm._core.events import (
 from streamnorm._core.json import dumps, is_array, is_object
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, text_bytes
 from streamnorm._core.text import Signed, escape_id
-from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.content import (
     event_to_wire,
     logprobs_to_wire,
@@ -65,6 +64,7 @@ from streamnorm.dialects.openai_responses.outcome import (
     stop_reason_to_wire,
     usage_to_wire,
 )
+from streamnorm.dialects.openai_responses.traits import CAPABILITIES
 
 # Bound on events of this dialect that arrive before the message starts.
 MAX_EARLY_EVENTS = 16

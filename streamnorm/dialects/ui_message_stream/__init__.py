@@ -5,8 +5,13 @@ read.
 """
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES, PageOptions
-from streamnorm.dialects.ui_message_stream.detect import is_request, is_terminal, recognises
+from streamnorm.dialects.ui_message_stream.traits import (
+    CAPABILITIES,
+    PageOptions,
+    is_request,
+    is_terminal,
+    recognises,
+)
 
 __all__ = ["DIALECT"]
 

@@ -35,19 +35,17 @@ from streamnorm._core.failures import malformed
 from streamnorm._core.json import InvalidJSON, clean, clean_tree, decode_any, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
 from streamnorm.dialects.ui_message_stream.content import (
-    METADATA,
-    citation_from_wire,
-    metadata_from_wire,
-    redacted_from_wire,
-    signature_from_wire,
-)
-from streamnorm.dialects.ui_message_stream.tool_calls import (
     BROKEN,
     CUT,
     DENIED,
+    METADATA,
     UNFINISHED,
+    citation_from_wire,
     file_from_wire,
+    metadata_from_wire,
+    redacted_from_wire,
     result_from_wire,
+    signature_from_wire,
 )
 from streamnorm.dialects.ui_message_stream.wire import Chunk, input_text, text_field
 

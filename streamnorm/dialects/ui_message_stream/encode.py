@@ -42,12 +42,16 @@ from streamnorm._core.json import dumps, is_object, object_in
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes, value_bytes
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.ui_message_stream import wire
-from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES, PageOptions
 from streamnorm.dialects.ui_message_stream.content import (
     METADATA,
     chunk_to_wire,
     citation_to_wire,
+    cut_input_to_wire,
+    file_to_wire,
+    input_to_wire,
     redacted_to_wire,
+    result_to_wire,
+    server_result_to_wire,
     signature_to_wire,
     text_citation_to_wire,
 )
@@ -57,13 +61,7 @@ from streamnorm.dialects.ui_message_stream.outcome import (
     stop_reason_to_wire,
     usage_to_wire,
 )
-from streamnorm.dialects.ui_message_stream.tool_calls import (
-    cut_input_to_wire,
-    file_to_wire,
-    input_to_wire,
-    result_to_wire,
-    server_result_to_wire,
-)
+from streamnorm.dialects.ui_message_stream.traits import CAPABILITIES, PageOptions
 from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk, with_metadata
 
 _STEP = "start-step"

@@ -1,10 +1,576 @@
-"""Import of recordings from the files of other tools, and export to HAR.
+"""Files of other tools, detected and read: cassettes of vcrpy and cassetter, and HAR 1.2.
 
-`import_file` reads cassettes of vcrpy and cassetter and HAR files; `export_har` writes HAR.
-`archives` reads the formats, `entries` reads YAML within bounds and makes recordings of
-exchanges, `files` detects the format of a file and saves its recordings.
+Both are a list of interactions, and differ in the bodies:
+
+    vcrpy       request: body: text or bytes         response: body: {string: text or bytes},
+                                                     or {base64_string: base64} in files of JSON
+    cassetter   body: {type: json, content: value}   or text, binary (in hexadecimal), none
+
+A widespread serializer for vcrpy writes `parsed_body: value` instead of a JSON body.  If only
+the value of a JSON body is stored, its text is that of `json.dumps`, as when these tools replay.
+
+Sources, read 2026-11-22: https://vcrpy.readthedocs.io and https://kludex.github.io/cassetter,
+and what vcrpy 9.4.2 and cassetter 0.16.1 write.
+
+Two custom fields, with an underscore as the format demands, hold what HAR cannot: `_chunks`
+the reads of a body, as `+35 36` (milliseconds since the read before, bytes), and
+`_streamnorm` the rest of the recording's companion.
+
+Source, read 2026-11-22: http://www.softwareishard.com/blog/har-12-spec/
 """
 
-from streamnorm.recording.importing.archives import export_har, import_file
+from __future__ import annotations
 
-__all__ = ["export_har", "import_file"]
+import binascii
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from http.client import responses
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field, structs
+
+import streamnorm
+from streamnorm._core.errors import RecordingError
+from streamnorm._core.json import InvalidJSON, compact, convert, is_array, is_object
+from streamnorm._core.limits import Limits
+from streamnorm.recording.format import (
+    CONTENT_TYPES,
+    RecordedRead,
+    RecordedRequest,
+    WireRequest,
+    content_type_of,
+    decode_companion,
+    read_bounded,
+    replace_file,
+    split_name,
+)
+from streamnorm.recording.importing.entries import (
+    MAX_FILE_DEPTH,
+    ForeignExchange,
+    Unreadable,
+    UnsupportedValue,
+    check_exchange,
+    decode_base64,
+    decode_body,
+    make_recording,
+    read_json,
+    read_yaml,
+    resolve_scalars,
+)
+from streamnorm.recording.recorder import Recorder, slug_of
+from streamnorm.recording.recording import Recording, companion_of
+
+_LIMITS = Limits()
+
+
+def import_file(
+    path: Path | str,
+    directory: Path | str,
+    *,
+    on_present: Callable[[Recording], None] | None = None,
+) -> list[Recording]:
+    """Write the exchanges of a cassette or a HAR file as recordings.
+
+    Cassettes of vcrpy and cassetter are read.  The format is detected from the content, YAML
+    or JSON from the suffix.  Secrets are removed as when a stream is recorded.  These formats
+    have no reads and no timing, so neither have the recordings; a HAR file that `export_har`
+    wrote gives the exported recordings.
+
+    Args:
+        path: The file.
+        directory: Directory of the recordings; new ones are numbered after those in it.  An
+            exchange with the request and the response of one of those is not written again.
+        on_present: Called with each recording that was not written again.
+
+    Returns:
+        The recordings, in the order of the file.
+
+    Raises:
+        RecordingError: The file cannot be read, or holds something that is no HTTP exchange;
+            or a recording cannot be written.  In that case nothing is written.
+        ModuleNotFoundError: PyYAML (of the extra `import`) is not installed.
+    """
+    path = Path(path)
+    data = read_bounded(path, _LIMITS.max_companion_bytes)
+    try:
+        exchanges = list(_read_exchanges(data, path))
+        recordings = [make_recording(exchange) for exchange in exchanges]
+    except Unreadable as exc:
+        raise RecordingError(f"{path}: {exc}") from exc
+    _save(recordings, Path(directory), on_present or (lambda recording: None))
+    return recordings
+
+
+def _read_exchanges(data: bytes, path: Path) -> Iterator[ForeignExchange]:
+    is_yaml = _is_yaml(data, path)
+    value = (read_yaml if is_yaml else read_json)(data, max_depth=MAX_FILE_DEPTH)
+    if is_object(value) and "interactions" in value:
+        return read_cassette(value, _LIMITS.max_recording_bytes)
+    if is_object(value) and "log" in value and not is_yaml:
+        return read_har(value, path, _LIMITS)
+    raise Unreadable("neither a cassette of version 1 nor a HAR file")
+
+
+def _is_yaml(data: bytes, path: Path) -> bool:
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return True
+    return not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+
+
+def _save(
+    recordings: list[Recording], directory: Path, on_present: Callable[[Recording], None]
+) -> None:
+    """Save all recordings that the directory lacks, or none."""
+    present = _find_saved(directory, {len(recording.body) for recording in recordings})
+    recorder = Recorder(directory)
+    saved: list[tuple[str, Recording]] = []
+    try:
+        for recording in recordings:
+            same = present.get(_identify(recording))
+            if same:
+                recording.path = same.pop(0)
+                on_present(recording)
+                continue
+            # The recorded URL has no secrets, which a path may contain.
+            url = "" if recording.request is None else recording.request.url
+            name = recorder.take_name(slug_of(url))
+            saved.append((name, recording))
+            recording.save(name + recording.response.body)
+    except RecordingError:
+        for name, recording in saved:
+            for suffix in (recording.response.body, ".json"):
+                with suppress(OSError):
+                    Path(name + suffix).unlink()
+        raise
+
+
+def _find_saved(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], list[Path]]:
+    """Return the recordings of a directory whose bodies have one of these sizes."""
+    present: dict[tuple[str, bytes], list[Path]] = {}
+    with suppress(OSError):  # there is no such directory yet
+        for path in sorted(directory.iterdir()):
+            if split_name(path)[1] is None or path.stat().st_size not in sizes:
+                continue
+            with suppress(RecordingError):  # a damaged recording is no copy
+                present.setdefault(_identify(Recording.load(path)), []).append(path)
+    return present
+
+
+def _identify(recording: Recording) -> tuple[str, bytes]:
+    """Return the request and the response of a recording, which are equal in a copy."""
+    return compact([recording.request, recording.response]), recording.body
+
+
+T = TypeVar("T")
+
+# Other keys hold what is no HTTP exchange, such as `ws_interactions`.
+_KNOWN = {"version", "interactions", "recorded_with", "metadata"}
+
+# HAR requires a date; recordings have none, and exports must be reproducible.
+_DATE = "1970-01-01T00:00:00.000Z"
+_COMMENT = "recordings keep no dates: each startedDateTime stands for an unknown one"
+# URL of a recording without a request.
+_UNKNOWN_URL = "http://unknown.invalid/"
+_NO_KIND = "x-unknown"  # written by browsers
+
+
+class _CassetteRequest(Struct):
+    method: str
+    uri: str
+    headers: Any = None
+    body: Any = None
+    parsed_body: Any | UnsetType = UNSET
+
+
+class _CassetteResponse(Struct):
+    status: Any = None
+    headers: Any = None
+    body: Any = None
+    parsed_body: Any | UnsetType = UNSET
+    # As vcrpy before 6 wrote the responses of httpx.
+    status_code: int | None = None
+    content: Any = None
+
+
+class _CassetteInteraction(Struct):
+    request: _CassetteRequest
+    response: _CassetteResponse
+    recorded_at: Any = None
+
+
+class _Cassette(Struct):
+    version: int
+    interactions: list[_CassetteInteraction]
+
+
+class _CassetteStatus(Struct):
+    code: int
+
+
+def read_cassette(value: dict[str, Any], max_bytes: int) -> Iterator[ForeignExchange]:
+    """Yield the exchanges of a cassette in the order in which they were recorded.
+
+    Cassettes of vcrpy are in that order; cassetter sorts interactions, and stores their times.
+
+    Args:
+        value: The content of the file.
+        max_bytes: Bound on the decoded bodies together, in bytes.
+
+    Raises:
+        Unreadable: It is no cassette, or an interaction is no HTTP exchange.
+    """
+    for key in value:
+        if key not in _KNOWN and value[key]:
+            raise Unreadable("a cassette that holds more than HTTP interactions")
+    cassette = _convert(value, _Cassette)
+    if cassette.version != 1:
+        raise Unreadable(f"a cassette of version {cassette.version}, expected 1")
+    for number, interaction in _sort_by_time(cassette.interactions):
+        try:
+            exchange = check_exchange(_read_interaction(interaction, max_bytes))
+        except Unreadable as exc:
+            raise Unreadable(f"interactions[{number}]: {exc}") from exc
+        max_bytes -= len(exchange.body)
+        yield exchange
+
+
+def _sort_by_time(
+    interactions: list[_CassetteInteraction],
+) -> list[tuple[int, _CassetteInteraction]]:
+    """Return interactions with their positions in the file, sorted by time if all have one."""
+    numbered = list(enumerate(interactions))
+    try:
+        times = [datetime.fromisoformat(item.recorded_at) for item in interactions]
+        return sorted(numbered, key=lambda pair: times[pair[0]])
+    except (TypeError, ValueError):  # missing, no time, or only some with an offset
+        return numbered
+
+
+def _read_interaction(interaction: _CassetteInteraction, max_bytes: int) -> ForeignExchange:
+    asked, response = interaction.request, interaction.response
+    headers = _read_headers(response.headers)
+    # `str` turns `PlainScalar` into str.
+    method, url = str(asked.method), str(asked.uri)
+    request = WireRequest(method, url, _read_headers(asked.headers), _read_request_body(asked))
+    return ForeignExchange(
+        request, _read_status(response), headers, _read_response_body(response, headers, max_bytes)
+    )
+
+
+def _read_status(response: _CassetteResponse) -> int:
+    if response.status_code is not None:
+        return response.status_code
+    if is_object(response.status):
+        return _convert(response.status, _CassetteStatus).code
+    return _convert(response.status, int)
+
+
+def _read_headers(value: Any) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a mapping of names to a value or a list of values."""
+    if value is None:
+        return ()
+    if not is_object(value):
+        raise Unreadable("headers that are no mapping")
+    return tuple(
+        (name, _read_header(item))
+        for name, items in value.items()
+        for item in (items if is_array(items) else [items])
+    )
+
+
+def _read_header(value: Any) -> str:
+    match value:
+        case bytes():
+            return value.decode("latin-1")
+        case str():
+            return str(value)
+        case _:
+            raise Unreadable("a header that is no text")
+
+
+def _read_request_body(request: _CassetteRequest) -> bytes | None:
+    if request.parsed_body is not UNSET:
+        return _encode_json(request.parsed_body)
+    if isinstance(request.body, UnsupportedValue):
+        return None  # an upload, which vcrpy stores as a Python object
+    body = _read_body(request.body)
+    return body.encode() if isinstance(body, str) else body
+
+
+def _read_response_body(
+    response: _CassetteResponse, headers: tuple[tuple[str, str], ...], max_bytes: int
+) -> bytes:
+    if response.parsed_body is not UNSET:
+        body = _encode_json(response.parsed_body)
+    else:
+        stored = _read_body(response.content if response.body is None else response.body)
+        # A text is not compressed, whatever its headers say.
+        body = (
+            stored.encode() if isinstance(stored, str) else decode_body(stored, headers, max_bytes)
+        )
+    if len(body) > max_bytes:
+        raise Unreadable("bodies that are too large together")
+    return body
+
+
+def _read_body(body: Any) -> str | bytes:
+    """Return a stored body of either tool, as text or bytes."""
+    if is_object(body):
+        if body.keys() == {"type"} or body.keys() == {"type", "content"}:
+            return _read_typed_body(body["type"], body.get("content"))
+        if body.keys() <= {"base64_string", "encoding"} and "base64_string" in body:
+            return decode_base64(str(body["base64_string"]), "a body")
+        if "string" not in body:
+            return _encode_json(body)
+        body = body["string"]
+    match body:
+        case None:
+            return b""
+        case str():
+            return str(body)
+        case bytes():
+            return body
+        case _:
+            raise Unreadable("a body that is neither text nor bytes")
+
+
+def _read_typed_body(kind: Any, content: Any) -> str | bytes:
+    """Return a stored body of cassetter."""
+    match kind:
+        case "none":
+            return b""
+        case "json":
+            return _encode_json(content)
+        case "text" if content is None or isinstance(content, str):
+            return str(content or "")
+        case "binary" if isinstance(content, str):
+            try:
+                return bytes.fromhex(content)
+            except ValueError as exc:
+                raise Unreadable("a binary body that is not hexadecimal") from exc
+        case _:
+            raise Unreadable("a body that is not of type json, text, binary or none")
+
+
+def _encode_json(value: Any) -> bytes:
+    return json.dumps(resolve_scalars(value)).encode()
+
+
+def _convert(value: Any, type: type[T]) -> T:
+    try:
+        return convert(value, type)
+    except InvalidJSON as exc:
+        raise Unreadable(f"no cassette: {exc}") from exc
+
+
+class _HARHeader(Struct):
+    name: str
+    value: str = ""
+
+
+class _HARPostData(Struct):
+    text: str | None = None
+    encoding: str | None = None
+
+
+class _HARRequest(Struct):
+    method: str
+    url: str
+    headers: list[_HARHeader] = []
+    post_data: _HARPostData | None = field(name="postData", default=None)
+
+
+class _HARContent(Struct):
+    size: int = 0
+    mime_type: str = field(name="mimeType", default="")
+    text: str | None = None
+    encoding: str | None = None
+
+
+class _HARResponse(Struct):
+    status: int
+    content: _HARContent
+    headers: list[_HARHeader] = []
+
+
+class _HAREntry(Struct):
+    request: _HARRequest
+    response: _HARResponse
+    chunks: Any = field(name="_chunks", default=None)
+    companion: Any = field(name="_streamnorm", default=None)
+
+
+class _HARLog(Struct):
+    entries: list[_HAREntry]
+
+
+class _HAR(Struct):
+    log: _HARLog
+
+
+def read_har(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[ForeignExchange]:
+    """Yield the exchanges of a HAR file, in its order.
+
+    Args:
+        value: The content of the file.
+        path: The file, for messages.
+        limits: `max_recording_bytes` bounds all bodies together.
+
+    Raises:
+        Unreadable: It is no HAR file, or an entry is no HTTP exchange.
+        RecordingError: The custom fields of an entry are damaged.
+    """
+    try:
+        har = convert(value, _HAR)
+    except InvalidJSON as exc:
+        raise Unreadable(f"no HAR: {exc}") from exc
+    size = 0
+    for number, item in enumerate(har.log.entries):
+        where = f"log.entries[{number}]"
+        try:
+            exchange = _restore_companion(_read_entry(item), item, Path(f"{path}: {where}"), limits)
+        except Unreadable as exc:
+            raise Unreadable(f"{where}: {exc}") from exc
+        size += len(exchange.body)
+        if size > limits.max_recording_bytes:
+            raise Unreadable(f"{where}: bodies of more than {limits.max_recording_bytes} bytes")
+        yield exchange
+
+
+def _read_entry(item: _HAREntry) -> ForeignExchange:
+    asked, content = item.request, item.response.content
+    headers = _pairs_of(item.response.headers)
+    if not content_type_of(headers) and content.mime_type not in ("", _NO_KIND):
+        headers += (("content-type", content.mime_type),)
+    if content.text is None and content.size > 0:
+        raise Unreadable("a response whose body was not kept")
+    body = _decode_text(content.text or "", content.encoding)
+    request_headers, request_body = _pairs_of(asked.headers), _read_posted_body(asked)
+    request = WireRequest(asked.method, asked.url, request_headers, request_body)
+    return ForeignExchange(request, item.response.status, headers, body)
+
+
+def _pairs_of(headers: list[_HARHeader]) -> tuple[tuple[str, str], ...]:
+    return tuple((header.name, header.value) for header in headers)
+
+
+def _read_posted_body(request: _HARRequest) -> bytes | None:
+    data = request.post_data
+    if data is None:
+        return b""
+    if data.text is None:
+        return None  # an upload, of which only the form fields are stored
+    return _decode_text(data.text, data.encoding)
+
+
+def _decode_text(text: str, encoding: str | None) -> bytes:
+    return decode_base64(text, "a body") if encoding == "base64" else text.encode()
+
+
+def _restore_companion(
+    exchange: ForeignExchange, item: _HAREntry, where: Path, limits: Limits
+) -> ForeignExchange:
+    """Return an entry with companion and reads from our custom fields."""
+    if item.companion is None:
+        return check_exchange(exchange)
+    if not is_object(item.companion):
+        raise Unreadable("_streamnorm that is no object")
+    text = msgspec.json.encode({**item.companion, "chunks": item.chunks})
+    companion, reads = decode_companion(text, where, limits)
+    if reads is not None and sum(read.size for read in reads) != len(exchange.body):
+        raise Unreadable("_chunks of another size than the body")
+    return structs.replace(exchange, companion=companion, reads=reads)
+
+
+def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
+    """Write recordings as one HAR file, in their order.
+
+    `import_file` restores the same recordings.  The same recordings give the same bytes.
+
+    Raises:
+        RecordingError: The file cannot be written.
+    """
+    path = Path(path)
+    log = {
+        "version": "1.2",
+        "creator": {"name": "streamnorm", "version": streamnorm.__version__},
+        "entries": [_describe_exchange(recording) for recording in recordings],
+        "comment": _COMMENT,
+    }
+    text = msgspec.json.format(msgspec.json.encode({"log": log}), indent=2) + b"\n"
+    try:
+        replace_file(path, lambda out: out.write(text))
+    except OSError as exc:
+        raise RecordingError(f"{path}: {exc.strerror}") from exc
+
+
+def _describe_exchange(recording: Recording) -> dict[str, Any]:
+    reads = recording.reads
+    companion: dict[str, Any] = msgspec.to_builtins(companion_of(recording))
+    del companion["chunks"]
+    gaps_ms = [read.gap_ms for read in reads or [RecordedRead(0, 0)]] or [0]
+    entry: dict[str, Any] = {
+        "startedDateTime": _DATE,
+        "time": sum(gaps_ms),
+        "request": _describe_request(recording.request),
+        "response": _describe_response(recording),
+        "cache": {},
+        "timings": {"send": 0, "wait": gaps_ms[0], "receive": sum(gaps_ms[1:])},
+        "_streamnorm": companion,
+    }
+    if reads is not None:
+        entry["_chunks"] = [str(read) for read in reads]
+    return entry
+
+
+def _describe_request(request: RecordedRequest | None) -> dict[str, Any]:
+    request = request or RecordedRequest("POST", _UNKNOWN_URL, {})
+    body = request.text
+    if request.body is not UNSET:
+        body = msgspec.json.encode(request.body).decode()
+    query = request.url.partition("#")[0].partition("?")[2]
+    fields: dict[str, Any] = {
+        "method": request.method,
+        "url": request.url,
+        "httpVersion": "unknown",
+        "cookies": [],
+        "headers": _describe_pairs(request.headers.items()),
+        "queryString": _describe_pairs(parse_qsl(query, keep_blank_values=True)),
+        "headersSize": -1,
+        "bodySize": len((body or "").encode()) if request.bytes is None else request.bytes,
+    }
+    if body is not None:
+        kind = request.headers.get("content-type", "application/json")
+        fields["postData"] = {"mimeType": kind, "text": body}
+    return fields
+
+
+def _describe_response(recording: Recording) -> dict[str, Any]:
+    response = recording.response
+    kind = response.headers.get("content-type", CONTENT_TYPES[response.body])
+    content: dict[str, Any] = {"size": len(recording.body), "mimeType": kind}
+    try:
+        content["text"] = recording.body.decode()
+    except UnicodeDecodeError:
+        content["text"] = binascii.b2a_base64(recording.body, newline=False).decode()
+        content["encoding"] = "base64"
+    return {
+        "status": response.status,
+        "statusText": responses.get(response.status, ""),
+        "httpVersion": "unknown",
+        "cookies": [],
+        "headers": _describe_pairs(response.headers.items()),
+        "content": content,
+        "redirectURL": "",
+        "headersSize": -1,
+        "bodySize": -1,
+    }
+
+
+def _describe_pairs(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in pairs]

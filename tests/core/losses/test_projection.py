@@ -40,7 +40,8 @@ from streamnorm import (
     accumulate,
     project,
 )
-from streamnorm._core.losses import Capabilities, Losses, Projector
+from streamnorm._core.losses import Capabilities, Losses
+from streamnorm._core.losses.projection import Projector
 from streamnorm._registry import capabilities
 
 START = MessageStart("m", "gpt")

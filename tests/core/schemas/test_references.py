@@ -9,7 +9,7 @@ import pytest
 
 from streamnorm import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
+from streamnorm._core.schemas.simplify import simplify_schema
 
 Schema = dict[str, Any]
 

@@ -14,7 +14,7 @@ from support.draws import Draws, draws
 from streamnorm import EncodeError
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
+from streamnorm._core.schemas.simplify import simplify_schema
 
 
 def simplified(whole: dict[str, Any]) -> tuple[dict[str, Any], Losses]:

@@ -8,7 +8,7 @@ import pytest
 from support.operation_counts import lines
 
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
+from streamnorm._core.schemas.simplify import simplify_schema
 
 Schema = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import detect
-from streamnorm.dialects.ag_ui.detect import is_terminal
+from streamnorm.dialects.ag_ui.traits import is_terminal
 from streamnorm.sse import Frame
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm.dialects.anthropic.detect import (
+from streamnorm.dialects.anthropic.traits import (
     EVENT_TYPES,
     is_request,
     is_response,

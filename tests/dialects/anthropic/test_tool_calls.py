@@ -21,7 +21,7 @@ from support.anthropic.frames import (
 from support.openai_chat.chunks import anonymous
 
 from streamnorm import BlockStart, BlockStop, JSONDelta, ServerToolCall, ServerToolResult, ToolCall
-from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs, same_input
+from streamnorm.dialects.anthropic.content import raw_input, raw_inputs, same_input
 
 ARGUMENTS = {"q": "é", "n": [1, 2.50]}
 

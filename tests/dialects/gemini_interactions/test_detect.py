@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm.dialects.gemini_interactions.detect import is_terminal
+from streamnorm.dialects.gemini_interactions.traits import is_terminal
 from streamnorm.sse import Frame
 
 

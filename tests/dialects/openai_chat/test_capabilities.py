@@ -37,7 +37,8 @@ from streamnorm import (
     UsageUpdate,
     project,
 )
-from streamnorm._core.losses import Losses, Projector
+from streamnorm._core.losses import Losses
+from streamnorm._core.losses.projection import Projector
 from streamnorm._registry import capabilities
 from streamnorm.validation import validate
 

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm.dialects.openai_chat.detect import (
-    is_request,
-    is_response,
-    is_terminal,
-    recognises,
-)
+from streamnorm.dialects.openai_chat.traits import is_request, is_response, is_terminal, recognises
 from streamnorm.sse import Frame
 
 CHUNK = {"object": "chat.completion.chunk", "choices": []}

@@ -40,8 +40,8 @@ from streamnorm import (
     detect,
 )
 from streamnorm.codec import Decoder, decoder
-from streamnorm.dialects.ui_message_stream.detect import is_terminal, recognises
 from streamnorm.dialects.ui_message_stream.outcome import stop_reason_from_wire
+from streamnorm.dialects.ui_message_stream.traits import is_terminal, recognises
 from streamnorm.sse import Frame
 
 UI = "ui_message_stream"

@@ -6,8 +6,9 @@ import pytest
 
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.errors import ProfileError
-from streamnorm.profiles.rules import VENDOR, RequestRule, read_request_rules, shipped_rules
-from streamnorm.profiles.rules import reader as rule_reader
+from streamnorm.profiles import VENDOR
+from streamnorm.profiles import rules as rule_reader
+from streamnorm.profiles.rules import RequestRule, read_request_rules, shipped_rules
 
 CHECK = 'check = { kind = "forbidden", at = ["user"] }'
 RULE = f"""

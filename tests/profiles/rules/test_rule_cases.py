@@ -11,8 +11,8 @@ import pytest
 from profiles.rules import test_schema_rules, test_schema_rules_servers
 from support.rules.cases import RuleCase, is_refused_by
 
-from streamnorm.profiles.layers import shipped_profiles
-from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
+from streamnorm.profiles import VENDOR, shipped_profiles
+from streamnorm.profiles.rules import RequestRule, shipped_rules
 
 _ROOMS = Path(__file__).parents[2] / "dialects"
 

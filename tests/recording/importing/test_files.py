@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnorm.recording import Recording, RecordingError
-from streamnorm.recording.importing import archives, import_file
+from streamnorm._core.limits import Limits
+from streamnorm.recording import Recording, RecordingError, importing
+from streamnorm.recording.importing import import_file
 
 URL = "https://api.anthropic.com/v1/messages"
 BODY = 'event: ping\ndata: {"type": "ping"}\n\n'
@@ -261,8 +262,8 @@ def test_size_of_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     text = json.dumps(har())
     (tmp_path / "a.har").write_text(text)
     for max_bytes, passes in ((len(text), True), (len(text) - 1, False)):
-        limits = archives.Limits(max_companion_bytes=max_bytes)
-        monkeypatch.setattr(archives, "_LIMITS", limits)
+        limits = Limits(max_companion_bytes=max_bytes)
+        monkeypatch.setattr(importing, "_LIMITS", limits)
         if passes:
             assert import_file(tmp_path / "a.har", tmp_path / "out")
             continue
@@ -278,9 +279,9 @@ def test_size_of_all_bodies_together_is_bounded(
     exchanges = made["log"]["entries"] if "log" in made else made["interactions"]
     exchanges *= 3
     path.write_text(json.dumps(made))
-    monkeypatch.setattr(archives, "_LIMITS", archives.Limits(max_recording_bytes=30))
+    monkeypatch.setattr(importing, "_LIMITS", Limits(max_recording_bytes=30))
     assert len(import_file(path, tmp_path / "one")) == 3
-    monkeypatch.setattr(archives, "_LIMITS", archives.Limits(max_recording_bytes=29))
+    monkeypatch.setattr(importing, "_LIMITS", Limits(max_recording_bytes=29))
     with pytest.raises(RecordingError, match=r"\[2\]: bodies (?:of more|that are too large)"):
         import_file(path, tmp_path / "two")
     assert not (tmp_path / "two").exists()

@@ -11,9 +11,9 @@ from urllib.parse import quote_plus
 import pytest
 from support.http.content_codings import raw_deflate
 
+from streamnorm.recording import secrets as bodies
 from streamnorm.recording.format import RecordedRequest, WireRequest
 from streamnorm.recording.secrets import Secrets
-from streamnorm.recording.secrets import redaction as bodies
 
 MEBIBYTE = 1024 * 1024
 URL = "https://api.example.com/v1/messages"

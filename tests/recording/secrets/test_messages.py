@@ -14,9 +14,9 @@ from support.streams.corpus import needs_corpus
 
 from streamnorm.codec import INVOKE_CHUNKS
 from streamnorm.eventstream import EventStreamDecoder, encode_message
+from streamnorm.recording import secrets as messages
 from streamnorm.recording.format import WireRequest
 from streamnorm.recording.secrets import Secrets
-from streamnorm.recording.secrets import redaction as messages
 
 KEY = "sk-ant-api03-0123456789abcdefABCDEF"
 X = "x" * len(KEY)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recording.secret_shapes import SHAPED
 
-from streamnorm.recording.secrets import Secrets, redaction
+from streamnorm.recording import secrets as redaction
+from streamnorm.recording.secrets import Secrets
 from streamnorm.recording.secrets.patterns import Span
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from streamnorm import Encoded, EncodeError, Request, encode_request
-from streamnorm._core.bodies.projection import RepairPolicy
+from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm.validation import validate_request
 
 __all__ = ["TARGETS", "Target", "legal_or_refused", "violations_of"]

@@ -9,7 +9,9 @@ from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Text, ToolCall, ToolResult
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection import MissingTools, RepairPolicy, project_request
+from streamnorm._core.bodies.projection import project_request
+from streamnorm._core.bodies.projection.results import RepairPolicy
+from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.request import InputMessage, Reply, Request, Source
 from streamnorm._core.losses import Losses
 

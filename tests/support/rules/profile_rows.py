@@ -11,7 +11,7 @@ from msgspec import structs
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.wire_fields import FittedBody, fit_fields
 from streamnorm._core.losses import Losses
-from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.profiles import shipped_profiles
 from support.bodies.projection_targets import EVERYTHING
 
 __all__ = ["SAMPLING", "Row", "capabilities_for", "fitted_for"]

@@ -10,7 +10,8 @@ import pytest
 
 from streamnorm import DecodeError, EncodeError, translate_request
 from streamnorm._core.bodies.fields import fields_at, parse_path
-from streamnorm.profiles.rules import VENDOR, shipped_rules
+from streamnorm.profiles import VENDOR
+from streamnorm.profiles.rules import shipped_rules
 from streamnorm.validation import validate_request
 
 __all__ = ["Translation"]

@@ -28,9 +28,8 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
-from streamnorm._core.schemas.keywords import types_of
-from streamnorm._core.schemas.simplify import object_root
+from streamnorm._core.schemas import types_of
+from streamnorm._core.schemas.simplify import object_root, simplify_schema
 from streamnorm._core.schemas.strict import (
     EnforcedSchemas,
     NotEnforced,

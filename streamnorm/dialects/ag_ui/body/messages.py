@@ -50,21 +50,19 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.text import Signed, tag_signature
 from streamnorm.dialects.ag_ui.body.content import content_from_wire, content_to_wire
 from streamnorm.dialects.ag_ui.content import (
+    PYDANTIC_SERVER_CALL,
     citation_from_wire,
     citation_to_wire,
-    item_id_of,
-    redacted_from_wire,
-    redacted_to_wire,
-    signature_from_wire,
-)
-from streamnorm.dialects.ag_ui.tool_calls import (
-    PYDANTIC_SERVER_CALL,
     is_server_call,
     is_unanswered,
+    item_id_of,
     kind_of,
     mark_of,
+    redacted_from_wire,
+    redacted_to_wire,
     result_from_wire,
     result_to_wire,
+    signature_from_wire,
     unanswered_to_wire,
 )
 from streamnorm.dialects.ag_ui.wire import CITATIONS, DIALECT, IS_ERROR

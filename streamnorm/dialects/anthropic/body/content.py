@@ -50,18 +50,16 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, is_object, json_value, string_of
 from streamnorm._core.text import Signed, escape_id, unescape_id
 from streamnorm.dialects.anthropic.content import (
+    call_to_wire,
     citation_from_wire,
     citation_to_wire,
+    input_from_wire,
     redacted_from_wire,
     redacted_to_wire,
-    signature_from_wire,
-    signature_to_wire,
-)
-from streamnorm.dialects.anthropic.tool_calls import (
-    call_to_wire,
-    input_from_wire,
     result_from_wire,
     result_to_wire,
+    signature_from_wire,
+    signature_to_wire,
 )
 from streamnorm.dialects.anthropic.wire import DIALECT
 

@@ -16,7 +16,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 from streamnorm._core.text import escape_id
-from streamnorm.dialects.anthropic.tool_calls import CALL_TYPES
+from streamnorm.dialects.anthropic.content import CALL_TYPES
 
 _Body = dict[str, Any]
 

@@ -66,8 +66,7 @@ from streamnorm.dialects.anthropic.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
-from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
-from streamnorm.dialects.anthropic.detect import ENDPOINTS
+from streamnorm.dialects.anthropic.traits import CAPABILITIES, ENDPOINTS
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 _MODES: dict[str, Literal["off", "budget", "adaptive"]] = {

@@ -31,13 +31,13 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, MessageStop, StreamError, UsageUpdate
 from streamnorm._core.failures import FailedAnswer, Fatal, too_large
 from streamnorm._core.json import count_of, string_of
-from streamnorm._core.losses import Losses, Projector
+from streamnorm._core.losses import Losses
+from streamnorm._core.losses.projection import Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.body.content import block_to_wire
 from streamnorm.dialects.anthropic.body.request import REQUEST_CAPABILITIES
-from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.outcome import (
     UsageReader,
     stop_reason_from_wire,
@@ -45,6 +45,7 @@ from streamnorm.dialects.anthropic.outcome import (
     untyped_error_from_wire,
     usage_to_wire,
 )
+from streamnorm.dialects.anthropic.traits import CAPABILITIES
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 # Fields that a stream sends in `message_delta` and not in `message_start`.

@@ -55,19 +55,17 @@ from streamnorm.dialects.bedrock_converse.body.files import (
     text_of,
 )
 from streamnorm.dialects.bedrock_converse.content import (
+    SERVER_TOOL_USE,
+    TOOL_RESULT,
+    TOOL_USE,
     blob_from_wire,
     citation_from_wire,
     citation_to_wire,
+    id_to_wire,
     redacted_from_wire,
     redacted_to_wire,
     signature_from_wire,
     signature_to_wire,
-)
-from streamnorm.dialects.bedrock_converse.tool_calls import (
-    SERVER_TOOL_USE,
-    TOOL_RESULT,
-    TOOL_USE,
-    id_to_wire,
 )
 from streamnorm.dialects.bedrock_converse.wire import DIALECT
 

@@ -62,8 +62,7 @@ from streamnorm.dialects.bedrock_converse.body.tools import (
     config_from_wire,
     config_to_wire,
 )
-from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
-from streamnorm.dialects.bedrock_converse.detect import ENDPOINTS
+from streamnorm.dialects.bedrock_converse.traits import CAPABILITIES, ENDPOINTS
 from streamnorm.dialects.bedrock_converse.wire import DIALECT
 
 OPTIONS, OUTPUT = "additionalModelRequestFields", "outputConfig"

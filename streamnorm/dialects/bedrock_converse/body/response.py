@@ -33,14 +33,15 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Failed, StreamError
 from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.json import compact, is_object, objects_of
-from streamnorm._core.losses import Losses, Projector
+from streamnorm._core.losses import Losses
+from streamnorm._core.losses.projection import Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm.dialects.bedrock_converse.body.content import ContentWriter, member_of
 from streamnorm.dialects.bedrock_converse.body.files import document_names
 from streamnorm.dialects.bedrock_converse.body.request import REQUEST_CAPABILITIES
-from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
 from streamnorm.dialects.bedrock_converse.decode import ConverseDecoder
 from streamnorm.dialects.bedrock_converse.outcome import stop_reason_to_wire, usage_to_wire
+from streamnorm.dialects.bedrock_converse.traits import CAPABILITIES
 from streamnorm.dialects.bedrock_converse.wire import (
     BLOCK_DELTA,
     BLOCK_START,

@@ -57,7 +57,7 @@ from streamnorm.dialects.gemini.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
-from streamnorm.dialects.gemini.detect import ENDPOINTS
+from streamnorm.dialects.gemini.traits import ENDPOINTS
 from streamnorm.dialects.gemini.wire import (
     DIALECT,
     add_extra,

@@ -43,10 +43,10 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.json import compact, count_of, dumps
-from streamnorm._core.losses import Losses, Projector
+from streamnorm._core.losses import Losses
+from streamnorm._core.losses.projection import Projector
 from streamnorm._core.messages import Message
 from streamnorm._core.text import Signed
-from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.content import (
     CHUNK_LEVEL_FIELDS,
     block_reason,
@@ -60,6 +60,7 @@ from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import complete_part
 from streamnorm.dialects.gemini.outcome import stop_reason_to_wire, usage_to_wire
 from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
+from streamnorm.dialects.gemini.traits import CAPABILITIES
 from streamnorm.dialects.gemini.wire import DIALECT, MODIFIERS, to_camel
 from streamnorm.sse import Frame
 

@@ -10,7 +10,6 @@ servers.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -19,13 +18,7 @@ from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import as_object, conversion_error, get_array, get_objects
 from streamnorm._core.bodies.models import (
-    ModelField,
-    ModelInfo,
-    ModelsCodec,
-    date_text,
-    seconds,
-    seconds_of_text,
-    text,
+    openai_models,
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -33,15 +26,16 @@ from streamnorm._core.events import Event, Opaque, StreamError, Usage
 from streamnorm._core.failures import FailedAnswer, Fatal
 from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.limits import StoredBytes
-from streamnorm._core.losses import Losses, Projector
+from streamnorm._core.losses import Losses
+from streamnorm._core.losses.projection import Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.body.content import DIALECT
-from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.content import Annotations, opaque_to_wire
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
 from streamnorm.dialects.openai_chat.outcome import stop_reason_to_wire, usage_to_wire
 from streamnorm.dialects.openai_chat.tool_calls import call_to_wire
+from streamnorm.dialects.openai_chat.traits import CAPABILITIES
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -217,32 +211,4 @@ def _service_tier(message: Message) -> str | None:
     return tier
 
 
-_MODEL_FIELDS = {
-    "created": ModelField("created", seconds, int),
-    "owned_by": ModelField("owner", text, str),
-    "shutdown_date": ModelField("retires", seconds_of_text, date_text),
-    "name": ModelField("name", text),  # OpenRouter, Mistral
-    "max_model_len": ModelField("max_input_tokens", count_of),  # vLLM
-    "context_length": ModelField("max_input_tokens", count_of),  # OpenRouter
-    "context_window": ModelField("max_input_tokens", count_of),  # Groq
-}
-
-
-def _new_model(model: ModelInfo) -> dict[str, Any]:
-    # The vendor's schema requires the last two, even if unknown.
-    return {"id": model.id, "object": "model", "created": 0, "owned_by": ""}
-
-
-def _list_of(
-    objects: list[dict[str, Any]],
-    page: Sequence[ModelInfo],
-    has_more: bool,
-    query: Mapping[str, str],
-) -> dict[str, Any]:
-    body: dict[str, Any] = {"object": "list", "data": objects}
-    # Codex sends `client_version` to get its own catalog of prompts and tools; from an empty
-    # list it goes on with the catalog it has.
-    return {**body, "models": []} if "client_version" in query else body
-
-
-MODELS = ModelsCodec(dialect=DIALECT, fields=_MODEL_FIELDS, new_model=_new_model, list_of=_list_of)
+MODELS = openai_models(DIALECT)

@@ -9,7 +9,6 @@ https://platform.openai.com/docs/api-reference/responses/input-tokens (read 2026
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamnorm._core.accumulate import message_events
@@ -22,19 +21,13 @@ from streamnorm._core.bodies.fields import (
     unexpected,
 )
 from streamnorm._core.bodies.models import (
-    ModelField,
-    ModelInfo,
-    ModelsCodec,
-    date_text,
-    seconds,
-    seconds_of_text,
-    text,
+    openai_models,
 )
 from streamnorm._core.codec import CountCodec, ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, StreamError
 from streamnorm._core.failures import FailedAnswer
-from streamnorm._core.json import count_of, dumps, object_in
+from streamnorm._core.json import dumps, object_in
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
@@ -140,32 +133,4 @@ COUNT = CountCodec(
     constants={"object": "response.input_tokens"},
 )
 
-_MODEL_FIELDS = {
-    "created": ModelField("created", seconds, int),
-    "owned_by": ModelField("owner", text, str),
-    "shutdown_date": ModelField("retires", seconds_of_text, date_text),
-    "name": ModelField("name", text),  # OpenRouter, Mistral
-    "max_model_len": ModelField("max_input_tokens", count_of),  # vLLM
-    "context_length": ModelField("max_input_tokens", count_of),  # OpenRouter
-    "context_window": ModelField("max_input_tokens", count_of),  # Groq
-}
-
-
-def _new_model(model: ModelInfo) -> dict[str, Any]:
-    # The vendor's schema requires the last two, even if unknown.
-    return {"id": model.id, "object": "model", "created": 0, "owned_by": ""}
-
-
-def _list_of(
-    objects: list[dict[str, Any]],
-    page: Sequence[ModelInfo],
-    has_more: bool,
-    query: Mapping[str, str],
-) -> dict[str, Any]:
-    body: dict[str, Any] = {"object": "list", "data": objects}
-    # Codex sends `client_version` to get its own catalog of prompts and tools; from an empty
-    # list it goes on with the catalog it has.
-    return {**body, "models": []} if "client_version" in query else body
-
-
-MODELS = ModelsCodec(dialect=DIALECT, fields=_MODEL_FIELDS, new_model=_new_model, list_of=_list_of)
+MODELS = openai_models(DIALECT)

@@ -45,21 +45,19 @@ from streamnorm._core.json import compact, is_json, is_object, json_value, objec
 from streamnorm._core.losses import Losses
 from streamnorm._core.text import Signed
 from streamnorm.dialects.ui_message_stream.content import (
+    BROKEN,
+    CUT,
+    DENIED,
+    UNFINISHED,
     citation_from_wire,
     citation_to_wire,
     item_id_of,
     redacted_from_wire,
     redacted_to_wire,
+    result_from_wire,
     signature_from_wire,
     signature_to_wire,
     text_citation_from_wire,
-)
-from streamnorm.dialects.ui_message_stream.tool_calls import (
-    BROKEN,
-    CUT,
-    DENIED,
-    UNFINISHED,
-    result_from_wire,
 )
 from streamnorm.dialects.ui_message_stream.wire import DIALECT, with_metadata
 

@@ -30,7 +30,7 @@ from streamnorm import (
     Tool,
     ToolResult,
 )
-from streamnorm._core.bodies.projection import RepairPolicy
+from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.tools import ServerTool
 from streamnorm.tools import MCPServer
 

@@ -8,10 +8,7 @@ import pytest
 from support.rules.rows import RuleRow
 
 from streamnorm._core.codec import RequestFacts
-from streamnorm.dialects.anthropic.validate.requests import (
-    orphan_results,
-    text_after_result,
-)
+from streamnorm.dialects.anthropic.body.validate import orphan_results, text_after_result
 
 TEXT = {"type": "text", "text": "Hi"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}

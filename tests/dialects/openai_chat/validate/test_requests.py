@@ -21,7 +21,7 @@ from support.rules.chat import (
 )
 
 from streamnorm._core.codec import RequestFacts
-from streamnorm.dialects.openai_chat.validate.requests import request_checks
+from streamnorm.dialects.openai_chat.body.validate import request_checks
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 ASSISTANT = {"role": "assistant", "content": "Hello"}

@@ -32,7 +32,7 @@ from support.openai_chat.server_rules import (
 from support.rules.rows import RuleRow
 
 from streamnorm._core.codec import RequestFacts
-from streamnorm.dialects.openai_chat.validate.requests import request_checks
+from streamnorm.dialects.openai_chat.body.validate import request_checks
 from streamnorm.validation import validate_request
 
 DEEPSEEK_BACK = "The `reasoning_content` in the thinking mode must be passed back to the API."

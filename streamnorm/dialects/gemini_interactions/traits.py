@@ -1,4 +1,4 @@
-"""Detection of the frames of the Interactions API and of the terminal frame.
+"""Traits of the Interactions API: how its frames and its terminal frame are recognised.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).
 """

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.json import is_array, is_object
-from streamnorm.dialects.gemini.validate import request_fields
-from streamnorm.dialects.gemini.validate.request_fields import (
+from streamnorm.dialects.gemini.body import validate_fields
+from streamnorm.dialects.gemini.body.validate_fields import (
     Field,
     contents_of,
     declarations_of,
@@ -202,27 +202,27 @@ _CHECKS: Mapping[str, RequestCheck] = {
         output_schemas,
         parameters_twice,
         tools_without_flag,
-        request_fields.arguments,
-        request_fields.call_ids,
-        request_fields.encodings,
-        request_fields.fields_of_gemini,
-        request_fields.fields_of_vertex,
-        request_fields.messages,
-        request_fields.mode_words,
-        request_fields.thinking_words,
-        request_fields.unknown_fields,
-        request_fields.call_turns,
-        request_fields.empty_contents,
-        request_fields.empty_parts,
-        request_fields.last_turn,
-        request_fields.missing_contents,
-        request_fields.part_data,
-        request_fields.placeholders,
-        request_fields.response_counts,
-        request_fields.response_media,
-        request_fields.response_turns,
-        request_fields.roles,
-        request_fields.signatures,
+        validate_fields.arguments,
+        validate_fields.call_ids,
+        validate_fields.encodings,
+        validate_fields.fields_of_gemini,
+        validate_fields.fields_of_vertex,
+        validate_fields.messages,
+        validate_fields.mode_words,
+        validate_fields.thinking_words,
+        validate_fields.unknown_fields,
+        validate_fields.call_turns,
+        validate_fields.empty_contents,
+        validate_fields.empty_parts,
+        validate_fields.last_turn,
+        validate_fields.missing_contents,
+        validate_fields.part_data,
+        validate_fields.placeholders,
+        validate_fields.response_counts,
+        validate_fields.response_media,
+        validate_fields.response_turns,
+        validate_fields.roles,
+        validate_fields.signatures,
     )
 }
 

@@ -36,16 +36,8 @@ from streamnorm._core.shapes import (
     token_problems,
 )
 from streamnorm.dialects.openai_responses.items.types import ITEM_ADDED, ITEM_DONE, ITEM_TYPES
-from streamnorm.dialects.openai_responses.validate.shapes import (
-    ERROR,
-    ERROR_NESTED,
-    EVENTS,
-)
-from streamnorm.dialects.openai_responses.validate.texts import (
-    TEXT_EVENTS,
-    ItemTexts,
-    events_of,
-)
+from streamnorm.dialects.openai_responses.validate_shapes import ERROR, ERROR_NESTED, EVENTS
+from streamnorm.dialects.openai_responses.validate_texts import TEXT_EVENTS, ItemTexts, events_of
 from streamnorm.sse import Frame
 
 _CREATED, _QUEUED, _IN_PROGRESS = "response.created", "response.queued", "response.in_progress"

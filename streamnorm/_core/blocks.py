@@ -1,27 +1,270 @@
-"""Blocks of tool calls and their results, and results in the form of MCP."""
+"""The blocks of a message, and the citations within them.
+
+A `Message` has complete blocks.  In a stream, the `BlockStart` of `Text`, `Reasoning`, `Refusal`,
+`ToolCall` and `ServerToolCall` has an empty block, which deltas fill; every other block is
+complete at its start.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from streamnorm._core.blocks.content import (
-    Audio,
-    BaseBlock,
-    Document,
-    Image,
-    OpaqueBlock,
-    ResultBlock,
-    Text,
-    Video,
-)
 from streamnorm._core.errors import ArgumentsError, DecodeError, EncodeError, UpstreamError
 from streamnorm._core.json import clean, compact, is_object, json_value, object_in
-from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
+from streamnorm._core.mcp import (
+    MCP,
+    CallToolResult,
+    EmbeddedResource,
+    MediaContent,
+    ResourceContents,
+    ResourceLink,
+    RPCError,
+    TextContent,
+    mcp_object,
+    mcp_struct,
+    unmapped_fields,
+)
 from streamnorm.partial_json import decode_arguments
+
+__all__ = [
+    "Audio",
+    "Block",
+    "CacheMark",
+    "Citation",
+    "Document",
+    "Image",
+    "InputBlock",
+    "OpaqueBlock",
+    "Reasoning",
+    "RedactedReasoning",
+    "Refusal",
+    "ResultBlock",
+    "ServerToolCall",
+    "ServerToolResult",
+    "Text",
+    "ToolCall",
+    "ToolResult",
+    "Video",
+    "file_block",
+]
+
+
+class Citation(Struct, frozen=True, omit_defaults=True):
+    """A source that a text block names.
+
+    Attributes:
+        kind: The vendor's type of the citation, such as `url_citation`.
+        url: URL of the source.
+        title: Title of the source.
+        cited_text: Quoted text of the source.
+        start: Index of the first cited character of the block; None = the whole block.
+        end: Index after the last cited character.
+        extra: Other fields of the vendor.
+    """
+
+    kind: str
+    url: str | None = None
+    title: str | None = None
+    cited_text: str | None = None
+    start: int | None = None
+    end: int | None = None
+    extra: dict[str, Any] | None = None
+
+
+class CacheMark(Struct, frozen=True, omit_defaults=True):
+    """The end of a prefix of a request that the provider is asked to cache.
+
+    Attributes:
+        ttl: Lifetime, such as `5m` or `1h`; None = the vendor's default.
+    """
+
+    ttl: str | None = None
+
+
+class BaseBlock(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
+    """Base of all blocks: immutable values, told apart by `type` in JSON.
+
+    Attributes:
+        cache: Cache mark after this block, in a request.
+        extra: Other fields of a request, by dialect.
+    """
+
+    cache: CacheMark | None = None
+    extra: dict[str, dict[str, Any]] | None = None
+
+
+class Text(BaseBlock, frozen=True, tag="text"):
+    """Text for the user.
+
+    Attributes:
+        text: The text.
+        citations: Citations, in the order of arrival.
+        signature: Opaque proof of the block's origin, byte for byte.
+        issuer: Vendor that can verify the signature.
+    """
+
+    text: str = ""
+    citations: tuple[Citation, ...] = ()
+    signature: str | None = None
+    issuer: str | None = None
+
+
+class Reasoning(BaseBlock, frozen=True, tag="reasoning"):
+    """Reasoning of the model, or a summary of it; never text for the user.
+
+    Attributes:
+        parts: Summaries, in order; one part for vendors without parts.
+        signature: Opaque proof of the block's origin, byte for byte.
+        issuer: Vendor that can verify the signature.
+        id: Id of the item under which the issuer accepts the signature; None = any, or
+            unknown.
+    """
+
+    parts: tuple[str, ...] = ()
+    signature: str | None = None
+    issuer: str | None = None
+    id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All parts, separated by blank lines."""
+        return "\n\n".join(self.parts)
+
+
+class RedactedReasoning(BaseBlock, frozen=True, tag="redacted_reasoning"):
+    """Reasoning that only its issuer can read.
+
+    Attributes:
+        data: The opaque value, byte for byte.
+        issuer: Vendor that can read it.
+        id: Id of the item under which the issuer accepts it; None = any, or unknown.
+    """
+
+    data: str
+    issuer: str | None = None
+    id: str | None = None
+
+
+class Refusal(BaseBlock, frozen=True, tag="refusal"):
+    """The text of the model when it declines."""
+
+    text: str = ""
+
+
+class Image(BaseBlock, frozen=True, tag="image"):
+    """An image.
+
+    Attributes:
+        media_type: Media type, such as `image/png`; None if only the URL is known.
+        data: Content in Base64.
+        url: URL of the image, if `data` is None.
+        file_id: Id of an uploaded file, if both are None.
+        detail: Resolution for the model: `low`, `high`, `original` or `auto`.
+        issuer: Vendor that has the uploaded file.
+    """
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+    detail: str | None = None
+    issuer: str | None = None
+
+
+class Document(BaseBlock, frozen=True, tag="document"):
+    """A document.
+
+    Attributes:
+        media_type: Media type, such as `application/pdf`; None if only the URL is known.
+        data: Content in Base64, or the text itself if `media_type` is a text type.
+        url: URL of the document, if `data` is None.
+        title: Title; the file name for vendors that have one.
+        file_id: Id of an uploaded file, if `data` and `url` are None.
+        issuer: Vendor that has the uploaded file.
+    """
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    title: str | None = None
+    file_id: str | None = None
+    issuer: str | None = None
+
+
+class Audio(BaseBlock, frozen=True, tag="audio"):
+    """Audio, in a request.
+
+    Attributes:
+        media_type: Media type, such as `audio/wav`; None if only the URL is known.
+        data: Content in Base64.
+        url: URL of the audio, if `data` is None.
+    """
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+
+class Video(BaseBlock, frozen=True, tag="video"):
+    """A video, in a request.
+
+    Attributes:
+        media_type: Media type, such as `video/mp4`; None if only the URL is known.
+        data: Content in Base64.
+        url: URL of the video, if `data` is None.
+    """
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+
+class OpaqueBlock(BaseBlock, frozen=True, tag="opaque"):
+    """A block that only its own dialect knows.
+
+    Attributes:
+        dialect: Name of the dialect.
+        kind: Type of the block in the dialect.
+        data: The whole block as JSON text.
+    """
+
+    dialect: str
+    kind: str
+    data: str
+
+
+ResultBlock: TypeAlias = Text | Image | Document | Audio | Video | OpaqueBlock
+"""A block of a tool's result."""
+
+
+def file_block(media_type: str, data: str | None, url: str | None) -> Image | Document | None:
+    """Return a file as a block; None if no block has its type, or unless it has data or a URL.
+
+    Args:
+        media_type: Media type.
+        data: Content in Base64.
+        url: URL of the content.
+    """
+    if (data is None) is (url is None):
+        return None
+    if media_type.startswith("image/"):
+        return Image(media_type, data, url)
+    if media_type.startswith("application/"):
+        return Document(media_type, data, url)
+    if not media_type.startswith("text/"):
+        return None
+    try:
+        text = None if data is None else base64.b64decode(data, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    return Document(media_type, text, url)
+
 
 _LINK = "resource_link"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -142,16 +385,16 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
         """
         fields = mcp_object(value)
         if "content" not in fields and is_object(fields.get("error")):
-            error = mcp_struct(fields["error"], _MCPError, "$.error")
+            error = mcp_struct(fields["error"], RPCError, "$.error")
             raise UpstreamError(clean(error.message), code=str(error.code))
-        result = mcp_struct(fields, _MCPResult)
+        result = mcp_struct(fields, CallToolResult)
         if result.resultType not in (None, "complete"):
             raise DecodeError("no complete result, expected one", path="$.resultType")
         content = tuple(
             [content_from_mcp(item, f"$.content[{at}]") for at, item in enumerate(result.content)]
         )
         is_error, structured = bool(result.isError), result.structuredContent
-        extra, original = unmapped_fields(fields, _MCPResult), None
+        extra, original = unmapped_fields(fields, CallToolResult), None
         if structured is not None:
             text = compact(structured)
             texts = [block.text for block in content if isinstance(block, Text)]
@@ -180,51 +423,8 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
 _STRUCTURED = "structuredContent"
 
 
-class _MCPResult(Struct):
-    content: list[dict[str, Any]]
-    isError: bool | None = None  # noqa: N815 - the protocol's
-    structuredContent: Any = None  # noqa: N815 - the protocol's
-    resultType: str | None = None  # noqa: N815 - the protocol's
-
-
-class _MCPError(Struct):
-    code: int
-    message: str
-
-
 def _is_json_of(text: str, value: object) -> bool:
     return is_object(value) and object_in(text) == value
-
-
-class _Text(Struct):
-    type: str
-    text: str
-
-
-class _Media(Struct):
-    type: str
-    data: str
-    mimeType: str  # noqa: N815 - the protocol's
-
-
-class _Resource(Struct):
-    uri: str
-    mimeType: str | None = None  # noqa: N815 - the protocol's
-    text: str | None = None
-    blob: str | None = None
-
-
-class _Embedded(Struct):
-    type: str
-    resource: dict[str, Any]
-
-
-class _Link(Struct):
-    type: str
-    uri: str
-    name: str
-    title: str | None = None
-    description: str | None = None
 
 
 _OF_OTHERS = {
@@ -252,18 +452,18 @@ def content_from_mcp(value: dict[str, Any], path: str) -> ResultBlock:
         case str(kind) if value.keys() & _OF_OTHERS.get(kind, frozenset()):
             return OpaqueBlock(MCP, kind, compact(value))
         case "text":
-            text = mcp_struct(value, _Text, path)
-            return Text(clean(text.text), extra=unmapped_fields(value, _Text))
+            text = mcp_struct(value, TextContent, path)
+            return Text(clean(text.text), extra=unmapped_fields(value, TextContent))
         case "image":
-            image = mcp_struct(value, _Media, path)
-            return Image(image.mimeType, image.data, extra=unmapped_fields(value, _Media))
+            image = mcp_struct(value, MediaContent, path)
+            return Image(image.mimeType, image.data, extra=unmapped_fields(value, MediaContent))
         case "audio":
-            audio = mcp_struct(value, _Media, path)
-            return Audio(audio.mimeType, audio.data, extra=unmapped_fields(value, _Media))
+            audio = mcp_struct(value, MediaContent, path)
+            return Audio(audio.mimeType, audio.data, extra=unmapped_fields(value, MediaContent))
         case "resource":
             return _resource_from_mcp(value, path)
         case "resource_link":
-            link = mcp_struct(value, _Link, path)
+            link = mcp_struct(value, ResourceLink, path)
             lines = [f"{link.title or link.name}: {link.uri}", link.description or ""]
             return Text(clean("\n".join(filter(None, lines))), extra={MCP: {_LINK: value}})
         case str(kind):
@@ -273,11 +473,11 @@ def content_from_mcp(value: dict[str, Any], path: str) -> ResultBlock:
 
 
 def _resource_from_mcp(value: dict[str, Any], path: str) -> ResultBlock:
-    inner = mcp_struct(value, _Embedded, path).resource
-    resource = mcp_struct(inner, _Resource, f"{path}.resource")
+    inner = mcp_struct(value, EmbeddedResource, path).resource
+    resource = mcp_struct(inner, ResourceContents, f"{path}.resource")
     uri, kind = clean(resource.uri), resource.mimeType
-    rest = (unmapped_fields(value, _Embedded) or {}).get(MCP, {})
-    if unmapped := unmapped_fields(inner, _Resource):
+    rest = (unmapped_fields(value, EmbeddedResource) or {}).get(MCP, {})
+    if unmapped := unmapped_fields(inner, ResourceContents):
         rest["resource"] = unmapped[MCP]
     if resource.text is not None:
         media_type = kind if kind is not None and kind.startswith("text/") else _TEXT
@@ -363,3 +563,21 @@ def _uri(title: str | None, index: int) -> str:
     if title is None:
         return f"file:///content-{index}"
     return title if _URI.match(title) else f"file:///{quote(title)}"
+
+
+Block: TypeAlias = (
+    Text
+    | Reasoning
+    | RedactedReasoning
+    | Refusal
+    | ToolCall
+    | ServerToolCall
+    | ServerToolResult
+    | Image
+    | Document
+    | ToolResult
+    | OpaqueBlock
+)
+
+InputBlock: TypeAlias = Block | Audio | Video
+"""A block of a message in a request."""

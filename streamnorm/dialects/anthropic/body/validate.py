@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.json import is_array, is_object, string_of
-from streamnorm.dialects.anthropic.validate import request_fields
-from streamnorm.dialects.anthropic.validate.request_fields import (
+from streamnorm.dialects.anthropic.body import validate_fields
+from streamnorm.dialects.anthropic.body.validate_fields import (
     Message,
     blocks_of,
     has_beta,
@@ -557,9 +557,9 @@ _CHECKS: Mapping[str, RequestCheck] = {
         tool_ids,
         top_level_lifetime,
         trailing_space,
-        request_fields.beta_fields,
-        request_fields.missing_fields,
-        request_fields.unknown_fields,
+        validate_fields.beta_fields,
+        validate_fields.missing_fields,
+        validate_fields.unknown_fields,
         budget_below_max_tokens,
         choice_without_tools,
         deferred_tools,

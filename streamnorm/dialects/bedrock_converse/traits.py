@@ -1,4 +1,4 @@
-"""The endpoints of Amazon Bedrock's Converse, and how its bodies and frames are recognised.
+"""Traits of Converse: its endpoints, how its bodies and frames are recognised, capabilities.
 
 botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json` (read 2026-11-23).
 """
@@ -8,10 +8,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from streamnorm._core.blocks import Image, OpaqueBlock, Reasoning
 from streamnorm._core.codec import Endpoints, Route
 from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.json import is_array, is_object, objects_of
+from streamnorm._core.losses import Capabilities
 from streamnorm.dialects.bedrock_converse import wire
+from streamnorm.dialects.bedrock_converse.content import (
+    LOCATIONS,
+    TOOL_RESULT,
+    TOOL_USE,
+    UNLOCATED,
+    WEB,
+)
+from streamnorm.dialects.bedrock_converse.outcome import NATIVE_STOP_REASONS
+from streamnorm.dialects.bedrock_converse.wire import BLOCK_DELTA, DIALECT
 from streamnorm.sse import Frame
 
 # Ids of models hold colons, and ARNs slashes.  The atomic group searches the path once, however
@@ -83,3 +94,60 @@ def is_response(body: dict[str, Any]) -> bool:
     """Return whether a JSON object can only be a response of Converse."""
     output = body.get("output")
     return is_object(output) and is_object(output.get("message")) and "stopReason" in body
+
+
+CAPABILITIES = Capabilities(
+    dialect=DIALECT,
+    # `messageStart` has a role and nothing else.
+    identity=False,
+    # One message per request.
+    choices=False,
+    boundaries=True,
+    # No recording has a block that starts within another.
+    overlapping=(),
+    # The API refuses a blank text when the client sends it back.
+    blank_text=False,
+    # A refusal is a stop reason.
+    refusal=False,
+    reasoning=True,
+    # Reasoning is one text.
+    reasoning_parts=False,
+    redacted_reasoning=True,
+    redacted_as_signature_of=None,
+    signed=(Reasoning,),
+    # The input of every tool is a JSON object.
+    custom_tools=False,
+    namespaces=False,
+    unfinished_calls=False,
+    # The API refuses any input but an object when the history comes back.
+    null_arguments=False,
+    # The input is a text in a stream, whatever it says.
+    broken_arguments=True,
+    server_tools=(TOOL_USE, TOOL_RESULT),
+    media=(Image, OpaqueBlock),
+    # An image comes by its bytes; one in S3 has no URL that others can fetch.
+    file_urls=False,
+    citations=LOCATIONS | {UNLOCATED},
+    url_citation=WEB,
+    cited_text=True,
+    not_round_tripped=frozenset(),
+    # A delta of a block that is not written would open another at its index.
+    block_events=frozenset({BLOCK_DELTA}),
+    stop_reasons=frozenset({"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}),
+    native_stop_reasons=NATIVE_STOP_REASONS,
+    unnamed_stop_sequence=True,
+    service_tiers={
+        "auto": "default",
+        "default": "default",
+        "flex": "flex",
+        "priority": "priority",
+        "reserved": "reserved",
+        "standard": "default",
+    },
+    # Clients of boto3 index the counts.
+    usage="always",
+    cache_write=True,
+    # No field counts reasoning.
+    reasoning_tokens=False,
+    excess_reasoning=False,
+)
