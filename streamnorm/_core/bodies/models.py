@@ -340,7 +340,7 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
 
 # The lists of OpenAI, one for its dialects and the servers that are compatible with either
 
-_OPENAI_FIELDS = {
+_SHARED_FIELDS = {
     "created": ModelField("created", seconds, int),
     "owned_by": ModelField("owner", text, str),
     "shutdown_date": ModelField("retires", seconds_of_text, date_text),
@@ -351,22 +351,22 @@ _OPENAI_FIELDS = {
 }
 
 
-def openai_models(dialect: str) -> ModelsCodec:
+def shared_models(dialect: str) -> ModelsCodec:
     """Return the codec of models and lists as OpenAI writes them, for one of its dialects."""
     return ModelsCodec(
         dialect=dialect,
-        fields=_OPENAI_FIELDS,
-        new_model=_new_openai_model,
-        list_of=_openai_list_of,
+        fields=_SHARED_FIELDS,
+        new_model=_new_shared_model,
+        list_of=_shared_list_of,
     )
 
 
-def _new_openai_model(model: ModelInfo) -> dict[str, Any]:
+def _new_shared_model(model: ModelInfo) -> dict[str, Any]:
     # The vendor's schema requires the last two, even if unknown.
     return {"id": model.id, "object": "model", "created": 0, "owned_by": ""}
 
 
-def _openai_list_of(
+def _shared_list_of(
     objects: list[dict[str, Any]],
     page: Sequence[ModelInfo],
     has_more: bool,

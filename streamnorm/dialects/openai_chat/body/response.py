@@ -18,7 +18,7 @@ from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import as_object, conversion_error, get_array, get_objects
 from streamnorm._core.bodies.models import (
-    openai_models,
+    shared_models,
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -211,4 +211,4 @@ def _service_tier(message: Message) -> str | None:
     return tier
 
 
-MODELS = openai_models(DIALECT)
+MODELS = shared_models(DIALECT)

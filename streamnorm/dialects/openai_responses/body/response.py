@@ -21,7 +21,7 @@ from streamnorm._core.bodies.fields import (
     unexpected,
 )
 from streamnorm._core.bodies.models import (
-    openai_models,
+    shared_models,
 )
 from streamnorm._core.codec import CountCodec, ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -133,4 +133,4 @@ COUNT = CountCodec(
     constants={"object": "response.input_tokens"},
 )
 
-MODELS = openai_models(DIALECT)
+MODELS = shared_models(DIALECT)
