@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from streamnorm._bodies import reader_of
 from streamnorm._conversation import Conversation
+from streamnorm._core.bodies.chats import clean_messages
 from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.codec import PageCodec
 from streamnorm._core.errors import UnknownDialect
@@ -59,7 +60,8 @@ def encode_messages(
         history = history.messages
     elif isinstance(history, Message):
         history = (history,)
-    return PageMessages(codec.write_messages(history, losses), losses.list())
+    messages = clean_messages(codec.write_messages(history, losses), losses)
+    return PageMessages(messages, losses.list())
 
 
 def _is_of_page(name: str) -> bool:

@@ -7,7 +7,8 @@ them back, so that they hold all blocks, and their signatures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeAlias, TypeVar
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
@@ -21,7 +22,7 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, drop_foreign_fields
-from streamnorm._core.json import compact
+from streamnorm._core.json import clean_tree, compact, lone_surrogate_path
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 from streamnorm._core.tools import qualified_name
@@ -60,6 +61,9 @@ def read_history(
     """
     for item in history:
         blocks = tuple([_reduce(block, dialect, losses) for block in item.blocks])
+        for before, block in pairwise(blocks):
+            if _is_of_item(before, block):
+                losses.add("reasoning_merged", "messages", "read as one")
         if isinstance(item, Message):
             yield ChatMessage("assistant", blocks, None, item)
             continue
@@ -95,6 +99,7 @@ class AnswerBlocks:
         self._last_text: tuple[int, Text] | None = None  # with its position
         self._citations: dict[int, list[Citation]] = {}  # of a text and behind it, by its position
         self._summaries: dict[int, list[str]] = {}  # by the position of their reasoning
+        self._is_continued = False  # whether the last reasoning has a further part
 
     def append(self, block: InputBlock) -> None:
         """Append a block."""
@@ -110,15 +115,20 @@ class AnswerBlocks:
         self._citations.setdefault(position, [*text.citations]).append(citation)
         return True
 
-    def append_reasoning(self, block: Reasoning) -> None:
+    def append_reasoning(self, block: Reasoning, *, is_continued: bool = False) -> None:
         """Append reasoning, or add it to the reasoning before it if both are of one item.
 
         pydantic-ai signs the first summary of an item, `@ai-sdk/openai` all, and our own stream,
         which learns the signature and the id last, the last one.
+
+        Args:
+            block: The reasoning.
+            is_continued: Whether its page marks the reasoning behind it as a further part.
         """
         last = len(self._blocks) - 1
         before = self._blocks[last] if self._blocks else None
-        if not isinstance(before, Reasoning) or not _is_of_item(before, block):
+        is_part, self._is_continued = self._is_continued, is_continued
+        if not isinstance(before, Reasoning) or not (is_part or _is_of_item(before, block)):
             self._blocks.append(block)
             return
         self._summaries.setdefault(last, [*before.parts]).extend(block.parts)
@@ -136,14 +146,30 @@ class AnswerBlocks:
         return tuple(blocks)
 
 
-def _is_of_item(before: Reasoning, summary: Reasoning) -> bool:
+def _is_of_item(before: InputBlock, summary: InputBlock) -> bool:
     """Return whether reasoning is a further summary of the item of the reasoning before it."""
+    if not isinstance(before, Reasoning) or not isinstance(summary, Reasoning):
+        return False
     if summary.id is None or before.extra is not None:
         return False
     if before.signature is None:
         return before.id in (None, summary.id)
     # An item has one signature, and neither of two may be lost.
     return before.id == summary.id and summary.signature in (None, before.signature)
+
+
+def clean_messages(messages: list[dict[str, Any]], losses: Losses) -> list[dict[str, Any]]:
+    """Return the messages of a page without half characters, which no body in UTF-8 can hold.
+
+    Args:
+        messages: The messages.
+        losses: Counter of what they lose.
+    """
+    if lone_surrogate_path(messages) is None:
+        return messages
+    losses.add("half_character", "messages", "written as U+FFFD")
+    cleaned: list[dict[str, Any]] = clean_tree(messages)
+    return cleaned
 
 
 def result_text(result: ToolResult, losses: Losses) -> str:

@@ -35,7 +35,7 @@ from streamnorm._core.text import (
     untag_signature,
 )
 from streamnorm.dialects.ag_ui.traits import URL_CITATION
-from streamnorm.dialects.ag_ui.wire import DIALECT, PROVIDER_EXECUTED
+from streamnorm.dialects.ag_ui.wire import DIALECT, IS_JSON, PROVIDER_EXECUTED
 
 
 def signature_to_wire(event: SignatureDelta) -> str:
@@ -108,7 +108,6 @@ PYDANTIC_SERVER_CALL = "pyd_ai_builtin|"
 """Start of the ids of calls that pydantic-ai's providers execute."""
 
 _KIND = "kind"
-_JSON = "isJson"
 _UNANSWERED = "isUnanswered"
 
 
@@ -130,7 +129,7 @@ def kind_of(metadata: dict[str, Any]) -> str:
 def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
     """Return `content` and `metadata` of a result."""
     is_text = isinstance(result.content, str)
-    metadata = {PROVIDER_EXECUTED: True, _KIND: result.kind, _JSON: not is_text}
+    metadata = {PROVIDER_EXECUTED: True, _KIND: result.kind, IS_JSON: not is_text}
     return {
         "content": result.content if is_text else compact(result.content),
         "metadata": metadata,
@@ -152,6 +151,6 @@ def result_from_wire(call_id: str, content: Any, metadata: Any) -> ServerToolRes
     fields = metadata if is_object(metadata) else {}
     if isinstance(content, str):
         content = clean(content)
-        if fields.get(_JSON) is True:
+        if fields.get(IS_JSON) is True:
             content = object_in(f'{{"value":{content}}}').get("value")
     return ServerToolResult(call_id, kind_of(fields), content)

@@ -72,6 +72,8 @@ PROVIDER_EXECUTED = "providerExecuted"
 CITATIONS = "citations"
 STOP_REASON = "stopReason"
 IS_ERROR = "isError"
+IS_CONTINUED = "isContinued"  # by the next message, which is a further part of the reasoning
+IS_JSON = "isJson"
 
 
 class Content(Struct, gc=False):

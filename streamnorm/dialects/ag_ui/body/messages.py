@@ -45,7 +45,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import InputMessage, Role
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_array, objects_of
+from streamnorm._core.json import is_array, is_json, objects_of
 from streamnorm._core.losses import Losses
 from streamnorm._core.text import Signed, tag_signature
 from streamnorm.dialects.ag_ui.body.content import content_from_wire, content_to_wire
@@ -65,7 +65,7 @@ from streamnorm.dialects.ag_ui.content import (
     signature_from_wire,
     unanswered_to_wire,
 )
-from streamnorm.dialects.ag_ui.wire import CITATIONS, DIALECT, IS_ERROR
+from streamnorm.dialects.ag_ui.wire import CITATIONS, DIALECT, IS_CONTINUED, IS_ERROR, IS_JSON
 
 _UNSIGNED = Signed("")
 _FAILED = "the tool failed"
@@ -198,7 +198,9 @@ class _Thread:
         signed = signature_from_wire(encrypted) if encrypted and redacted is None else None
         if redacted is None or parts:
             signature, issuer, id = signed or (None, None, item_id_of(encrypted or ""))
-            self._blocks.append_reasoning(Reasoning(parts, signature, issuer, id))
+            block = Reasoning(parts, signature, issuer, id)
+            mark = (get_object(value, "metadata") or {}).get(IS_CONTINUED)
+            self._blocks.append_reasoning(block, is_continued=mark is True)
         if redacted is not None:
             self._blocks.append(redacted)
 
@@ -219,8 +221,12 @@ class _Thread:
             return
         if error and not content:
             content = (Text(error),)
-        is_error = bool(error) or (metadata or {}).get(IS_ERROR) is True
-        result = ToolResult(id, content, is_error, extra=_encrypted_extra(value))
+        marks = metadata or {}
+        is_error = bool(error) or marks.get(IS_ERROR) is True
+        said = value["content"] if marks.get(IS_JSON) is True else None
+        is_object = isinstance(said, str) and said.startswith("{") and is_json(said)
+        extra = _encrypted_extra(value)
+        result = ToolResult(id, content, is_error, value=said if is_object else None, extra=extra)
         self._results.append(result)
 
     _READERS: ClassVar[dict[str, Callable[[_Thread, dict[str, Any]], None]]] = {
@@ -320,8 +326,13 @@ class _ThreadWriter:
                 self._add_text(block, {} if name is None else {"name": name})
             case Reasoning():
                 parts = block.parts or ("",)
+                is_named = block.id is not None and block.signature is not None
+                if block.id is not None and not is_named:
+                    self._losses.add("item_id", "messages", "dropped without a signature")
+                # The id of an item shows which messages are its parts.
+                mark = {} if is_named else {"metadata": {IS_CONTINUED: True}}
                 for text in parts[:-1]:
-                    self._append("reasoning", content=text)
+                    self._append("reasoning", content=text, **mark)
                 signed = block.signature, block.issuer, block.id
                 self._append("reasoning", content=parts[-1], **_encrypted(*signed))
             case RedactedReasoning():
@@ -344,6 +355,9 @@ class _ThreadWriter:
                 self._losses.add("opaque_block", "messages", "dropped")
 
     def _add_text(self, block: Text, fields: dict[str, Any]) -> None:
+        if not block.text and block.signature is None:  # the message of a call has none, either
+            self._losses.add("empty_text_dropped", "messages", "dropped")
+            return
         fields |= _encrypted(block.signature, block.issuer)
         entries = [citation_to_wire(each) for each in block.citations if each.url is not None]
         if len(entries) < len(block.citations):
@@ -378,6 +392,10 @@ class _ThreadWriter:
         error = {"error": text or _FAILED} if result.is_error else {}
         encrypted = (result.extra or {}).get(DIALECT, {})
         fields = {"toolCallId": result.tool_call_id, "content": text, **error, **encrypted}
+        if result.value is not None and result.value == text:
+            fields["metadata"] = {IS_JSON: True}
+        elif result.value is not None:
+            self._losses.add("result_value", "messages", "dropped")
         self._append("tool", **fields)
 
 

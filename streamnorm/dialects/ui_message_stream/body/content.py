@@ -46,7 +46,6 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.text import Signed
 from streamnorm.dialects.ui_message_stream.content import (
     BROKEN,
-    CUT,
     DENIED,
     UNFINISHED,
     citation_from_wire,
@@ -59,9 +58,11 @@ from streamnorm.dialects.ui_message_stream.content import (
     signature_to_wire,
     text_citation_from_wire,
 )
-from streamnorm.dialects.ui_message_stream.wire import DIALECT, with_metadata
+from streamnorm.dialects.ui_message_stream.wire import DIALECT, OWN, with_metadata
 
-_PM = "providerMetadata"
+_PM, _CALL_PM, _RESULT_PM = "providerMetadata", "callProviderMetadata", "resultProviderMetadata"
+# Of our own metadata: the kind of a call or a result, and whether reasoning has a further part.
+_KIND, _CONTINUED = "kind", "isContinued"
 _CALL, _DYNAMIC, _DATA = "tool-", "dynamic-tool", "data-"
 _STREAMING, _REQUESTED, _RESPONDED = "input-streaming", "approval-requested", "approval-responded"
 _AVAILABLE, _ERROR, _DENIED = "output-available", "output-error", "output-denied"
@@ -173,10 +174,12 @@ def _read_reasoning(part: dict[str, Any], step: Step) -> None:
     if redacted is not None and not text:
         step.blocks.append(redacted)
         return
+    mark, metadata = _split_mark(metadata, _CONTINUED)
     signature, issuer, id = signed or (None, None, item_id_of(metadata))
     parts = (text,) if text else ()
     extra = None if signed is not None or id is not None else _extra(_PM, metadata)
-    step.blocks.append_reasoning(Reasoning(parts, signature, issuer, id, extra=extra))
+    block = Reasoning(parts, signature, issuer, id, extra=extra)
+    step.blocks.append_reasoning(block, is_continued=mark is True)
     if redacted is not None:
         step.blocks.append(redacted)
 
@@ -232,19 +235,20 @@ def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
     if id in step.call_ids:
         raise DecodeError("id of another call of the step, expected one of its own", path="$")
     step.call_ids.add(id)
-    metadata, of_result = (
-        _metadata_of(part, field) for field in ("callProviderMetadata", "resultProviderMetadata")
-    )
+    metadata, of_result = (_metadata_of(part, field) for field in (_CALL_PM, _RESULT_PM))
     if state == _ERROR and not metadata:
         metadata, of_result = of_result, None
-    is_custom, arguments = _input_of(part, state)
+    mark, metadata = _split_mark(metadata, _KIND)
+    result_mark, of_result = _split_mark(of_result, _KIND)
+    is_custom, arguments = _input_of(part, state, mark)
     outcome = _outcome_of(part, state)
-    call_extra = _extra("callProviderMetadata", metadata)
-    result_extra = _extra("resultProviderMetadata", of_result)
+    call_extra, result_extra = _extra(_CALL_PM, metadata), _extra(_RESULT_PM, of_result)
     if get_bool(part, "providerExecuted"):
-        step.blocks.append(ServerToolCall(id, name, arguments, name, extra=call_extra))
+        kind = mark if isinstance(mark, str) else name
+        step.blocks.append(ServerToolCall(id, name, arguments, kind, extra=call_extra))
         if outcome is not None:
-            step.blocks.append(ServerToolResult(id, name, outcome[0], extra=result_extra))
+            kind = result_mark if isinstance(result_mark, str) else name
+            step.blocks.append(ServerToolResult(id, kind, outcome[0], extra=result_extra))
         return
     signed = signature_from_wire(metadata)
     signature, issuer, _ = signed or _UNSIGNED
@@ -260,16 +264,22 @@ def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
     step.results.append(structs.replace(result, extra=result_extra))
 
 
-def _input_of(part: dict[str, Any], state: str) -> tuple[bool, str]:
-    """Return whether the input of a call is free text, and the input as text."""
+def _input_of(part: dict[str, Any], state: str, kind: object) -> tuple[bool, str]:
+    """Return whether the input of a call is free text, and the input as text.
+
+    Args:
+        part: The call.
+        state: Its state.
+        kind: What our own mark says of a call with a text.
+    """
     value = part.get("input")
     if state == _ERROR and value is None:
         value = part.get("rawInput")
         if value is None:
             return False, ""
-    if isinstance(value, str):
-        # Of the arguments of a function, only those that are no JSON are a text.
-        return string_of(part, "errorText") not in (BROKEN, CUT, UNFINISHED), value
+    if isinstance(value, str) and kind != "function":
+        # Servers and clients report arguments that are no JSON as a failed call with a text.
+        return kind == "custom" or state != _ERROR, value
     return False, compact(value) if "input" in part or value is not None else ""
 
 
@@ -318,6 +328,20 @@ def _metadata_of(part: dict[str, Any], name: str = _PM) -> dict[str, Any] | None
         if not is_object(item):
             raise unexpected(item, "an object for each provider", f"$.{name}")
     return metadata
+
+
+def _split_mark(metadata: dict[str, Any] | None, name: str) -> tuple[object, dict[str, Any] | None]:
+    """Return a field of our own metadata, None if it is absent, and the metadata without it."""
+    own: dict[str, Any] = {} if metadata is None else metadata.get(OWN, {})
+    if metadata is None or name not in own:
+        return None, metadata
+    rest = {key: item for key, item in own.items() if key != name}
+    others = {key: item for key, item in metadata.items() if key != OWN}
+    return own[name], {**others, OWN: rest} if rest else others
+
+
+def _add_mark(metadata: dict[str, Any], name: str, value: object) -> dict[str, Any]:
+    return {**metadata, OWN: {**metadata.get(OWN, {}), name: value}}
 
 
 def _extra(name: str, value: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
@@ -386,6 +410,8 @@ def _reasoning_to_parts(block: Reasoning) -> list[dict[str, Any]]:
         last = signature_to_wire(Signed(block.signature, block.issuer, block.id))
     parts = [{"type": "reasoning", "text": text, "state": "done"} for text in block.parts or ("",)]
     others = named if "openai" in last else {}
+    if block.id is None:
+        others = _add_mark({}, _CONTINUED, True)
     written = [with_metadata(part, others) for part in parts[:-1]]
     return [*written, with_metadata(parts[-1], last)]
 
@@ -396,32 +422,42 @@ def _call_to_part(call: ToolCall | ServerToolCall) -> dict[str, Any]:
     A page executes a call whose input is available, so that one with broken arguments has failed.
     """
     part: dict[str, Any] = {"type": f"{_CALL}{call.name}", "toolCallId": call.id}
-    metadata = _metadata_in(call, "callProviderMetadata")
-    is_unfinished = False
+    fields = _input_to_wire(call)
+    metadata = _metadata_in(call, _CALL_PM)
     if isinstance(call, ServerToolCall):
         part["providerExecuted"] = True
+        if call.kind not in ("", call.name):
+            metadata = _add_mark(metadata, _KIND, call.kind)
     else:
-        is_unfinished = call.is_unfinished
         if call.signature is not None:
             metadata = signature_to_wire(Signed(call.signature, call.issuer))
+        if isinstance(fields["input"], str) and fields["state"] != _ERROR:
+            metadata = _add_mark(metadata, _KIND, call.kind)
     if metadata:
-        part["callProviderMetadata"] = metadata
+        part[_CALL_PM] = metadata
+    return {**part, **fields}
+
+
+def _input_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
+    """Return the fields of a call that say what its arguments are."""
+    is_unfinished = isinstance(call, ToolCall) and call.is_unfinished
     if isinstance(call, ToolCall) and call.kind == "custom" and not is_unfinished:
-        return {**part, "state": "input-available", "input": call.arguments}
+        return {"state": "input-available", "input": call.arguments}
     text = call.arguments.strip() or "{}"
     if is_unfinished or not is_json(text):
         error = UNFINISHED if is_unfinished else BROKEN
-        return {**part, "state": _ERROR, "input": call.arguments, "errorText": error}
-    return {**part, "state": "input-available", "input": json_value(text, "arguments")}
+        return {"state": _ERROR, "input": call.arguments, "errorText": error}
+    return {"state": "input-available", "input": json_value(text, "arguments")}
 
 
 def add_result(part: dict[str, Any], result: ToolResult, losses: Losses) -> None:
     """Add the result of a call to its part."""
     text = result_text(result, losses)
-    if metadata := _metadata_in(result, "resultProviderMetadata"):
-        part["resultProviderMetadata"] = metadata
+    if metadata := _metadata_in(result, _RESULT_PM):
+        part[_RESULT_PM] = metadata
     if part["state"] == _ERROR:  # the call itself, for which a part has one text
-        losses.add("tool_input", "messages", "sent back as free text")
+        if not result.is_error:
+            losses.add("result_as_error", "messages", "read as an error")
         part["errorText"] = text
     elif result.is_error:
         part |= {"state": _ERROR, "errorText": text}
@@ -442,6 +478,11 @@ def server_result_to_part(
         added.append(call)
     # Google executes some calls of functions itself, which only the result says.
     call |= {"providerExecuted": True, "state": _AVAILABLE, "output": result.content}
+    metadata = _metadata_in(result, _RESULT_PM)
+    if result.kind not in ("", call["type"].removeprefix(_CALL)):
+        metadata = _add_mark(metadata, _KIND, result.kind)
+    if metadata:
+        call[_RESULT_PM] = metadata
     return added
 
 

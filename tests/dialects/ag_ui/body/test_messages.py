@@ -145,6 +145,18 @@ def test_signatures_and_redacted_reasoning_are_encrypted_values() -> None:
     ]
 
 
+def test_parts_of_reasoning_without_an_item_are_marked() -> None:
+    messages, losses = written(Reasoning(("One", "Two"), "s", "anthropic"))
+    assert messages == [
+        {"role": "reasoning", "content": "One", "metadata": {"isContinued": True}},
+        {"role": "reasoning", "content": "Two", "encryptedValue": "sn1.anthropic.s"},
+    ]
+    assert losses == set()
+    messages, losses = written(Reasoning(("One", "Two"), id="rs_1"))
+    assert [message.get("metadata") for message in messages] == [{"isContinued": True}, None]
+    assert losses == {"item_id"}
+
+
 def test_calls_of_the_provider_are_marked_and_answered() -> None:
     mark = {"providerExecuted": True, "kind": "web_search"}
     blocks = (
@@ -193,6 +205,26 @@ def test_result_that_is_an_error_says_why() -> None:
         },
     ]
     assert losses == {"result_media"}
+
+
+def test_json_of_a_result_is_marked() -> None:
+    blocks = (
+        ToolCall("c1", "f"),
+        ToolCall("c2", "f"),
+        ToolResult("c1", (Text('{"a":1}'),), value='{"a":1}'),
+        ToolResult("c2", (Text("one"),), value='{"a":1}'),
+    )
+    (_, marked, plain), losses = written(*blocks)
+    assert (marked["content"], marked["metadata"]) == ('{"a":1}', {"isJson": True})
+    assert "metadata" not in plain
+    assert losses == {"result_value"}
+
+
+def test_text_without_content_is_no_message() -> None:
+    assert written(Text(""), ToolCall("c1", "f"), Text("")) == (
+        [{"role": "assistant", "toolCalls": [call()]}],
+        {"empty_text_dropped"},
+    )
 
 
 def test_citations_stand_in_the_metadata_of_their_text() -> None:

@@ -336,6 +336,13 @@ def test_reasoning_that_nothing_follows_is_an_answer() -> None:
         ),
         ({"metadata": {"isError": True}}, ToolResult("c1", (Text("rain"),), is_error=True)),
         (
+            {"content": '{"a":1}', "metadata": {"isJson": True}},
+            ToolResult("c1", (Text('{"a":1}'),), value='{"a":1}'),
+        ),
+        ({"content": '{"a":1}'}, ToolResult("c1", (Text('{"a":1}'),))),
+        ({"metadata": {"isJson": True}}, ToolResult("c1", (Text("rain"),))),
+        ({"content": '{"a', "metadata": {"isJson": True}}, ToolResult("c1", (Text('{"a'),))),
+        (
             {"encryptedValue": "e"},
             ToolResult("c1", (Text("rain"),), extra={AG_UI: {"encryptedValue": "e"}}),
         ),
@@ -438,6 +445,18 @@ def test_summaries_of_one_item_are_parts_of_one_block() -> None:
     many = [thought(str(number), {"id": "rs_1"}) for number in range(20_000)]
     assert blocks_of(*many, thought("Two", signed)) == (
         Reasoning((*map(str, range(20_000)), "Two"), "s", "openai", "rs_1"),
+    )
+
+
+def test_marked_reasoning_goes_on_in_the_next_message() -> None:
+    more = {"metadata": {"isContinued": True}}
+    assert blocks_of({**thought("One"), **more}, thought("Two", "sn1.anthropic.s")) == (
+        Reasoning(("One", "Two"), "s", "anthropic"),
+    )
+    assert blocks_of({**thought("One"), **more}, said("Hi"), thought("Two")) == (
+        Reasoning(("One",)),
+        Text("Hi"),
+        Reasoning(("Two",)),
     )
 
 

@@ -114,12 +114,26 @@ def test_input_is_json_or_free_text(fields: dict[str, Any], expected: tuple[str,
     [
         ({"input": {"a": 1}, "errorText": "no"}, ("function", '{"a":1}')),
         ({"rawInput": {"a": 2}, "errorText": "no"}, ("function", '{"a":2}')),
-        ({"input": None, "rawInput": "{", "errorText": "no"}, ("custom", "{")),
+        # Arguments that are no JSON: the client of v5 and v6 stores them as `rawInput`.
+        ({"input": None, "rawInput": "{", "errorText": "no"}, ("function", "{")),
+        ({"input": '{"a', "errorText": "Invalid input for tool"}, ("function", '{"a')),
         ({"errorText": "no"}, ("function", "")),
-        # What our encoder writes of arguments that are no JSON.
+        # Marked by `encode_messages`.
         (
-            {"input": '{"a', "errorText": "the arguments of the call ended early"},
-            ("function", '{"a'),
+            {
+                "input": "print(1)",
+                "errorText": "no",
+                "callProviderMetadata": {"streamnorm": {"kind": "custom"}},
+            },
+            ("custom", "print(1)"),
+        ),
+        (
+            {
+                "input": "x",
+                "errorText": "no",
+                "callProviderMetadata": {"streamnorm": {"kind": "function"}, "x": {"y": 1}},
+            },
+            ("function", '"x"'),
         ),
     ],
 )
@@ -143,6 +157,23 @@ def test_calls_of_the_provider_keep_their_results_beside_them() -> None:
         ServerToolCall("c2", "weather", '{"a":1}', "weather"),
         ServerToolResult("c2", "weather", "no"),
         ServerToolCall("c3", "weather", '{"a":1}', "weather"),
+    )
+
+
+def test_marked_calls_of_the_provider_keep_their_kinds() -> None:
+    marks = [{"streamnorm": {"kind": kind}} for kind in ("mcp_tool_use", "mcp_tool_result")]
+    fields = {"callProviderMetadata": marks[0], "resultProviderMetadata": marks[1]}
+    part = call("output-available", output=[1], providerExecuted=True, **fields)
+    assert blocks_of(part) == (
+        ServerToolCall("c1", "weather", '{"a":1}', "mcp_tool_use"),
+        ServerToolResult("c1", "mcp_tool_result", [1]),
+    )
+    forged = {"callProviderMetadata": {"streamnorm": {"kind": 1, "x": 2}}}
+    assert blocks_of(call("input-available", providerExecuted=True, **forged)) == (
+        ServerToolCall(
+            *("c1", "weather", '{"a":1}', "weather"),
+            extra={UI: {"callProviderMetadata": {"streamnorm": {"x": 2}}}},
+        ),
     )
 
 
@@ -253,6 +284,21 @@ def test_summaries_of_one_item_are_parts_of_one_block() -> None:
     many = [{**first, "text": str(number)} for number in range(20_000)]
     assert blocks_of(*many, second) == (
         Reasoning((*map(str, range(20_000)), "Two"), "s", "openai", "rs_1"),
+    )
+
+
+def test_marked_reasoning_goes_on_in_the_next_part() -> None:
+    more = {"providerMetadata": {"streamnorm": {"isContinued": True}}}
+    signed = {"providerMetadata": {"anthropic": {"signature": "s"}}}
+    one, two, three = ({"type": "reasoning", "text": word} for word in ("One", "Two", "Three"))
+    assert blocks_of({**one, **more}, {**two, **more}, {**three, **signed}, one) == (
+        Reasoning(("One", "Two", "Three"), "s", "anthropic"),
+        Reasoning(("One",)),
+    )
+    assert blocks_of({**one, **more}, text("Hi"), two) == (
+        Reasoning(("One",)),
+        Text("Hi"),
+        Reasoning(("Two",)),
     )
 
 

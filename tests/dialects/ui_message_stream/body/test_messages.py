@@ -126,12 +126,22 @@ def test_call_that_is_not_whole_has_failed() -> None:
     call = ToolCall("c1", "f", '{"a', is_unfinished=True)
     assert written_part(call) == unfinished
     shown = {**unfinished, "errorText": "not run"}
-    assert parts_of(call, ToolResult("c1", (Text("not run"),))) == ([STEP, shown], {"tool_input"})
+    result = ToolResult("c1", (Text("not run"),))
+    assert parts_of(call, result) == ([STEP, shown], {"result_as_error"})
+    failed = ToolResult("c1", (Text("not run"),), is_error=True)
+    assert parts_of(call, failed) == ([STEP, shown], set())
 
 
 def test_free_text_of_a_custom_tool_is_a_string() -> None:
     part = written_part(ToolCall("c1", "run", "print(1)", "custom"))
     assert (part["state"], part["input"]) == ("input-available", "print(1)")
+    # Of a call that fails nothing else tells it from arguments that are no JSON.
+    assert part["callProviderMetadata"] == {"streamnorm": {"kind": "custom"}}
+    signed = ToolCall("c1", "f", '"x"', signature="s", issuer="google")
+    assert written_part(signed)["callProviderMetadata"] == {
+        "google": {"thoughtSignature": "s"},
+        "streamnorm": {"kind": "function"},
+    }
 
 
 def test_calls_of_the_provider_say_so() -> None:
@@ -149,6 +159,13 @@ def test_calls_of_the_provider_say_so() -> None:
     assert parts_of(call, Text("Hm."), result)[0][1] == answered
     alone = {**answered, "type": "tool-web_search", "input": {}}
     assert parts_of(result) == ([STEP, alone], set())
+    kinds = {
+        "callProviderMetadata": {"streamnorm": {"kind": "mcp_tool_use"}},
+        "resultProviderMetadata": {"streamnorm": {"kind": "mcp_tool_result"}},
+    }
+    call = ServerToolCall("c1", "web_search", '{"q":"x"}', "mcp_tool_use")
+    result = ServerToolResult("c1", "mcp_tool_result", [1])
+    assert parts_of(call, result) == ([STEP, {**answered, **kinds}], set())
 
 
 def test_signatures_stand_where_the_packages_of_the_vendors_read_them() -> None:
@@ -181,6 +198,26 @@ def test_each_summary_names_its_item() -> None:
         None,
         {"streamnorm": {"signature": "s", "issuer": "xai", "id": "rs_1"}},
     ]
+
+
+def test_parts_of_reasoning_without_an_item_are_marked() -> None:
+    more = {"streamnorm": {"isContinued": True}}
+    parts, losses = parts_of(Reasoning(("One", "Two"), "s", "anthropic"))
+    assert [part.get("providerMetadata") for part in parts[1:]] == [
+        more,
+        {"anthropic": {"signature": "s"}},
+    ]
+    assert losses == set()
+    unsigned = {"x": {"y": 1}}
+    kept = Reasoning(("One", "Two"), extra={UI: {"providerMetadata": unsigned}})
+    parts, _ = parts_of(kept)
+    assert [part["providerMetadata"] for part in parts[1:]] == [more, unsigned]
+
+
+def test_reasoning_that_is_read_as_a_part_of_the_next_is_a_loss() -> None:
+    item = Reasoning(("Two",), "s", "openai", "rs_1")
+    assert parts_of(Reasoning(("One",)), item)[1] == {"reasoning_merged"}
+    assert parts_of(Reasoning(("One",), "t", "anthropic"), item)[1] == set()
 
 
 def test_sources_follow_their_text() -> None:
@@ -243,6 +280,12 @@ def test_what_a_page_sent_goes_back_to_it() -> None:
     assert text["providerMetadata"] == metadata
     assert (call["callProviderMetadata"], call["resultProviderMetadata"]) == (metadata, metadata)
     assert losses == set()
+
+
+def test_half_a_character_is_replaced() -> None:
+    """A body in UTF-8 cannot hold it."""
+    (_, part), losses = parts_of(Text("a\ud800b"))
+    assert (part["text"], losses) == ("a\ufffdb", {"half_character"})
 
 
 def test_what_a_page_has_no_place_for_is_lost_by_name() -> None:
