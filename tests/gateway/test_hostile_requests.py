@@ -15,9 +15,10 @@ from support.gateway.calls import (
     opened,
     shape_of,
 )
+from support.gateway.upstreams import PAGE_REQUESTS
 from support.http.asgi_caller import Caller
 
-from streamnorm.gateway import ModelConfig, UpstreamConfig
+from streamnorm.gateway import ModelConfig, PageConfig, UpstreamConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -130,6 +131,72 @@ async def test_every_request_gets_an_answer(dialect: str, *, normalize: bool) ->
                 if caller.status != 200:
                     assert 400 <= caller.status < 500 or caller.status == 502
                     shape_of(body_of(caller))
+
+
+PART = {"type": "tool-f", "toolCallId": "c", "state": "output-available", "input": {}, "output": 1}
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}
+PAGE_VALUES = [
+    *VALUES,
+    *(
+        "user",
+        "assistant",
+        "tool",
+        "system",
+        "reasoning",
+        "step-start",
+        "file",
+        "data:,x",
+        "gs://x",
+    ),
+    *("input-streaming", "output-error", "approval-requested", "output-denied", "dynamic-tool"),
+    *([PART], [PART, PART], [CALL], PART, CALL, {"id": 1, "approved": "yes"}, {"x": {"y": 1}}),
+    [{"type": "file", "mediaType": "text/plain", "url": "data:text/plain;base64,\u00e9"}],
+    [{"type": "document", "source": {"type": "data", "value": "?", "mimeType": "text/plain"}}],
+    [{"id": "9", "role": "tool", "toolCallId": "c", "content": "r"}],
+    [{"id": "9", "role": "assistant", "parts": [PART, PART], "toolCalls": [CALL]}],
+]
+PAGE_FIELDS = [
+    *("id", "role", "parts", "content", "toolCalls", "toolCallId", "encryptedValue", "error"),
+    *("type", "state", "input", "rawInput", "output", "errorText", "approval", "url", "mediaType"),
+    *("providerMetadata", "callProviderMetadata", "providerExecuted", "metadata", "name"),
+]
+TOP_FIELDS = ["messages", "tools", "context", "resume", "threadId", "runId", "id", "messageId"]
+
+
+def page_body(draw: random.Random, page: str) -> bytes:
+    if draw.random() < 0.1:
+        return draw.choice(BODIES)
+    whole = json.loads(json.dumps(PAGE_REQUESTS[page].body))
+    messages: list[object] = whole["messages"]
+    for _ in range(draw.randrange(4)):
+        message = {"id": "2", "role": draw.choice(["user", "assistant"]), "content": "x"}
+        names = draw.sample(PAGE_FIELDS, 2)
+        inner = {**PART, **{name: draw.choice(PAGE_VALUES) for name in names}}
+        drawn = {name: inner[name] for name in names if draw.random() < 0.5}
+        messages.append({**message, "parts": [inner], **drawn})
+    if draw.random() < 0.5:
+        messages.append(messages[0])
+    for name in draw.sample(TOP_FIELDS, draw.randrange(2)):
+        whole[name] = draw.choice(PAGE_VALUES)
+    return json.dumps(whole).encode()
+
+
+@pytest.mark.parametrize("page", PAGE_REQUESTS)
+async def test_every_request_of_a_page_gets_an_answer(page: str) -> None:
+    draw = random.Random(page)  # noqa: S311 - no secret
+    options = PageConfig(model="m", allow_system=True, allow_tools=True)
+    for dialect in POSTS:
+        upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=NOWHERE)}
+        async with opened(upstreams, pages={page: options}) as app:
+            for _ in range(REQUESTS):
+                caller = await called(app, PAGE_REQUESTS[page].path, page_body(draw, page))
+                assert caller.finished
+                assert caller.status in (400, 413, 502)
+                if page == "ag_ui":
+                    assert body_of(caller).keys() == {"message", "code"}
+                else:
+                    assert caller.headers["content-type"].startswith("text/plain")
+                    assert b"".join(caller.bodies)
 
 
 @pytest.mark.parametrize("client", POSTS)

@@ -18,6 +18,7 @@ from support.openai_chat.chunks import DONE, chunk
 __all__ = [
     "ABORT",
     "ANSWER",
+    "PAGE_REQUESTS",
     "REQUESTS",
     "TARGET",
     "ClientRequest",
@@ -88,6 +89,28 @@ REQUESTS = {
         {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
     ),
 }
+
+PAGE_REQUESTS = {
+    "ui_message_stream": ClientRequest(
+        "/ui/chat",
+        {
+            "id": "chat",
+            "trigger": "submit-message",
+            "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}],
+        },
+    ),
+    "ag_ui": ClientRequest(
+        "/ag-ui/run",
+        {
+            "threadId": "t",
+            "runId": "r",
+            "messages": [{"id": "1", "role": "user", "content": "Hello"}],
+            "tools": [],
+            "context": [],
+        },
+    ),
+}
+"""Requests of pages, whose routes a gateway has if its configuration says so."""
 
 
 def opened(

@@ -13,16 +13,19 @@ from typing import Any, NamedTuple, TypeAlias
 from support.bodies.mutations import damaged_body
 from support.bodies.request_corpus import captured_requests
 from support.draws import Draws
-from support.gateway.upstreams import REQUESTS
+from support.gateway.upstreams import PAGE_REQUESTS, REQUESTS
 from support.http.echo_upstream import new_marker
 
-__all__ = ["CANARY", "UPSTREAMS", "WildRequest", "honest_request", "wild_request"]
+__all__ = ["CANARY", "CLIENTS", "UPSTREAMS", "WildRequest", "honest_request", "wild_request"]
 
 CANARY = "canary-of-a-prompt-5d1c"
 """Stands in the text of each request, and in no log."""
 
 UPSTREAMS = ("chat", "messages", "responses", "contents", "chat-again", "messages-again")
 """The first words of the models, each of which goes to the upstream of its name."""
+
+CLIENTS = {**REQUESTS, **PAGE_REQUESTS}
+"""A request of each client; the configuration chooses the upstream of a page."""
 
 _MAX_BODY_BYTES = 300_000
 _DRAWS = 400
@@ -77,7 +80,7 @@ def _captured(client: str) -> tuple[tuple[str, dict[str, Any]], ...]:
 
 
 def _small(rng: random.Random, client: str, upstream: str, marker: str, *, stream: bool) -> _Made:
-    path, body = REQUESTS[client]
+    path, body = CLIENTS[client]
     text = json.dumps(body).replace("Hello", f"Hello {marker} {CANARY}")
     return _routed(client, path, json.loads(text), upstream, marker, stream=stream)
 
@@ -94,9 +97,9 @@ def _routed(
 
 def _made(rng: random.Random) -> _Made:
     """Return a request of any client for any upstream."""
-    client, upstream, marker = rng.choice([*REQUESTS]), rng.choice(UPSTREAMS), new_marker()
+    client, upstream, marker = rng.choice([*CLIENTS]), rng.choice(UPSTREAMS), new_marker()
     stream = rng.random() < 0.7
-    captured = _captured(client)
+    captured = _captured(client) if client in REQUESTS else ()
     if captured and rng.random() < 0.3:
         path, body = rng.choice(captured)
         return _routed(client, path, body, upstream, marker, stream=stream)

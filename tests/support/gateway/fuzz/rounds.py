@@ -14,13 +14,13 @@ from pathlib import Path
 from support.gateway.fuzz.answers import KEY, wild_steps
 from support.gateway.fuzz.requests import (
     CANARY,
+    CLIENTS,
     UPSTREAMS,
     WildRequest,
     honest_request,
     wild_request,
 )
 from support.gateway.processes import COMMANDS, gateway_process
-from support.gateway.upstreams import REQUESTS
 from support.gateway.watch import GatewayWatch
 from support.http.echo_upstream import MARKER, EchoUpstream, new_marker
 from support.http.raw_client import RawAnswer, converse
@@ -38,6 +38,8 @@ _SETTLE_S = 0.02
 _HTTP2 = b"\0\0"  # how the settings begin with which hypercorn answers `PRI`
 # What a server answers for an application that fails.
 _PLAIN_500 = b"\r\n\r\nInternal Server Error"
+# `useChat` gets the sentence alone.
+_FAULTS = b"gateway_fault", b"a fault of the gateway"
 
 _SETTINGS = """
 client_keys = "env:FUZZ_CLIENT_KEYS"
@@ -62,6 +64,7 @@ _DIALECTS = {
     "chat-again": "openai_chat",
     "messages-again": "anthropic",
 }
+_PAGES = {"ui_message_stream": "chat-again", "ag_ui": "messages"}
 _SEAL_KEY = "canary-of-a-seal-key-0123456789abcdef"
 
 
@@ -117,7 +120,7 @@ class FuzzedGateway:
             found.append("no answer")
         if data and not data.startswith((b"HTTP/1.1 ", _HTTP2)):
             found.append(f"the answer begins with {data[:20]!r}")
-        if b"gateway_fault" in data or data.endswith(_PLAIN_500):
+        if any(fault in data for fault in _FAULTS) or data.endswith(_PLAIN_500):
             found.append("a fault of the gateway")
         others = {*MARKER.findall(data)} & known - request.markers
         found += [f"the marker {marker.decode()} of another client" for marker in others]
@@ -134,7 +137,7 @@ class FuzzedGateway:
 
     async def _ask_honestly(self, rng: random.Random) -> list[str]:
         found = []
-        for client in REQUESTS:
+        for client in CLIENTS:
             marker, upstream = new_marker(), rng.choice(UPSTREAMS)
             data = honest_request(client, upstream, rng.choice(_CLIENT_KEYS), marker)
             answer = await converse(self._url, [data], answer_s=_ANSWER_S, close_s=_CLOSE_S)
@@ -176,6 +179,8 @@ async def fuzzed_gateway(server: str, directory: Path) -> AsyncIterator[FuzzedGa
         tables.append(f'[upstreams.{name}]\ndialect = "{dialect}"\nbase_url = "{{url}}"')
         tables.append(f'key = "env:FUZZ_UPSTREAM_KEY"\nnormalize = {normalize}')
     tables += [f'[[models]]\nmatch = "{name}-mk*"\nto = ["{name}"]' for name in _DIALECTS]
+    for page, name in _PAGES.items():
+        tables.append(f'[pages.{page}]\nmodel = "{name}-mk"\nallow_tools = true')
     environ = {
         "FUZZ_CLIENT_KEYS": ",".join(_CLIENT_KEYS),
         "FUZZ_UPSTREAM_KEY": KEY,
