@@ -25,7 +25,7 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, ToolCallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
-from streamnorm._core.codec import BodyCodec, ReadContext, RequestReader, WriteContext
+from streamnorm._core.codec import BodyCodec, PageCodec, ReadContext, RequestReader, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
 from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.failures import FailedAnswer, find_error
@@ -111,8 +111,15 @@ def request_of(
     """
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
-    request = reader_of(dialect).read_request(value, context)
-    check_bounds(request, limits)
+    codec = reader_of(dialect)
+    request = codec.read_request(value, context)
+    try:
+        check_bounds(request, limits)
+    except DecodeError as exc:
+        if isinstance(codec, PageCodec) and exc.path.startswith("$.messages"):
+            # A message of a page may be several of the request.
+            raise DecodeError(exc.args[0], path="$.messages") from None
+        raise
     return request
 
 

@@ -63,6 +63,7 @@ MESSAGE = Message(
 )
 MESSAGE = structs.replace(MESSAGE, usage=Usage(3, 2))
 FEW = Limits(max_blocks=5)
+TEXT = {"type": "text", "text": "Hi"}
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +96,18 @@ def test_request_is_encoded_with_its_path_and_headers() -> None:
 
 def test_request_of_the_same_dialect_is_an_equal_body() -> None:
     assert translate_request(ASKED, to="telegraph").body == ASKED
+
+
+@pytest.mark.parametrize("page", ["ui_message_stream", "ag_ui"])
+def test_bound_of_a_page_s_messages_has_no_position_among_those_of_the_request(page: str) -> None:
+    """A message of a page may be several of the request; a tool is one of both."""
+    message = {"id": "1", "role": "user", "content": [TEXT] * 6, "parts": [TEXT] * 6}
+    body = {"threadId": "t", "runId": "r", "messages": [message]}
+    with pytest.raises(DecodeError, match=r"^\$\.messages: 6 blocks, expected at most 5"):
+        decode_request(body, page, limits=FEW)
+    tool = {"name": "x" * 600, "parameters": {}}
+    with pytest.raises(DecodeError, match=r"^\$\.tools\[0\]\.name: 600 characters"):
+        decode_request({**body, "messages": [], "tools": [tool]}, "ag_ui")
 
 
 def test_path_decides_the_dialect_of_a_request() -> None:

@@ -11,9 +11,11 @@ from msgspec import Raw, Struct, structs
 
 from streamnorm._bodies import codec_of, encode_request, reader_of, request_of
 from streamnorm._core.bodies.fields import body_object
+from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
-from streamnorm._core.codec import Dialect, RequestedOperation
+from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
+from streamnorm._core.codec import Dialect, PageCodec, RequestedOperation
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding, StreamnormError
 from streamnorm._core.events import StreamError
@@ -242,6 +244,8 @@ def build_upstream_request(
     *,
     strict: bool = False,
     missing_tools: MissingTools = "error",
+    repair: RepairPolicy = "error",
+    arguments: ArgumentsPolicy = "error",
     adjust: Callable[[Request], Request] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
@@ -255,6 +259,8 @@ def build_upstream_request(
         upstream: The provider.
         strict: Whether to refuse a request that would lose something.
         missing_tools: Whether a tool that the upstream lacks is an error or dropped.
+        repair: Policy for tool results that are missing or out of place.
+        arguments: Policy for tool arguments that are no JSON object.
         adjust: Changes the request before it is encoded.
         limits: Bounds of the body.
 
@@ -278,14 +284,22 @@ def build_upstream_request(
         request = upstream.with_upstream_model(request)
         if adjust is not None:
             request = adjust(request)
-        encoded = encode_request(
-            request,
-            target.name,
-            server=upstream.server,
-            profiles=upstream.profiles,
-            missing_tools=missing_tools,
-            strict=strict,
-        )
+        try:
+            encoded = encode_request(
+                request,
+                target.name,
+                server=upstream.server,
+                profiles=upstream.profiles,
+                repair=repair,
+                arguments=arguments,
+                missing_tools=missing_tools,
+                strict=strict,
+            )
+        except EncodeError as exc:
+            if exc.path.startswith("messages") and isinstance(reader_of(known.name), PageCodec):
+                # A message of a page may be several of the request, whose positions it lacks.
+                raise DecodeError(exc.args[0], path="$.messages") from exc
+            raise
         if not encoded.path:
             raise EncodeError("no name of a model, expected one", path="model")
         url = target.endpoints.url(upstream.base_url, encoded.path)

@@ -36,7 +36,6 @@ from streamnorm._upstream.answers import (
 from streamnorm._upstream.passthrough import disown_foreign_turns, prepare_passthrough
 from streamnorm._upstream.requests import (
     RequestRefused,
-    Upstream,
     UpstreamRequest,
     build_upstream_request,
     identify_reply,
@@ -46,6 +45,7 @@ from streamnorm.aio.pump import TranscodePump
 from streamnorm.gateway.large_bodies import BodyThread, LargeEventPump, LargeEvents
 from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.observing import FailureReason
+from streamnorm.gateway.pages import NO_CREDIT, Page
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
 from streamnorm.http.headers import cloud_headers, failed_request, response_headers
@@ -93,6 +93,7 @@ class FailedAttempt(Struct, frozen=True):
 
     Attributes:
         error: Error of the attempt.
+        shown: The error as the client is shown it.
         status: HTTP status for the client.
         body: Body for the client, in its dialect.
         headers: Headers for the client.
@@ -102,6 +103,7 @@ class FailedAttempt(Struct, frozen=True):
     """
 
     error: StreamError
+    shown: StreamError
     status: int
     body: bytes
     headers: dict[str, str] = {}
@@ -116,8 +118,6 @@ _MAX_HELD_BYTES = 64 * 1024
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
-# Anthropic says so with status 400 (anthropics/claude-code#66314).
-_NO_CREDIT = "credit balance is too low"
 # Of Azure, OpenAI and Alibaba, for what their filters refuse.
 _REFUSAL_CODES = ("content_filter", "content_policy_violation", "data_inspection_failed")
 _REFUSED = StreamError(
@@ -150,8 +150,7 @@ class Attempts:
         on_loss: Called with each loss of the answer that the client gets.
         on_end: Called with the outcome of that answer.
         has_left: Returns whether the client has left; then no further upstream is asked.
-        prepare: Returns the request of a client for an upstream, if it is not the client alone
-            who decides about it.
+        page: The route of the page that asks; None for any other client.
 
     Attributes:
         is_committed: Whether status 200 has been sent to the client; then no further upstream is
@@ -178,7 +177,7 @@ class Attempts:
         on_loss: OnLoss,
         on_end: Callable[[Outcome], None],
         has_left: Callable[[], bool],
-        prepare: Callable[[Request, Upstream], Request] | None = None,
+        page: Page | None = None,
     ) -> None:
         self.is_committed = False
         self.has_status = False
@@ -200,7 +199,7 @@ class Attempts:
         self._on_loss = on_loss
         self._on_end = on_end
         self._has_left = has_left
-        self._prepare = prepare
+        self._page = page
 
     def commit(self, *, without_status: bool) -> bool:
         """Return whether status 200 may be sent, although no answer has begun.
@@ -296,6 +295,7 @@ class Attempts:
 
     def _translate(self, target: Target) -> UpstreamRequest:
         turn, upstream, limits = self._turn, target.upstream, self._request_limits
+        is_page = self._page is not None
         request = turn.request_for(target)
         if turn.passes(target):
             sent = prepare_passthrough(request, upstream, limits=limits)
@@ -305,6 +305,10 @@ class Attempts:
                 self._client.name,
                 upstream,
                 missing_tools=target.options.missing_tools,
+                # The page goes on after a call that it never answered, or that was cut: without
+                # a result of each call no provider would answer in that chat again.
+                repair="fill" if is_page else "error",
+                arguments="raw" if is_page else "error",
                 adjust=self._build_adjust(target),
                 limits=limits,
             )
@@ -319,8 +323,8 @@ class Attempts:
     def _build_adjust(self, target: Target) -> Callable[[Request], Request]:
         """Return the function that changes a translated request."""
         adjust = apply_options(target.options, self._report)
-        if (prepare := self._prepare) is not None:
-            return lambda request: adjust(prepare(request, target.upstream))
+        if (page := self._page) is not None:
+            return lambda request: adjust(page.prepare(request, target.upstream))
         if target.upstream.dialect != self._client.name:
             return adjust
         return lambda request: adjust(disown_foreign_turns(request, target.upstream))
@@ -347,6 +351,7 @@ class Attempts:
             reply=identify_reply(sent.reply, _request_id(answer, target)),
             include_usage=sent.include_usage,
             reasoning=None if reasoning == "none" else reasoning,
+            page_client=None if self._page is None else self._page.options.page_client,
             verbatim=not target.normalize,
             keep_message=False,
             limits=self._limits,
@@ -452,7 +457,7 @@ class Attempts:
 
     def _may_succeed_elsewhere(self, error: StreamError, target: Target) -> bool:
         """Return whether another upstream may answer a request that this one refuses."""
-        if _NO_CREDIT in error.message:
+        if NO_CREDIT in error.message:
             return True
         return _refuses(error) and self._passes_on_refusals(target)
 
@@ -468,13 +473,17 @@ class Attempts:
     ) -> FailedAttempt:
         client, upstream = self._client, None if target is None else target.upstream.dialect
         status = error_status(error, client.name, upstream=upstream, cloud=client.cloud)
-        failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
-        body, headers = failed.body, {**failed.headers, **headers}
-        if error_body is not None and client.cloud is None:
-            body = error_body(structs.replace(error, status_hint=status))
         if target is not None and not self._may_succeed_elsewhere(error, target):
             is_final = is_final or status in _FINAL
-        return FailedAttempt(error, status, body, headers, target, is_final, reason)
+        shown = error
+        if self._page is not None and target is not None and not target.upstream.forwards_key:
+            shown = self._page.hide_account(error, status)
+            status = error_status(shown, client.name, upstream=upstream)
+        failed = encode_error_response(shown, client.name, upstream=upstream, cloud=client.cloud)
+        body, headers = failed.body, {**failed.headers, **headers}
+        if error_body is not None and client.cloud is None:
+            body = error_body(structs.replace(shown, status_hint=status))
+        return FailedAttempt(error, shown, status, body, headers, target, is_final, reason)
 
 
 def _refuses(error: StreamError) -> bool:

@@ -138,6 +138,10 @@ class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tools: Tools that the provider executes for the model.
         max_tokens: Bound on the tokens of an answer.
         max_body_bytes: Bound on the body of a request.
+        max_messages: Bound on the messages of a request; each step of an answer is one, and its
+            results another.
+        page_client: Client of the pages, such as `ai@7` or `ag-ui@1`, to write what older ones do
+            not show; without, what all of them accept.
         allow_system: Whether a page may send system messages; without, they are refused.
         allow_tools: Whether a page may offer the model tools that it executes itself; without,
             they are refused.
@@ -148,6 +152,8 @@ class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: list[Literal["web_search", "web_fetch", "code_execution"]] = []
     max_tokens: _Bound | None = None
     max_body_bytes: _Bound = 4 * 1024 * 1024
+    max_messages: _Bound = 2000
+    page_client: _Name | None = None
     allow_system: bool = False
     allow_tools: bool = False
 

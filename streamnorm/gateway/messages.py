@@ -134,7 +134,7 @@ class MessageEndpoint:
             on_loss=partial(add_loss, call),
             on_end=end,
             has_left=lambda: exchange.has_left,
-            prepare=None if page is None else page.prepare,
+            page=page,
         )
         # Other framings have no pings: a stream begins with its first event.
         has_pings = client.framing is SSE
@@ -197,7 +197,7 @@ class MessageEndpoint:
         self, failure: FailedAttempt, client: Dialect, stream: ClientStream, call: CallRecord
     ) -> None:
         if stream.is_started:
-            await stream.send(_error_event(client, failure.error), more=False)
+            await stream.send(_error_event(client, failure.shown), more=False)
             return
         call.status = failure.status
         await stream.send_body(failure.status, failure.headers, failure.body)

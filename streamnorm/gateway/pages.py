@@ -10,17 +10,36 @@ import re
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import Audio, Document, Image, Text, ToolResult, Video
-from streamnorm._core.bodies.request import Request
+from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
+from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.codec import Dialect, Endpoints, Route
 from streamnorm._core.errors import DecodeError, UnknownDialect
+from streamnorm._core.events import StreamError
 from streamnorm._core.tools import ServerTool
-from streamnorm._registry import DIALECTS, lookup
+from streamnorm._registry import DIALECTS, encoder, lookup
 from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm.gateway.config import Config, ConfigError, PageConfig
 from streamnorm.gateway.routing import Routing
 
+NO_CREDIT = "credit balance is too low"
+"""What Anthropic says of an empty account, with status 400 (anthropics/claude-code#66314)."""
+
 _INSTRUCTIONS = ("system", "developer")
+# What a provider says of a key, its account and what that may use.
+_OF_ACCOUNT = (401, 402, 403)
+_NO_ACCESS = StreamError(
+    "upstream", "the provider refuses the gateway", "provider_refused", 502, retryable=False
+)
 
 
 class Page(Struct, frozen=True):
@@ -44,18 +63,38 @@ class Page(Struct, frozen=True):
         if size > limit:
             raise RequestRefused(f"a body of {size} bytes, expected at most {limit}", 413)
 
+    def hide_account(self, error: StreamError, status: int) -> StreamError:
+        """Return the error for the page: of the operator's account it learns nothing.
+
+        Args:
+            error: Error of the upstream; the log has it as it is.
+            status: Its HTTP status.
+        """
+        is_of_account = status in _OF_ACCOUNT or NO_CREDIT in error.message
+        return _NO_ACCESS if is_of_account else error
+
     def prepare(self, request: Request, upstream: Upstream) -> Request:
-        """Return the request for an upstream: of the page's own it has the messages.
+        """Return the request for an upstream: of the page's own it has the messages, and tools
+        that it may offer.
 
         Args:
             request: The request of the page.
             upstream: The upstream that is asked.
 
         Raises:
-            DecodeError: The page sends instructions or tools that it may not, or names a file by
-                its URL or id: the provider would fetch it with the operator's account.
+            DecodeError: The page sends instructions or tools that it may not, too many messages, or
+                none that is to be answered; or it names a file by its URL or id: the provider would
+                fetch it with the operator's account.
         """
         options = self.options
+        count, limit = len(request.messages), options.max_messages
+        if count > limit:
+            problem = f"{count} messages, expected at most {limit} (max_messages)"
+            raise DecodeError(problem, path="$.messages")
+        if _ends_in_answer(request.messages):
+            # Some models would go on with its text, as if they had written it, and others refuse.
+            problem = "an answer at the end, expected a message of the user or results of tools"
+            raise DecodeError(problem, path="$.messages")
         has_instructions = any(message.role in _INSTRUCTIONS for message in request.messages)
         if has_instructions and not options.allow_system:
             raise DecodeError("a system message of the page, expected none", path="$.messages")
@@ -83,7 +122,8 @@ class Pages:
         routing: Chooses the upstreams of a model.
 
     Raises:
-        ConfigError: There is no such route, or no model of the name that it asks for.
+        ConfigError: There is no such route, no model of the name that it asks for, or no such
+            client.
     """
 
     def __init__(self, config: Config, routing: Routing) -> None:
@@ -92,8 +132,11 @@ class Pages:
             client = _client_of(name)
             try:
                 routing.targets(options.model, client)
+                encoder(client.name, page_client=options.page_client)
             except RequestRefused as refused:
                 raise ConfigError(f"pages.{name}.model: {refused}") from refused
+            except ValueError as exc:
+                raise ConfigError(f"pages.{name}: {exc}") from exc
             self._by_dialect[client.name] = Page(client, options)
 
     def client_at(self, path: str) -> Dialect | None:
@@ -104,6 +147,15 @@ class Pages:
     def of(self, client: Dialect) -> Page | None:
         """Return the route of a client; None if it is no page."""
         return self._by_dialect.get(client.name)
+
+
+def _ends_in_answer(messages: tuple[InputMessage, ...]) -> bool:
+    """Return whether the last message is an answer that is complete, or was cut in a text."""
+    if not messages or messages[-1].role != "assistant":
+        return False
+    # A call may lack its result, and a provider goes on with its own calls where it has paused.
+    last = messages[-1].blocks[-1]
+    return not isinstance(last, ToolCall | ServerToolCall | ServerToolResult)
 
 
 def _names_file(block: object) -> bool:

@@ -18,7 +18,7 @@ from support.gateway.servers import served
 from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
 from streamnorm.gateway import PageConfig, UpstreamConfig
-from streamnorm.testing import FakeProvider, tool_call
+from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = [
     pytest.mark.anyio,
@@ -81,6 +81,29 @@ def _parts(message: dict[str, Any]) -> list[tuple[str, str]]:
         for part in message["parts"]
         if part["type"] != "step-start"
     ]
+
+
+CUT = ["One moment.", tool_call("get_weather", city="Oslo"), faults.cut(event=7)]
+
+
+@pytest.mark.parametrize("client", ["ai5", "ai6", "ai7", "0", "1"])
+async def test_chat_goes_on_after_a_call_that_was_cut(client: str) -> None:
+    is_chat = client.startswith("ai")
+    page, script = ("ui_message_stream", "ui_chat") if is_chat else ("ag_ui", "ag_ui_thread")
+    provider = strict_provider([CUT, ANSWERS[1]])
+    async with served(provider.app()) as upstream:
+        upstreams = {"local": UpstreamConfig(dialect="anthropic", base_url=upstream)}
+        async with opened(upstreams, pages={page: OPTIONS}) as app, served(app) as url:
+            path = "/ui/chat" if is_chat else "/ag-ui/run"
+            job = {"url": url + path, "questions": QUESTIONS, "tool": "-", "goesOn": True}
+            (heard,) = await to_thread.run_sync(partial(ask, script, client, [job]))
+    assert "error" not in heard, heard
+    last = heard["messages"][-1]
+    said = last["parts"][-1]["text"] if is_chat else last["content"]
+    assert said == ANSWERS[1]
+    first, second = provider.requests
+    assert QUESTIONS[0] in json.dumps(first.body)
+    assert QUESTIONS[1] in json.dumps(second.body)
 
 
 @pytest.mark.parametrize("client", ["0", "1"])

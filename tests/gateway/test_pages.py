@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from support.gateway.calls import CANARY, JSON, NOWHERE, called, opened, scripted
 from support.gateway.servers import served
+from support.gateway.upstreams import Records
 from support.http.asgi_caller import Caller
-from support.http.scripted_upstream import Answered
+from support.http.scripted_upstream import Answered, ScriptedUpstream
+from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
+from streamnorm import Citation, Failed, Text
 from streamnorm.gateway import ConfigError, Gateway, ModelConfig, PageConfig, UpstreamConfig
 from streamnorm.gateway.config import config_of
 from streamnorm.testing import FakeProvider, tool_call
@@ -55,10 +58,10 @@ async def between(
     **settings: Any,
 ) -> AsyncIterator[tuple[Gateway, FakeProvider]]:
     """Provide a gateway with both routes, in front of a provider."""
-    provider = FakeProvider(script)
+    provider = strict_provider(script, server=COMPATIBLE)
     async with served(provider.app()) as url:
         upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=url)}
-        async with opened(upstreams, pages=every_route(options), **settings) as app:
+        async with opened(upstreams, **{"pages": every_route(options), **settings}) as app:
             yield app, provider
 
 
@@ -224,6 +227,131 @@ async def test_files_that_a_page_sends_along_are_passed_on() -> None:
     assert "AAAA" in json.dumps(provider.requests[0].body)
 
 
+def chat_after_call(page: str, *, is_cut: bool) -> list[dict[str, Any]]:
+    """Return what a client sends where the user writes and no call was answered."""
+    again: dict[str, Any]
+    if page == UI:
+        state = "input-streaming" if is_cut else "input-available"
+        part = {"type": "tool-alert", "toolCallId": "c", "state": state, "input": {"text": "x"}}
+        said = {"type": "text", "text": "One moment.", "state": "done"}
+        answer = {"id": "2", "role": "assistant", "parts": [{"type": "step-start"}, said, part]}
+        again = {"id": "3", "role": "user", "parts": [{"type": "text", "text": "Well?"}]}
+    else:
+        function = {"name": "alert", "arguments": '{"te' if is_cut else '{"text":"x"}'}
+        call = {"id": "c", "type": "function", "function": function}
+        answer = {"id": "2", "role": "assistant", "content": "One moment.", "toolCalls": [call]}
+        again = {"id": "3", "role": "user", "content": "Well?"}
+    return [*BODIES[page]["messages"], answer, again]
+
+
+@every_page
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_user_may_write_instead_of_answering_a_call(page: str, *, is_cut: bool) -> None:
+    messages = chat_after_call(page, is_cut=is_cut)
+    for dialect in DIALECTS:
+        async with between(dialect=dialect) as (app, provider):
+            caller = await ask(app, page, {**BODIES[page], "messages": messages})
+        assert caller.status == 200, (dialect, text_of(caller))
+        written = json.dumps(provider.requests[0].body)
+        assert "Well?" in written
+        # `useChat` sends back a call that was cut, and no server reads it.
+        is_called = page == AG or not is_cut
+        assert ("No result was recorded" in written) == is_called, dialect
+
+
+APPROVALS = [
+    ("approval-requested", {}, None),
+    ("approval-responded", {"approved": True}, "No result was recorded"),
+    ("approval-responded", {"approved": False, "reason": "Not now."}, "Not now."),
+]
+
+
+@pytest.mark.parametrize(("state", "approval", "result"), APPROVALS)
+async def test_nothing_is_executed_that_a_user_approves(
+    state: str, approval: dict[str, Any], result: str | None
+) -> None:
+    *before, answer, again = chat_after_call(UI, is_cut=False)
+    answer["parts"][-1] |= {"state": state, "approval": {"id": "a", **approval}}
+    async with between() as (app, provider):
+        caller = await ask(app, UI, {**UI_BODY, "messages": [*before, answer, again]})
+    assert caller.status == 200
+    written = json.dumps(provider.requests[0].body)
+    assert ('"tool_use"' in written) == (result is not None)
+    assert result is None or result in written
+
+
+@every_page
+async def test_chat_that_ends_in_an_answer_is_refused(page: str) -> None:
+    *_, answer, _again = messages = chat_after_call(page, is_cut=False)
+    async with between() as (app, provider):
+        called_last = await ask(app, page, {**BODIES[page], "messages": messages[:-1]})
+        assert called_last.status == 200
+        answer.pop("toolCalls", None)
+        answer["parts"] = answer.get("parts", [])[:-1]
+        caller = await ask(app, page, {**BODIES[page], "messages": messages[:-1]})
+        assert caller.status == 400
+        assert "$.messages: an answer at the end, expected a message of" in text_of(caller)
+        assert len(provider.requests) == 1
+        # AG-UI's client may run an agent without a message.
+        assert (await ask(app, page, {**BODIES[page], "messages": []})).status == 400
+
+
+async def test_answer_that_its_provider_has_paused_goes_on() -> None:
+    search = {"toolCallId": "srvtoolu_1", "input": {"query": "x"}, "providerExecuted": True}
+    part = {"type": "tool-web_search", "state": "input-available", **search}
+    answer = {"id": "2", "role": "assistant", "parts": [{"type": "step-start"}, part]}
+    options = PageConfig(model="m-1", tools=["web_search"])
+    async with between(options=options) as (app, _):
+        caller = await ask(app, UI, {**UI_BODY, "messages": [HELLO, answer]})
+    assert caller.status == 200
+
+
+@every_page
+async def test_messages_of_a_request_are_bounded(page: str) -> None:
+    options = PageConfig(model="m-1", max_messages=3)
+    first, answer, again = chat_after_call(page, is_cut=True)
+    async with between(options=options) as (app, provider):
+        body = {**BODIES[page], "messages": [first, answer, again]}
+        assert (await ask(app, page, body)).status == 200
+        body["messages"] = [first, answer, again, again]
+        caller = await ask(app, page, body)
+    assert caller.status == 400
+    problem = "$.messages: 4 messages, expected at most 3 (max_messages)"
+    assert problem in text_of(caller)
+    assert len(provider.requests) == 1
+
+
+async def test_problems_of_a_chat_name_no_message_that_the_page_lacks() -> None:
+    """Steps of one message are messages of the request, at other positions."""
+    part = {"type": "tool-alert", "toolCallId": "c", "state": "input-available", "input": {}}
+    step = [{"type": "step-start"}, part]
+    answer = {"id": "2", "role": "assistant", "parts": [*step, *step]}
+    async with between() as (app, _):
+        caller = await ask(app, UI, {**UI_BODY, "messages": [HELLO, answer, HELLO]})
+    assert caller.status == 400
+    assert text_of(caller) == "$.messages: two calls with one id, expected an id for each"
+
+
+@every_page
+async def test_client_of_a_route_is_the_configurations(page: str) -> None:
+    client, kind, field = {
+        UI: ("ai@7", "text-end", "citations"),
+        AG: ("ag-ui@1", "RUN_FINISHED", "outcome"),
+    }[page]
+    source = Citation("url_citation", "https://h/", "Snow")
+    for named in (None, client):
+        options = PageConfig(model="m-1", page_client=named)
+        script = [[Text("It snows.", (source,))]]
+        async with between(script, "openai_chat", pages={page: options}) as (app, _):
+            (end,) = (c for c in chunks_of(await ask(app, page)) if c["type"] == kind)
+        assert (field in end) == (named is not None)
+    wrong = PageConfig(model="m-1", page_client="ai@4")
+    expected = f"^pages.{page}: page_client 'ai@4', expected one of "
+    with pytest.raises(ConfigError, match=expected):
+        async with opened(pages={page: wrong}):
+            pass
+
+
 @every_page
 async def test_models_of_the_configuration_answer(page: str) -> None:
     models = [ModelConfig(match="fast", to=["local/real-model"])]
@@ -246,6 +374,42 @@ async def test_refusal_of_the_provider_is_what_the_client_shows(page: str) -> No
     else:
         assert caller.headers["content-type"] == "application/json"
         assert json.loads(text_of(caller))["message"] == "Slow down."
+
+
+REFUSED_ACCOUNTS = [
+    (401, "authentication_error", f"invalid x-api-key of {CANARY}"),
+    (403, "permission_error", f"the organization {CANARY} is disabled"),
+    (400, "invalid_request_error", f"{CANARY}: Your credit balance is too low"),
+]
+
+
+@every_page
+@pytest.mark.parametrize(("status", "kind", "message"), REFUSED_ACCOUNTS)
+async def test_page_learns_nothing_of_the_operators_account(
+    page: str, status: int, kind: str, message: str
+) -> None:
+    body = {"type": "error", "error": {"type": kind, "message": message}}
+    answers = {"/v1/messages": Answered(body, status)}
+    records = Records()
+    observed = {"observers": (records,), "retries": 1}
+    async with scripted(answers, "anthropic", pages=every_route(), **observed) as (app, upstream):
+        caller = await ask(app, page)
+    assert caller.status == 502
+    assert "the provider refuses the gateway" in text_of(caller)
+    assert CANARY not in text_of(caller)
+    assert len(upstream.requests) == 1
+    (call,) = records.ended
+    assert isinstance(call.outcome, Failed)
+    assert call.outcome.error.message == message
+
+
+async def test_page_with_a_key_of_the_provider_reads_what_is_said_of_it() -> None:
+    body = {"type": "error", "error": {"type": "authentication_error", "message": "no such key"}}
+    async with served(ScriptedUpstream({"/v1/messages": Answered(body, 401)})) as url:
+        upstream = UpstreamConfig(dialect="anthropic", base_url=url, key="client")
+        async with opened({"local": upstream}, pages=every_route()) as app:
+            caller = await ask(app, UI)
+    assert (caller.status, text_of(caller)) == (401, "no such key")
 
 
 @every_page

@@ -285,6 +285,38 @@ def test_request_without_a_legal_form_is_a_bad_request() -> None:
     assert "messages" in error.extra["param"]
 
 
+OPEN_CALL = {"type": "tool-f", "toolCallId": "c", "state": "input-available", "input": {}}
+AGAIN = {"id": "3", "role": "user", "parts": [{"type": "text", "text": "Well?"}]}
+
+
+def page_request(*steps: dict[str, Any]) -> ClientRequest:
+    parts = [each for step in steps for each in ({"type": "step-start"}, step)]
+    answer = {"id": "2", "role": "assistant", "parts": parts}
+    return received("/ui/chat", {"messages": [AGAIN, answer, AGAIN]})
+
+
+def test_problem_of_a_page_s_messages_has_no_position_among_those_of_the_request() -> None:
+    """Each step of an answer is a message of the request, and no message of the page."""
+    request, provider = page_request(OPEN_CALL, OPEN_CALL), upstream("openai_chat", model="m")
+    error = refused(request, "ui_message_stream", provider, repair="fill")
+    assert str(error) == "$.messages: two calls with one id, expected an id for each"
+    assert error.error.extra == {"param": "messages"}
+
+
+def test_calls_without_results_may_be_answered_for_the_client() -> None:
+    request, provider = page_request(OPEN_CALL), upstream("openai_chat", model="m")
+    error = refused(request, "ui_message_stream", provider)
+    expected = "call without a result, expected one before the next assistant message"
+    assert str(error) == f"$.messages: {expected}"
+    sent = asked(request, "ui_message_stream", provider, repair="fill")
+    assert "No result was recorded" in sent.body.decode()
+
+
+def test_other_problem_of_a_page_s_request_keeps_its_path() -> None:
+    error = refused(page_request(), "ui_message_stream", upstream("gemini"))
+    assert error.error.extra == {"param": "model"}
+
+
 def test_model_without_a_name_has_no_path() -> None:
     request = received("/v1/chat/completions", {"messages": SAID})
     error = refused(request, "openai_chat", upstream("gemini")).error
