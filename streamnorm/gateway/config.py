@@ -152,7 +152,7 @@ class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: list[Literal["web_search", "web_fetch", "code_execution"]] = []
     max_tokens: _Bound | None = None
     max_body_bytes: _Bound = 4 * 1024 * 1024
-    max_messages: _Bound = 2000
+    max_messages: _Bound = 5000
     page_client: _Name | None = None
     allow_system: bool = False
     allow_tools: bool = False

@@ -153,7 +153,7 @@ def _ends_in_answer(messages: tuple[InputMessage, ...]) -> bool:
     """Return whether the last message is an answer that is complete, or was cut in a text."""
     if not messages or messages[-1].role != "assistant":
         return False
-    # A call may lack its result, and a provider goes on with its own calls where it has paused.
+    # A call gets its result, and an answer that its provider paused at its own call is no end.
     last = messages[-1].blocks[-1]
     return not isinstance(last, ToolCall | ServerToolCall | ServerToolResult)
 

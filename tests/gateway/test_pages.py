@@ -296,7 +296,7 @@ async def test_chat_that_ends_in_an_answer_is_refused(page: str) -> None:
         assert (await ask(app, page, {**BODIES[page], "messages": []})).status == 400
 
 
-async def test_answer_that_its_provider_has_paused_goes_on() -> None:
+async def test_answer_that_its_provider_has_paused_is_no_end() -> None:
     search = {"toolCallId": "srvtoolu_1", "input": {"query": "x"}, "providerExecuted": True}
     part = {"type": "tool-web_search", "state": "input-available", **search}
     answer = {"id": "2", "role": "assistant", "parts": [{"type": "step-start"}, part]}
