@@ -21,6 +21,7 @@ __all__ = [
     "TASK",
     "Framework",
     "assert_tools_were_run",
+    "pydantic_model",
     "run_agents",
 ]
 
@@ -81,30 +82,31 @@ async def run_pydantic_ai(
             pass
 
     client = SDKS[dialect].async_client(http, base_url, retries=retries)
-    agent = Agent(_pydantic_model(dialect, client))
+    agent = Agent(pydantic_model(dialect, client))
     agent.tool_plain(get_weather)
     run = await agent.run("Snow?", event_stream_handler=read if stream else None)
     return str(run.output)
 
 
-def _pydantic_model(dialect: str, client: Any) -> Any:
+def pydantic_model(dialect: str, client: Any, model: str = "m") -> Any:
+    """Return pydantic-ai's model of a dialect, on a client of the vendor's SDK."""
     match dialect:
         case "anthropic":
             from pydantic_ai.models.anthropic import AnthropicModel
             from pydantic_ai.providers.anthropic import AnthropicProvider
 
-            return AnthropicModel("m", provider=AnthropicProvider(anthropic_client=client))
+            return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=client))
         case "gemini":
             from pydantic_ai.models.google import GoogleModel
             from pydantic_ai.providers.google import GoogleProvider
 
-            return GoogleModel("m", provider=GoogleProvider(client=client))
+            return GoogleModel(model, provider=GoogleProvider(client=client))
         case _:
             from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
             from pydantic_ai.providers.openai import OpenAIProvider
 
             kind: Any = OpenAIChatModel if dialect == "openai_chat" else OpenAIResponsesModel
-            return kind("m", provider=OpenAIProvider(openai_client=client))
+            return kind(model, provider=OpenAIProvider(openai_client=client))
 
 
 async def run_agents(
