@@ -94,7 +94,7 @@ class MessageEndpoint:
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
         """
-        page = self._services.pages.of(client)
+        page = self._services.pages.page_of(client)
         if page is not None:
             page.check_size(received.size)
         with refusals():

@@ -144,7 +144,7 @@ class Pages:
         clients = (page.client for page in self._by_dialect.values())
         return next((client for client in clients if client.page_path == path), None)
 
-    def of(self, client: Dialect) -> Page | None:
+    def page_of(self, client: Dialect) -> Page | None:
         """Return the route of a client; None if it is no page."""
         return self._by_dialect.get(client.name)
 

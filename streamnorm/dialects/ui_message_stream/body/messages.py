@@ -114,7 +114,10 @@ def _answer_from_wire(parts: list[Any], *, is_superseded: bool) -> list[InputMes
 def _steering_blocks(part: dict[str, Any]) -> tuple[InputBlock, ...]:
     if part.get("parts") is None:
         raise DecodeError("missing, expected an array", path="$.parts")
-    return tuple(read_array(part["parts"], partial(user_block_from_wire, "user"), "$.parts"))
+    blocks = read_array(part["parts"], partial(user_block_from_wire, "user"), "$.parts")
+    if not blocks:
+        raise DecodeError("no parts, expected at least one", path="$.parts")
+    return tuple(blocks)
 
 
 def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dict[str, Any]]:

@@ -198,6 +198,11 @@ def test_answer_without_parts_is_no_message() -> None:
             ".parts",
         ),
         (
+            {"type": "steering-message", "id": "s", "parts": []},
+            "no parts, expected at least one",
+            ".parts",
+        ),
+        (
             {"type": "steering-message", "id": "s", "parts": [call("input-available")]},
             "another type of part for user, expected text or file",
             ".parts[0].type",
