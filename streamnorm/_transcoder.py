@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 from msgspec import structs
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
-from streamnorm._core.codec import DeltaForwarder, DeltaRun, StreamWriter, as_utf8
+from streamnorm._core.codec import DeltaForwarder, DeltaRun, RunEncoder, StreamWriter, as_utf8
 from streamnorm._core.codec.framing import SSE, Framing, StreamPassthrough
 from streamnorm._core.events import (
     BlockStart,
@@ -35,6 +35,7 @@ from streamnorm._registry import capabilities, decoder, encoder, framing_of
 from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:
+    from streamnorm._core.bodies.chats import CallIds
     from streamnorm._core.bodies.request import Reply
     from streamnorm._core.bodies.tool_calls import RestoringSinks, ToolCallRestorer
 
@@ -101,7 +102,7 @@ class Transcoder:
             known, and `max_accumulated_bytes` bounds what decoder and encoder store.
         reply: What `encode_request` returned for the request that is answered: calls get the
             client's names, namespaces and kinds back, as they arrive, and the response the
-            client's fields.
+            client's fields.  For a page, calls get ids that no call of its chat has.
         framing: How the events stand in the bytes that are read; None for the framing of their
             dialect.
         to_framing: How they stand in the bytes that are written; None for the framing of `to`.
@@ -163,8 +164,11 @@ class Transcoder:
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         self._restorer: ToolCallRestorer | None = None
         self._sinks: RestoringSinks | None = None
+        self._call_ids: CallIds | None = None  # of a page's chat
         if reply is not None:
             self._encoder.response_fields = reply.response
+            if reply.calls is not None:
+                self._name_calls(reply.calls)
             if reply.tools:
                 self._restore(reply, limits)
         # Id and model of a message that names none; None once it has started.
@@ -176,7 +180,7 @@ class Transcoder:
         self._wrote_first_usage = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         changes = changes or page_client is not None
-        changes = changes or bool(self._encoder.response_fields)
+        changes = changes or bool(self._encoder.response_fields) or self._call_ids is not None
         # Another framing needs the terminal, which some servers leave out.
         changes = changes or (to_framing is not SSE and to_framing is not framing)
         self._verbatim = verbatim and not changes and self._restorer is None
@@ -379,6 +383,14 @@ class Transcoder:
         self._restorer = ToolCallRestorer(reply, losses, note=note, limits=limits)
         self._sinks = RestoringSinks(self._restorer, self._accumulator, self._writer)
 
+    def _name_calls(self, earlier: dict[str, bool]) -> None:
+        """Give each call an id that no call of the page's chat has."""
+        from streamnorm._core.bodies.chats import CallIds
+
+        if isinstance(self._encoder, RunEncoder):
+            self._encoder.earlier_calls = earlier
+            self._call_ids = CallIds(earlier)
+
     def _decide(self) -> None:
         """Choose between passthrough and re-encoding, once the source dialect is known."""
         self._is_decided = True
@@ -409,6 +421,8 @@ class Transcoder:
             events = self._name_message(events, self._identity)
         if self._restorer is not None and not (events := self._restorer.take(events)):
             return b""
+        if self._call_ids is not None:
+            events = [_with_own_id(event, self._call_ids) for event in events]
         accepted = self._accumulator.take(events)
         last = accepted[-1]
         error = last if isinstance(last, StreamError) else None
@@ -501,6 +515,14 @@ class Transcoder:
             self._accumulator.take([usage])
             if self._passthrough is None:
                 self._writer.count(usage)
+
+
+def _with_own_id(event: Event, ids: CallIds) -> Event:
+    """Return an event; the start of a call or a result with the id that the call is given."""
+    if not isinstance(event, BlockStart):
+        return event
+    renamed = ids.rename(event.block)
+    return event if renamed is event.block else structs.replace(event, block=renamed)
 
 
 def project(

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from streamnorm._bodies import codec_of, encode_request, reader_of, request_of
+from streamnorm._core.bodies.chats import calls_of
 from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.bodies.projection.tools import MissingTools
@@ -322,7 +323,7 @@ def build_upstream_request(
         include_usage=target is known or asks_for_usage(body),
         reply=encoded.reply
         if target is known
-        else _name_model(_echo_fields(encoded.reply, known.name, body), request, target),
+        else _name_model(_answer_to(encoded.reply, known.name, body, request), request, target),
         losses=encoded.losses,
         request=request,
     )
@@ -335,12 +336,14 @@ def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
     return structs.replace(reply, model=request.model)
 
 
-def _echo_fields(reply: Reply, client: str, body: dict[str, Any]) -> Reply:
-    """Return a reply that also holds the request fields which the answer repeats."""
-    echoed_fields = reader_of(client).echoed_fields
-    if echoed_fields is None:
+def _answer_to(reply: Reply, client: str, body: dict[str, Any], request: Request) -> Reply:
+    """Return a reply that also holds what the answer repeats of the request, or may not repeat."""
+    codec = reader_of(client)
+    if isinstance(codec, PageCodec):
+        reply = structs.replace(reply, calls=calls_of(request.messages))
+    if codec.echoed_fields is None:
         return reply
-    return structs.replace(reply, response={**echoed_fields(body), **reply.response})
+    return structs.replace(reply, response={**codec.echoed_fields(body), **reply.response})
 
 
 def asks_for_usage(body: object) -> bool:

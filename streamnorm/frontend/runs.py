@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from msgspec import structs
 
 from streamnorm._bodies import reader_of
 from streamnorm._core.accumulate import Accumulator
-from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall, ToolResult
+from streamnorm._core.blocks import (
+    Block,
+    ServerToolCall,
+    ServerToolResult,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.bodies.chats import CallIds, calls_of
 from streamnorm._core.bodies.request import Request, Source
 from streamnorm._core.codec import PageCodec, RunEncoder, StreamWriter
 from streamnorm._core.errors import LocalProtocolError, UnknownDialect
@@ -29,7 +36,7 @@ from streamnorm._core.events import (
     UsageUpdate,
     sum_usage,
 )
-from streamnorm._core.failures import error_outcome
+from streamnorm._core.failures import error_outcome, malformed, too_large
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import clean
 from streamnorm._core.limits import Limits
@@ -39,6 +46,8 @@ from streamnorm._registry import DIALECTS, encoder
 
 RunItem: TypeAlias = Event | ToolResult | Iterable[ToolResult]
 """What a run consists of: the events of an answer, and the results of its tool calls."""
+
+B = TypeVar("B", bound=Block)
 
 NO_IDS: Mapping[str, str] = {}
 
@@ -106,16 +115,21 @@ class Run:
         self._is_open = False  # whether an answer has begun and not stopped
         self._stop: MessageStop | None = None  # of the last answer
         self._earlier_usage = Usage()  # of the answers before the current one
+        self._max_blocks = limits.max_blocks
         self._blocks = 0
         self._indexes: dict[int, int] = {}  # of blocks in the run, by that in their answer
-        self._call_ids = _call_ids_of(request)
-        self._written_ids: dict[str, str] = {}  # of calls, by the id in their answer
+        self._open_calls: dict[int, str] = {}  # ids, by the index of their block in the run
+        self._open_ids: set[str] = set()
+        calls = None if request is None else calls_of(request.messages)
+        self._call_ids = CallIds(calls or ())
+        self._encoder.earlier_calls = calls
 
     def write(self, item: RunItem) -> bytes:
         """Return the bytes of the next event, result or results.
 
         Raises:
-            LocalProtocolError: The event breaks the grammar of its answer, or the run has ended.
+            LocalProtocolError: The event breaks the grammar of its answer, a result comes before
+                the end of its call, or the run has ended.
             TypeError: The item is neither event nor result.
         """
         if self.outcome is not None:
@@ -197,6 +211,8 @@ class Run:
                 return self._emit(event)
             case _:
                 index = self._indexes[event.index]
+                if isinstance(event, BlockStop):
+                    self._open_ids.discard(self._open_calls.pop(index, ""))
                 same = index == event.index
                 return self._emit(event if same else structs.replace(event, index=index))
 
@@ -206,6 +222,7 @@ class Run:
         self._grammar.advance(event)
         self._is_open, self._stop = True, None
         self._indexes.clear()
+        self._call_ids.begin_answer()
         if not self._has_begun:
             return self._begin(event)
         self._earlier_usage = self.usage
@@ -219,12 +236,13 @@ class Run:
         return self._emit(start)
 
     def _start_block(self, event: BlockStart) -> bytes:
+        block = self._rename(event.block)
         index = self._indexes[event.index] = self._next_index()
-        block = event.block
         if isinstance(block, ToolCall | ServerToolCall):
-            block = structs.replace(block, id=self._give_id(block.id))
-        elif isinstance(block, ServerToolResult | ToolResult):
-            block = self._with_written_id(block)
+            if not block.name:  # without which pages show no call, nor send it back
+                return self.fail(malformed("a call without a name, expected one").error)
+            self._open_calls[index] = block.id
+            self._open_ids.add(block.id)
         return self._emit(structs.replace(event, index=index, block=block))
 
     def _write_opaque(self, event: Opaque) -> bytes:
@@ -234,31 +252,27 @@ class Run:
         return begun + self._emit(structs.replace(event, index=index))
 
     def _write_result(self, result: ToolResult) -> bytes:
+        renamed = self._rename(result)
         begun, index = self._begin(), self._next_index()
-        start = BlockStart(index, self._with_written_id(result))
-        return begun + self._emit(start, BlockStop(index))
+        return begun + self._emit(BlockStart(index, renamed), BlockStop(index))
+
+    def _rename(self, block: B) -> B:
+        """Return a block with the id of its call in the chat.
+
+        Raises:
+            LocalProtocolError: It is the result of a call that is open, whose half a page would
+                show as done.
+        """
+        renamed = self._call_ids.rename(block)
+        if not isinstance(renamed, ToolResult | ServerToolResult):
+            return renamed
+        if renamed.tool_call_id in self._open_ids:
+            raise LocalProtocolError("result of an open call, expected the end of the call")
+        return renamed
 
     def _next_index(self) -> int:
         index, self._blocks = self._blocks, self._blocks + 1
         return index
-
-    def _give_id(self, id: str) -> str:
-        """Return an id for a call that no other call of the chat has."""
-        # AG-UI appends to the call of an id that comes again, and `useChat` gives a result to all
-        # calls of its id; providers number the calls of each answer from 0.
-        written, number = id, 1
-        while written in self._call_ids:
-            number += 1
-            written = f"{id}-{number}"
-        self._call_ids[written] = None
-        self._written_ids[id] = written
-        return written
-
-    def _with_written_id(
-        self, result: ToolResult | ServerToolResult
-    ) -> ToolResult | ServerToolResult:
-        id = result.tool_call_id
-        return structs.replace(result, tool_call_id=self._written_ids.get(id, id))
 
     def _count(self, usage: Usage) -> bytes:
         """Store the usage of the current answer, of which each snapshot replaces the one before."""
@@ -271,6 +285,8 @@ class Run:
         """Accumulate events, and return their bytes; nothing after a failure."""
         if self.outcome is not None:
             return b""
+        if self._blocks > self._max_blocks:  # more than any page reads
+            return self.fail(too_large("max_blocks", self._max_blocks).error)
         given = list(events)
         accepted = self._accumulator.take(given)
         written = b"".join(self._writer.write(accepted if accepted is given else accepted[:-1]))
@@ -290,12 +306,6 @@ def _ids_of(request: Request) -> dict[str, str]:
     if not isinstance(codec, PageCodec) or codec.echoed_fields is None:
         return {}
     return codec.echoed_fields(source.value)
-
-
-def _call_ids_of(request: Request | None) -> dict[str, None]:
-    messages = () if request is None else request.messages
-    blocks = (block for message in messages for block in message.blocks)
-    return {block.id: None for block in blocks if isinstance(block, ToolCall | ServerToolCall)}
 
 
 def _results_of(item: object) -> list[ToolResult]:

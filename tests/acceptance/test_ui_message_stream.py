@@ -134,6 +134,22 @@ def test_every_complete_recording_arrives_whole(client: str) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+def test_results_without_a_call_of_their_id_are_shown(client: str) -> None:
+    """Also where a message is continued: the client fails at a result of an unknown call."""
+    nameless = [each for each in written() if each.name in NAMELESS]
+    bodies: list[str] = []
+    for each in nameless:
+        run = Run(UI, ids={"messageId": "page-1"})
+        body = b"".join([run.write(event) for event in each.events]) + run.finish()
+        bodies.append(body.decode())
+    assert bodies
+    for body, heard in zip(bodies, ask("ui", client, [{"body": b} for b in bodies]), strict=True):
+        assert "error" not in heard, heard["error"]
+        outputs = [part for part in heard["parts"] if part.get("state") == "output-available"]
+        assert len(outputs) == body.count('"tool-output-available"')
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 def test_no_cut_makes_a_call_available_that_was_not_whole(client: str) -> None:
     cuts: list[tuple[str, str]] = []
     for each in recordings("anthropic"):

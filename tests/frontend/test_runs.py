@@ -327,6 +327,109 @@ def test_id_of_an_earlier_call_of_the_chat_is_not_given_again(to: str) -> None:
 
 
 @BOTH
+def test_results_of_calls_of_one_id_belong_to_them_in_order(to: str) -> None:
+    chunks = whole(to, *calls("c", "c"), [result("c", "1"), result("c", "2")], *says("Done."))
+    given = {
+        chunk["toolCallId"]: chunk.get("output") or chunk["content"]
+        for chunk in chunks
+        if chunk["type"] in ("tool-output-available", "TOOL_CALL_RESULT")
+    }
+    assert given == {"c": "1", "c-2": "2"}
+
+
+def test_results_are_of_the_calls_of_the_last_answer() -> None:
+    """An agent may leave calls of an answer without results."""
+    chunks = whole(UI, *calls("c", "c"), *calls("c"), result("c", "3"), *says("Done."))
+    assert [each["toolCallId"] for each in chunks if "output" in each] == ["c-3"]
+
+
+@BOTH
+def test_call_without_an_id_gets_one(to: str) -> None:
+    chunks = whole(to, *calls(""), result("", "1"), *calls(""), result("", "2"), *says("Done."))
+    ids = [each["toolCallId"] for each in chunks if "toolCallId" in each]
+    assert [*dict.fromkeys(ids)] == ["call", "call-2"]
+
+
+@BOTH
+def test_call_without_a_name_is_an_error_of_the_run(to: str) -> None:
+    """A page sends back no such call."""
+    run = Run(to)
+    last = write(run, MessageStart(), BlockStart(0, ToolCall("c", "")))[-1]
+    assert last["type"] in ("error", "RUN_ERROR")
+    assert run.outcome == Failed(StreamError("malformed", "a call without a name, expected one"))
+
+
+@BOTH
+def test_blocks_of_a_run_are_bounded(to: str) -> None:
+    """No page reads a message of more."""
+    run = Run(to, limits=Limits(max_blocks=2))
+    write(run, *says("a"), *says("b"))
+    assert run.outcome is None
+    last = write(run, *says("c")[:2])[-1]
+    assert last["type"] in ("error", "RUN_ERROR")
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == "max_blocks"
+
+
+# What a page sends after its tool has answered: the call c stands in the message that goes on, and
+# b in an earlier one.
+EARLIER = (
+    InputMessage("user", (Text("Hi"),)),
+    InputMessage("assistant", (ToolCall("b", "f", "{}"),)),
+    InputMessage("user", (result("b", "1"),)),
+    InputMessage("user", (Text("And now?"),)),
+    InputMessage("assistant", (ToolCall("c", "f", "{}"),)),
+)
+
+
+@pytest.mark.parametrize(("to", "known"), [(UI, {"c"}), (AG, {"b", "c"})])
+def test_result_has_a_call_before_it(to: str, known: set[str]) -> None:
+    """`useChat` fails at a result whose call is not in its message; AG-UI's in no thread."""
+    for id in ("a", "b", "c"):
+        run = Run(to, request=Request(messages=EARLIER), ids={"messageId": "page-1"})
+        chunks = write(run, result(id, "x"))
+        starts = {"tool-input-available", "TOOL_CALL_START"}
+        assert bool(starts & {*types_of(chunks)}) == (id not in known), id
+        assert chunks[-1]["toolCallId"] == id
+
+
+@BOTH
+def test_result_of_a_shell_names_another_id_than_its_call(to: str) -> None:
+    """OpenAI's: the client knows no call of it, also in a message that is continued."""
+    shell = [
+        MessageStart("msg_1", "m-1"),
+        BlockStart(0, ServerToolCall("sh1", "shell", kind="shell_call")),
+        JSONDelta(0, '{"a":1}'),
+        BlockStop(0),
+        BlockStart(1, ServerToolResult("call_sh1", "shell_call_output", {"out": 1})),
+        BlockStop(1),
+        MessageStop("end_turn"),
+    ]
+    run = Run(to, ids={"messageId": "page-1"})
+    body = b"".join([run.write(event) for event in shell]) + run.finish()
+    assert not validate(body, to)
+    blocks = accumulate(decode([body], to).events).blocks
+    names = {block.id: block.name for block in blocks if isinstance(block, ServerToolCall)}
+    assert names == {"sh1": "shell", "call_sh1": "shell_call_output"}
+    results = [block.content for block in blocks if isinstance(block, ServerToolResult)]
+    assert {"out": 1} in results
+
+
+@BOTH
+def test_result_of_a_call_that_is_open_is_refused(to: str) -> None:
+    """Half a call would be shown as done."""
+    run = Run(to)
+    write(run, MessageStart(), BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a'))
+    problem = "result of an open call, expected the end of the call"
+    with pytest.raises(LocalProtocolError, match=problem):
+        run.write(result("c", "r"))
+    with pytest.raises(LocalProtocolError, match=problem):
+        run.write(BlockStart(1, result("c", "r")))
+    write(run, BlockStop(0))
+    assert write(run, result("c", "r"))
+
+
+@BOTH
 def test_half_a_surrogate_pair_in_an_id_is_replaced(to: str) -> None:
     forged = "\ud800x"
     start, *_ = whole(to, *says("Hi"), messageId=forged, threadId=forged, runId=forged)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.gateway.calls import CANARY, JSON, NOWHERE, called, opened, scripted
 from support.gateway.servers import served
 from support.gateway.upstreams import Records
@@ -121,6 +122,47 @@ async def test_answer_after_tools_of_the_page_continues_its_message() -> None:
     async with between() as (app, _):
         start, *_ = chunks_of(await ask(app, UI, {**UI_BODY, "messages": [HELLO, answer]}))
     assert start["messageId"] == "page-7"
+
+
+CALLED = {
+    UI: {
+        "id": "page-7",
+        "role": "assistant",
+        "parts": [
+            {
+                "type": "tool-alert",
+                "toolCallId": "call_0",
+                "state": "output-available",
+                "input": {"text": "x"},
+                "output": "shown",
+            }
+        ],
+    },
+    AG: {
+        "id": "2",
+        "role": "assistant",
+        "toolCalls": [
+            {
+                "id": "call_0",
+                "type": "function",
+                "function": {"name": "alert", "arguments": '{"text":"x"}'},
+            }
+        ],
+    },
+}
+
+
+@every_page
+async def test_call_gets_no_id_of_an_earlier_call_of_the_page(page: str) -> None:
+    """`useChat` overwrites the result of the earlier one, AG-UI's client appends to it."""
+    messages = [*BODIES[page]["messages"], CALLED[page]]
+    if page == AG:
+        messages.append({"id": "3", "role": "tool", "toolCallId": "call_0", "content": "shown"})
+    again = structs.replace(tool_call("alert", text="y"), id="call_0")
+    async with between([[again]]) as (app, _):
+        chunks = chunks_of(await ask(app, page, {**BODIES[page], "messages": messages}))
+    ids = {each["toolCallId"] for each in chunks if "toolCallId" in each}
+    assert ids == {"call_0-2"}
 
 
 @every_page

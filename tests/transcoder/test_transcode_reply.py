@@ -282,3 +282,53 @@ def test_message_with_a_name_keeps_it() -> None:
     run = Transcoder("anthropic", "openai_chat", reply=Reply(id="req-1", model="nova"))
     run.feed(b"event: message_start\ndata: %b\n\n" % json.dumps(start).encode())
     assert (run.message.id, run.message.model) == ("m", "x")
+
+
+# Calls of a page
+
+
+RESULTS = {"ui_message_stream": "tool-output-available", "ag_ui": "TOOL_CALL_RESULT"}
+EARLIER = Reply(calls={"c0": False, "c1": True})
+
+
+@each_source
+@pytest.mark.parametrize("page", ["ui_message_stream", "ag_ui"])
+def test_no_call_gets_the_id_of_an_earlier_call_of_the_page(source: str, page: str) -> None:
+    """Providers number the calls of each answer from 0."""
+    frames = answer(source, ("f", ['{"a"', ":1}"]), ("f", ["{}"]), ("f", ["{}"]))
+    out, run = transcode_each_way(frames, source, page, reply=EARLIER)
+    written = [each["toolCallId"] for each in payloads(out) if "toolCallId" in each]
+    assert [*dict.fromkeys(written)] == ["c0-2", "c1-2", "c2"]
+    assert [block.id for block in run.message.tool_calls] == ["c0-2", "c1-2", "c2"]
+    assert run.losses == ()
+
+
+@pytest.mark.parametrize("to", ["anthropic", "openai_chat"])
+def test_clients_that_are_no_page_get_the_ids_of_the_provider(to: str) -> None:
+    frames = answer("openai_chat", ("f", ["{}"]))
+    run = Transcoder("openai_chat", to, reply=EARLIER)
+    out = b"".join(data for frame in frames for data in run.feed(frame))
+    assert b"c0-2" not in out
+    assert run.untouched == (to == "openai_chat")
+
+
+@pytest.mark.parametrize(
+    ("page", "known"), [("ui_message_stream", {"c1"}), ("ag_ui", {"c0", "c1"})]
+)
+def test_result_of_the_provider_has_a_call_before_it(page: str, known: set[str]) -> None:
+    """`useChat` fails at a result whose call is not in its message, AG-UI's thread for ever."""
+    for id in ("c0", "c1", "c2"):
+        frames = [
+            responses.START,
+            responses.added(0, "shell_call_output", call_id=id, output=[]),
+            responses.done(0, "shell_call_output", call_id=id, output=[]),
+            responses.completed(),
+        ]
+        out, run = transcode_each_way(frames, "openai_responses", page, reply=EARLIER)
+        assert isinstance(run.outcome, Completed)
+        chunks = [
+            (each["type"], each["toolCallId"]) for each in payloads(out) if "toolCallId" in each
+        ]
+        starts = {name for name, _ in chunks} & {"tool-input-available", "TOOL_CALL_START"}
+        assert bool(starts) == (id not in known), id
+        assert chunks[-1] == (RESULTS[page], id)

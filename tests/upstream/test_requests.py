@@ -135,6 +135,22 @@ def test_reply_repeats_the_request_where_the_client_s_dialect_does() -> None:
     assert asked(chat, "openai_chat", upstream("anthropic")).reply.response == {}
 
 
+def test_reply_to_a_page_names_the_calls_of_its_chat() -> None:
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": "c0", "type": "function", "function": function}]
+    asking = [
+        {"id": "1", "role": "assistant", "toolCalls": calls},
+        {"id": "2", "role": "tool", "toolCallId": "c0", "content": "x"},
+    ]
+    ids = {"threadId": "t", "runId": "r"}
+    provider = upstream("openai_chat", model="m")
+    for messages, is_continued in ((asking, True), ([*asking, {"id": "3", **SAID[0]}], False)):
+        sent = asked(received("/run", {**ids, "messages": messages}), "ag_ui", provider)
+        assert sent.reply.response == ids
+        assert sent.reply.calls == {"c0": is_continued}
+    assert asked(received("/v1/messages", MESSAGES), "anthropic", provider).reply.calls is None
+
+
 def test_model_is_mapped_by_its_name() -> None:
     mapped = upstream("openai_chat", model_map={"m": "llama-4", "n": "other"})
     body = json.loads(asked(received("/v1/messages", MESSAGES), "anthropic", mapped).body)

@@ -6,7 +6,8 @@ them back, so that they hold all blocks, and their signatures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -17,6 +18,8 @@ from streamnorm._core.blocks import (
     InputBlock,
     Reasoning,
     Refusal,
+    ServerToolCall,
+    ServerToolResult,
     Text,
     ToolCall,
     ToolResult,
@@ -86,6 +89,82 @@ def _reduce(block: InputBlock, dialect: str, losses: Losses) -> InputBlock:
         name = qualified_name(block.name, block.namespace)
         return structs.replace(block, name=name, namespace=None)
     return block
+
+
+def calls_of(messages: Sequence[InputMessage]) -> dict[str, bool]:
+    """Return the ids of the calls of a chat, and whether each belongs to the answer at its end."""
+    calls: dict[str, bool] = {}
+    is_last = True
+    for message in reversed(messages):
+        is_last = is_last and _belongs_to_answer(message)
+        for block in message.blocks:
+            if isinstance(block, ToolCall | ServerToolCall):
+                calls.setdefault(block.id, is_last)
+    return calls
+
+
+def _belongs_to_answer(message: InputMessage) -> bool:
+    """Return whether a message is the model's, or the results of its calls."""
+    if message.role == "assistant":
+        return True
+    return bool(message.blocks) and all(isinstance(each, ToolResult) for each in message.blocks)
+
+
+class CallIds:
+    """The ids of the calls of a page's chat: each call gets one that no other call has.
+
+    Providers number the calls of each answer from 0, as Kimi K2 does those of a tool.  AG-UI's
+    clients append to the call of an id that comes again, and `useChat` gives a result to all
+    calls of its id.
+
+    Args:
+        used: Ids of the calls before.
+    """
+
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used = set(used)
+        self._numbers: dict[str, int] = {}  # the last that was added to an id
+        self._answer: set[str] = set()  # ids that calls of the current answer came with
+        self._unanswered: dict[str, deque[str]] = {}  # ids given, by the id that calls came with
+
+    def begin_answer(self) -> None:
+        """Begin another answer, whose results are of its own calls where ids repeat."""
+        self._answer.clear()
+
+    def rename(self, block: B) -> B:
+        """Return a block with the id that its call is given; a call is renamed once."""
+        if isinstance(block, ToolCall | ServerToolCall):
+            given = self._give(block.id)
+            return block if given == block.id else structs.replace(block, id=given)
+        if isinstance(block, ToolResult | ServerToolResult):
+            given = self._given_to(block.tool_call_id)
+            same = given == block.tool_call_id
+            return block if same else structs.replace(block, tool_call_id=given)
+        return block
+
+    def _give(self, id: str) -> str:
+        # Neither client finds a call without an id again.
+        stem = id or "call"
+        given, number = stem, self._numbers.get(stem, 1)
+        while given in self._used:
+            number += 1
+            given = f"{stem}-{number}"
+        self._used.add(given)
+        self._numbers[stem] = number
+        if id not in self._answer:
+            self._answer.add(id)
+            self._unanswered[id] = deque()
+        self._unanswered[id].append(given)
+        return given
+
+    def _given_to(self, id: str) -> str:
+        """Return the id of the call of a result: the first of its id that has no result."""
+        given = self._unanswered.get(id)
+        if given is None:
+            # A page is shown a call of its id before it.
+            self._used.add(id)
+            return id or self._give(id)
+        return given.popleft() if len(given) > 1 else given[0]
 
 
 class AnswerBlocks:

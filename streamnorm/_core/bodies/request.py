@@ -304,9 +304,12 @@ class Reply(Struct, frozen=True, omit_defaults=True):
             not echo the request.
         id: Id of the message, for a provider whose messages name none.
         model: Name of its model, likewise.
+        calls: Ids of the calls of a page's chat, of which no new call gets one, and whether each
+            belongs to the message that the answer continues; None for clients that are no page.
     """
 
     tools: dict[str, ToolName] = {}
     response: dict[str, Any] = {}
     id: str = ""
     model: str = ""
+    calls: dict[str, bool] | None = None

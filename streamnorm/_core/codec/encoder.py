@@ -256,10 +256,13 @@ class RunEncoder(Encoder):
 
     Attributes:
         usage_by_model: Usage of the answers so far, by their model.
+        earlier_calls: Ids of the calls that the page has, and whether each belongs to the message
+            that is continued; None if they are unknown.
     """
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
+        self.earlier_calls: Mapping[str, bool] | None = None
         self._answering_model = ""
         self._earlier_usage: dict[str, Usage] = {}  # of the answers before, by model
 

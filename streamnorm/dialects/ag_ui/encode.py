@@ -92,6 +92,7 @@ class AGUIEncoder(RunEncoder):
         self._without_arguments: dict[int, None] = {}
         self._unanswered: dict[str, None] = {}  # calls that the provider has not answered
         self._kinds: dict[int, type] = {}
+        self._call_ids: set[str] = set()
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         head = self._heads[index]
@@ -162,10 +163,10 @@ class AGUIEncoder(RunEncoder):
                 return self._start_call(index, block, extra)
             case ServerToolResult():
                 self._unanswered.pop(block.tool_call_id, None)
-                return self._result(block.tool_call_id, result_to_wire(block))
+                return self._write_result(block, result_to_wire(block))
             case ToolResult():
                 self._pending.pop(block.tool_call_id, None)
-                return self._result(block.tool_call_id, self._client_result(block))
+                return self._write_result(block, self._client_result(block))
             case Reasoning():
                 id = self._ids[index] = self._next_id()
                 return _frame(wire.SPAN_START, {**extra, "messageId": id})
@@ -191,6 +192,7 @@ class AGUIEncoder(RunEncoder):
         # A call without a parent becomes a message of its own; calls of one parent share it, and
         # it need not exist (`src/apply/default.ts`).
         self._parent = self._parent or self._next_id()
+        self._add_call_id(call.id)
         self._ids[index] = call.id
         self._heads[index] = _content_head(wire.CALL_ARGS, {"toolCallId": call.id})
         self._without_arguments[index] = None
@@ -206,6 +208,40 @@ class AGUIEncoder(RunEncoder):
         else:
             self._pending[call.id] = None
         return _frame(wire.CALL_START, fields)
+
+    def _write_result(self, result: ServerToolResult | ToolResult, fields: dict[str, Any]) -> bytes:
+        """Return a result, behind a call if the thread has none of its id.
+
+        The clients store the result of an unknown call, with which a thread is no history any
+        more.  OpenAI's results of a shell name an id that their call has beside its own.
+        """
+        id, call = result.tool_call_id, b""
+        if id not in self._call_ids and not self._has_earlier_call(result):
+            self._add_call_id(id)
+            self._parent = self._parent or self._next_id()
+            name = result.kind if isinstance(result, ServerToolResult) else result.name
+            start = {
+                "toolCallId": id,
+                "toolCallName": name or "tool",
+                "parentMessageId": self._parent,
+                "metadata": mark_of(ServerToolCall(id, "")),
+            }
+            call = _frame(wire.CALL_START, start)
+            # Clients parse the arguments as JSON.
+            call += _frame(wire.CALL_ARGS, {"toolCallId": id, "delta": "{}"})
+            call += _frame(wire.CALL_END, {"toolCallId": id})
+        return call + self._result(id, fields)
+
+    def _has_earlier_call(self, result: ServerToolResult | ToolResult) -> bool:
+        """Return whether the call of a result stands in the thread before the run."""
+        if self.earlier_calls is not None:
+            return result.tool_call_id in self.earlier_calls
+        # Only the application answers calls of an earlier run.
+        return isinstance(result, ToolResult)
+
+    def _add_call_id(self, id: str) -> None:
+        self._stored.add(text_bytes(id) + OBJECT_BYTES)
+        self._call_ids.add(id)
 
     def _client_result(self, result: ToolResult) -> dict[str, Any]:
         texts = [part.text for part in result.content if isinstance(part, Text)]

@@ -181,11 +181,10 @@ class UIMessageEncoder(RunEncoder):
                 return self._start_call(event.index, {**fields, **call})
             case RedactedReasoning() as block:
                 return self._write_redacted(block)
-            case ServerToolResult(id, kind) as block:
-                return self._call_of_result(id, kind) + chunk(server_result_to_wire(block, fields))
-            case ToolResult(id) as block:
-                call_before = self._call_of_result(id, block.name or "tool")
-                return call_before + result_to_wire(block, fields)
+            case ServerToolResult() as block:
+                return self._call_of_result(block) + chunk(server_result_to_wire(block, fields))
+            case ToolResult() as block:
+                return self._call_of_result(block) + result_to_wire(block, fields)
             case Image() | Document() as block:
                 return chunk({**fields, **file_to_wire(block)})
             case _ as block:
@@ -221,17 +220,26 @@ class UIMessageEncoder(RunEncoder):
         proven, self._unproven_calls = self._unproven_calls, []
         return b"".join([input_to_wire(call, "") for call in proven])
 
-    def _call_of_result(self, id: str, name: str) -> bytes:
-        """Return the call of a result, if none of its id was written.
+    def _call_of_result(self, result: ServerToolResult | ToolResult) -> bytes:
+        """Return the call of a result, if the message has none of its id.
 
         The client fails at the result of an unknown call.  OpenAI's results of a shell name an id
         that their call has beside its own.
         """
-        # A message that is continued has its calls already.
-        if id in self._call_ids or _MESSAGE_ID in self.response_fields:
+        id = result.tool_call_id
+        if id in self._call_ids or self._has_earlier_call(result):
             return b""
         self._add_call_id(id)
-        return input_to_wire({"toolCallId": id, "toolName": name, "providerExecuted": True}, "")
+        name = result.kind if isinstance(result, ServerToolResult) else result.name
+        call = {"toolCallId": id, "toolName": name or "tool", "providerExecuted": True}
+        return input_to_wire(call, "")
+
+    def _has_earlier_call(self, result: ServerToolResult | ToolResult) -> bool:
+        """Return whether the call of a result stands in the message that is continued."""
+        if self.earlier_calls is not None:
+            return self.earlier_calls.get(result.tool_call_id, False)
+        # Only the application answers calls of an earlier stream.
+        return isinstance(result, ToolResult) and _MESSAGE_ID in self.response_fields
 
     def _add_call_id(self, id: str) -> None:
         self._stored.add(text_bytes(id) + OBJECT_BYTES)

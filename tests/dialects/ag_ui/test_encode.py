@@ -325,6 +325,38 @@ def test_result_of_a_client_tool_answers_its_call() -> None:
     }
 
 
+def test_result_of_an_unknown_call_follows_a_call_which_the_thread_needs() -> None:
+    """OpenAI's results of a shell name an id that their call has beside its own."""
+    result = ServerToolResult("call_s", "shell_call_output", "x")
+    blocks = [BlockStart(0, result), BlockStop(0), BlockStart(1, result), BlockStop(1)]
+    start, arguments, stop, answer, again = written(*blocks)
+    assert start == {
+        "type": "TOOL_CALL_START",
+        "toolCallId": "call_s",
+        "toolCallName": "shell_call_output",
+        "parentMessageId": "m-1",
+        "metadata": {"providerExecuted": True, "kind": ""},
+    }
+    assert arguments == {"type": "TOOL_CALL_ARGS", "toolCallId": "call_s", "delta": "{}"}
+    assert stop == {"type": "TOOL_CALL_END", "toolCallId": "call_s"}
+    assert answer["type"] == again["type"] == "TOOL_CALL_RESULT"
+    nameless = ServerToolResult("c", "")
+    first, *_ = written(BlockStart(0, nameless), BlockStop(0))
+    assert first["toolCallName"] == "tool"
+
+
+def test_result_of_a_call_of_the_thread_stands_alone() -> None:
+    for result in (ToolResult("c"), ServerToolResult("c", "k")):
+        for earlier, count in (({"c": False}, 1), ({"d": True}, 4), (None, 1)):
+            if earlier is None and isinstance(result, ServerToolResult):
+                continue  # it seldom is of an answer before
+            writer = encoder("ag_ui")
+            assert isinstance(writer, RunEncoder)
+            writer.earlier_calls = earlier
+            writer.encode(START)
+            assert writer.encode(BlockStart(0, result)).count(b"data: ") == count
+
+
 def test_failed_result_is_marked_and_its_images_are_counted() -> None:
     result = ToolResult("c", (Text("no"), Image("image/png", "QUJD")), is_error=True)
     writer = encoder("ag_ui")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamnorm import (
     BlockStart,
@@ -443,6 +444,30 @@ def test_rule_10_message_that_is_continued_keeps_its_id_and_its_calls() -> None:
     assert b'"messageId":"page-1"' in writer.encode(START)
     result = BlockStart(0, ToolResult("c", (Text("done"),)))
     assert writer.encode(result).count(b"data: ") == 1
+    # A result of the provider's tool seldom is of an answer before.
+    writer.encode(BlockStop(0))
+    assert writer.encode(BlockStart(1, ServerToolResult("s", "k"))).count(b"data: ") == 2
+
+
+def test_message_that_is_continued_has_the_calls_of_its_page() -> None:
+    """OpenAI's results of a shell name an id that their call has beside its own."""
+    for result in (ToolResult("c"), ServerToolResult("c", "k")):
+        writer = encoder("ui_message_stream")
+        assert isinstance(writer, RunEncoder)
+        writer.earlier_calls = {"of-the-message": True, "before-it": False}
+        writer.encode(START)
+        for number, (id, chunks) in enumerate(
+            [("of-the-message", 1), ("before-it", 2), ("unknown", 2), ("unknown", 1)]
+        ):
+            block = structs.replace(result, tool_call_id=id)
+            written = writer.encode(BlockStart(number, block))
+            assert written.count(b"data: ") == chunks, id
+            writer.encode(BlockStop(number))
+
+
+def test_call_of_a_result_without_a_kind_has_a_name() -> None:
+    for result in (ToolResult("c"), ServerToolResult("c", "")):
+        assert middle(BlockStart(0, result), BlockStop(0))[0]["toolName"] == "tool"
 
 
 def test_id_of_the_provider_is_no_id_of_the_page() -> None:
