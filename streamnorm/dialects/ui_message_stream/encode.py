@@ -38,7 +38,7 @@ from streamnorm._core.events import (
     TextDelta,
     sum_usage,
 )
-from streamnorm._core.json import dumps, is_object, object_in
+from streamnorm._core.json import dumps, is_object, object_in, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes, value_bytes
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.ui_message_stream import wire
@@ -324,6 +324,10 @@ class UIMessageEncoder(RunEncoder):
         if event.name == METADATA:
             if event.index in self._open:
                 self._open[event.index].metadata = object_in(event.data)
+            return b""
+        # The clients fail at a chunk without a type.
+        if not string_of(object_in(event.data), "type"):
+            self._losses.add("opaque", "chunk without a type", "dropped")
             return b""
         before = b""
         if event.name == _STEP:

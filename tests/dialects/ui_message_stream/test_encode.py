@@ -470,6 +470,15 @@ def test_call_of_a_result_without_a_kind_has_a_name() -> None:
         assert middle(BlockStart(0, result), BlockStop(0))[0]["toolName"] == "tool"
 
 
+@pytest.mark.parametrize("data", ["{", "[]", '"data-x"', '{"data":1}', '{"type":""}', '{"type":1}'])
+def test_chunk_without_a_type_is_a_loss(data: str) -> None:
+    """The clients fail at it."""
+    writer = encoder("ui_message_stream", extras=True)
+    writer.encode(START)
+    assert writer.encode(Opaque("ui_message_stream", "data-x", data)) == b""
+    assert [loss.feature for loss in writer.losses] == ["opaque"]
+
+
 def test_id_of_the_provider_is_no_id_of_the_page() -> None:
     """Ids of Ollama repeat, and the client replaces the message that has one already."""
     written = encoder("ui_message_stream").encode(MessageStart("chatcmpl-604", "m"))
