@@ -430,6 +430,16 @@ def test_result_of_a_call_that_is_open_is_refused(to: str) -> None:
 
 
 @BOTH
+def test_data_of_the_application_without_a_type_is_a_loss(to: str) -> None:
+    """The clients fail at it."""
+    run = Run(to)
+    write(run, *says("a")[:4])
+    for data in ("{", "[]", '{"data":1}', '"text"'):
+        assert run.write(Opaque(to, "data-x", data)) == b""
+    assert [(loss.feature, loss.count) for loss in run.losses] == [("opaque", 4)]
+
+
+@BOTH
 def test_half_a_surrogate_pair_in_an_id_is_replaced(to: str) -> None:
     forged = "\ud800x"
     start, *_ = whole(to, *says("Hi"), messageId=forged, threadId=forged, runId=forged)
@@ -585,6 +595,16 @@ def test_call_without_arguments_is_settled_by_the_end_of_its_answer(
     failed = result("c", "Not executed: cut off.", is_error=True)
     assert types_of(write(run, failed)) == ["tool-output-error"]
     assert "tool-input-available" not in types_of(chunks_of(run.finish()))
+
+
+def test_cut_call_without_arguments_is_never_a_call_of_the_client() -> None:
+    """AG-UI's client executes a call without a result once the run has ended."""
+    for items in ([], [result("c", "Not executed: cut off.", is_error=True)], says("Sorry.")):
+        run = Run(AG)
+        call = [MessageStart("m", "m-1"), BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
+        body = b"".join(map(run.write, [*call, MessageStop("max_tokens"), *items])) + run.finish()
+        results = [each for each in chunks_of(body) if each["type"] == "TOOL_CALL_RESULT"]
+        assert [each["metadata"]["isError"] for each in results] == [True]
 
 
 def test_runs_whose_answers_have_no_id_do_not_share_one() -> None:

@@ -40,8 +40,8 @@ from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.content import (
     PYDANTIC_SERVER_CALL,
     citation_from_wire,
+    is_of_nobody,
     is_server_call,
-    is_unanswered,
     kind_of,
     redacted_from_wire,
     result_from_wire,
@@ -207,7 +207,7 @@ class MessageBlocks:
             self._note("missing_block_stop", "tool call")
             self.end_call(id, events)
         self._unanswered.pop(id, None)
-        if is_unanswered(metadata):
+        if is_of_nobody(metadata):
             return
         self._end_loose_reasoning(events)
         block: Block

@@ -5,8 +5,9 @@ the string is tagged with both.  pydantic-ai packs a JSON object with the same f
 are an entry each in `metadata` of the message.  Opaque events change no block: state, activities,
 steps, raw events.
 
-AG-UI has no mark of calls that the provider executed: a client takes a call without a result for
-its own.  The encoder marks call and result in `metadata`, and answers each call.
+AG-UI has no mark of calls that the provider executed, or that are not whole: a client takes a call
+without a result for its own.  The encoder marks call and result in `metadata`, and answers each
+call.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from streamnorm._core.text import (
     untag_signature,
 )
 from streamnorm.dialects.ag_ui.traits import URL_CITATION
-from streamnorm.dialects.ag_ui.wire import DIALECT, IS_JSON, PROVIDER_EXECUTED
+from streamnorm.dialects.ag_ui.wire import DIALECT, IS_ERROR, IS_JSON, PROVIDER_EXECUTED
 
 
 def signature_to_wire(event: SignatureDelta) -> str:
@@ -109,6 +110,9 @@ PYDANTIC_SERVER_CALL = "pyd_ai_builtin|"
 
 _KIND = "kind"
 _UNANSWERED = "isUnanswered"
+_CUT = "isCut"
+
+_NO_ARGUMENTS = "the answer ended before the arguments of the call"
 
 
 def mark_of(block: ServerToolCall) -> dict[str, Any]:
@@ -144,6 +148,16 @@ def unanswered_to_wire() -> dict[str, Any]:
 def is_unanswered(metadata: Any) -> bool:
     """Return whether a result stands for one that the provider did not send."""
     return is_object(metadata) and metadata.get(_UNANSWERED) is True
+
+
+def cut_to_wire() -> dict[str, Any]:
+    """Return `content` and `metadata` of the result of a call of which no argument arrived."""
+    return {"content": _NO_ARGUMENTS, "metadata": {IS_ERROR: True, _CUT: True}}
+
+
+def is_of_nobody(metadata: Any) -> bool:
+    """Return whether a result is the encoder's own: neither a provider nor a client has sent it."""
+    return is_unanswered(metadata) or (is_object(metadata) and metadata.get(_CUT) is True)
 
 
 def result_from_wire(call_id: str, content: Any, metadata: Any) -> ServerToolResult:

@@ -38,6 +38,7 @@ from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.content import (
     citation_to_wire,
+    cut_to_wire,
     event_to_wire,
     mark_of,
     redacted_to_wire,
@@ -93,6 +94,10 @@ class AGUIEncoder(RunEncoder):
         self._unanswered: dict[str, None] = {}  # calls that the provider has not answered
         self._kinds: dict[int, type] = {}
         self._call_ids: set[str] = set()
+        # Calls of the client without arguments that have ended: whether they are whole is known by
+        # what follows.
+        self._unproven: list[str] = []
+        self._cut: dict[str, None] = {}  # those that are not, without a result
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         head = self._heads[index]
@@ -157,6 +162,8 @@ class AGUIEncoder(RunEncoder):
     def _block_start(self, event: BlockStart) -> bytes:
         index, block = event.index, event.block
         self._kinds[index] = type(block)
+        # Providers write one block after the other: one that follows proves those before it whole.
+        self._unproven.clear()
         extra = self._vendor_fields(event.extra)
         match block:
             case ToolCall() | ServerToolCall():
@@ -166,6 +173,7 @@ class AGUIEncoder(RunEncoder):
                 return self._write_result(block, result_to_wire(block))
             case ToolResult():
                 self._pending.pop(block.tool_call_id, None)
+                self._cut.pop(block.tool_call_id, None)
                 return self._write_result(block, self._client_result(block))
             case Reasoning():
                 id = self._ids[index] = self._next_id()
@@ -261,6 +269,8 @@ class AGUIEncoder(RunEncoder):
         if kind in (ToolCall, ServerToolCall):
             if index in self._without_arguments:  # clients parse the arguments as JSON
                 written = self._json(JSONDelta(index, "{}"))
+                if kind is ToolCall:
+                    self._unproven.append(id)
             written += _frame(wire.CALL_END, {"toolCallId": id})
         elif kind in (Reasoning, RedactedReasoning):
             written = self._end_part(index) + _frame(wire.SPAN_END, {"messageId": id})
@@ -289,13 +299,31 @@ class AGUIEncoder(RunEncoder):
         return _frame(wire.RUN_STARTED, {**extra, **self._run, "metadata": metadata})
 
     def _message_stop(self, event: MessageStop) -> bytes:
+        self.end_answer(event)
+        cut = self._answer_cut_calls()
         # The client takes an unanswered call for its own.
         pending = [self._result(id, unanswered_to_wire()) for id in self._unanswered]
         fields = {**self._vendor_fields(event.extra), **self._run, **self._usage_field()}
         fields["metadata"] = stop_to_wire(event)
         if self._reads_outcome and "outcome" not in fields:
             fields["outcome"] = outcome_to_wire(self._pending)
-        return b"".join(pending) + _frame(wire.RUN_FINISHED, fields)
+        return cut + b"".join(pending) + _frame(wire.RUN_FINISHED, fields)
+
+    def end_answer(self, stop: MessageStop) -> bytes:
+        if stop.reason == "max_tokens":
+            # The bound of tokens may have cut them before their first argument (Anthropic), of
+            # which only the stop reason tells.
+            self._cut |= dict.fromkeys(self._unproven)
+        self._unproven.clear()
+        return b""
+
+    def _answer_cut_calls(self) -> bytes:
+        """Return an error for each cut call that has no result: the client would execute it."""
+        results = [self._result(id, cut_to_wire()) for id in self._cut]
+        for id in self._cut:
+            del self._pending[id]
+        self._cut.clear()
+        return b"".join(results)
 
     @property
     def _reads_outcome(self) -> bool:
@@ -318,7 +346,7 @@ class AGUIEncoder(RunEncoder):
     def _end_step(self) -> bytes:
         # The calls of the next answer belong to a message of their own.
         self._parent = ""
-        return b""
+        return self._answer_cut_calls()
 
     def _opaque(self, event: Opaque) -> bytes:
         # The clients fail at an event without a type.

@@ -265,6 +265,7 @@ def test_results() -> None:
             metadata={"providerExecuted": True, "kind": "k", "isJson": True},
         ),
         call("RESULT", "u", content="", metadata={"providerExecuted": True, "isUnanswered": True}),
+        call("RESULT", "v", content="cut", metadata={"isError": True, "isCut": True}),
     )
     parts = (
         Text("a"),

@@ -357,6 +357,56 @@ def test_result_of_a_call_of_the_thread_stands_alone() -> None:
             assert writer.encode(BlockStart(0, result)).count(b"data: ") == count
 
 
+CUT_RESULT = {
+    "type": "TOOL_CALL_RESULT",
+    "toolCallId": "d",
+    "content": "the answer ended before the arguments of the call",
+    "metadata": {"isError": True, "isCut": True},
+    "role": "tool",
+}
+
+
+def test_call_that_was_cut_before_its_arguments_has_failed() -> None:
+    """Anthropic stops a call that the bound of tokens cut before its first argument.
+
+    The client executes a call without a result.
+    """
+    blocks = [*call(0, "c"), *call(1, "d")]
+    writer = encoder("ag_ui", page_client="ag-ui@1")
+    data = b"".join(map(writer.encode, [START, *blocks, MessageStop("max_tokens")]))
+    *events, result, last = payloads(data)
+    assert {**result, "messageId": ""} == {**CUT_RESULT, "messageId": ""}
+    assert last["outcome"] == {"type": "success", "pendingToolCallIds": ["c"]}
+    assert [each["type"] for each in events].count("TOOL_CALL_RESULT") == 0
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason"),
+    [
+        (call(0, "d"), "tool_use"),
+        (call(0, "d", "{}"), "max_tokens"),
+        ([*call(0, "d"), *text(1, "x")], "max_tokens"),
+        ([BlockStart(0, ServerToolCall("d", "f")), BlockStop(0)], "max_tokens"),
+        ([*call(0, "d"), BlockStart(1, ToolResult("d")), BlockStop(1)], "max_tokens"),
+    ],
+)
+def test_call_that_was_not_cut_has_not_failed(blocks: list[Event], reason: Any) -> None:
+    assert b"isCut" not in encode(START, *blocks, MessageStop(reason))
+
+
+def test_cut_call_of_a_run_has_failed_unless_the_agent_answers_it() -> None:
+    for own in (True, False):
+        writer = encoder("ag_ui")
+        assert isinstance(writer, RunEncoder)
+        b"".join(map(writer.encode, [START, *call(0, "d")]))
+        assert writer.end_answer(MessageStop("max_tokens")) == b""
+        if own:
+            writer.encode(BlockStart(1, ToolResult("d", (Text("Not run."),), is_error=True)))
+            writer.encode(BlockStop(1))
+        assert (b'"isCut":true' in writer.begin_step(MessageStart())) != own
+        assert b"isCut" not in writer.encode(END)
+
+
 def test_failed_result_is_marked_and_its_images_are_counted() -> None:
     result = ToolResult("c", (Text("no"), Image("image/png", "QUJD")), is_error=True)
     writer = encoder("ag_ui")
