@@ -82,6 +82,7 @@ LOSSES = {
     "cache_key_hashed": ("a long name of a cache", "written as its SHA-256"),
     "cache_mark_dropped": ("a cache mark", "dropped"),
     "cache_ttl": ("the lifetime of a cache mark", "written as the nearest"),
+    "call_id": ("no id, or that of an earlier call, in a stored chat", "an id of its own"),
     "choices_dropped": ("several answers (`n > 1`)", "dropped"),
     "compaction": ("the summary that stands for a conversation", "written as text in `<summary>`"),
     "custom_tool_wrapped": ("a tool with free text", "written as a function of one string"),

@@ -39,7 +39,8 @@ def encode_messages(
     """Return a stored chat as the messages of a page.
 
     They are `initialMessages` of `useChat` and of AG-UI's agents.  What the page sends back is
-    decoded to the same messages, with the signatures of their reasoning.
+    decoded to the same messages, within the losses, with the signatures of their reasoning.  A call
+    whose id is empty or that of an earlier call gets another one, and so does its result.
 
     Args:
         history: The chat: a conversation, or answers and messages of requests, oldest first.
@@ -47,6 +48,7 @@ def encode_messages(
         strict: Whether to raise `LossyEncoding` at the first loss.
 
     Raises:
+        EncodeError: A call has no name.
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it is of no page.
     """

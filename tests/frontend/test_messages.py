@@ -6,6 +6,7 @@ import pytest
 
 from streamnorm import (
     Conversation,
+    EncodeError,
     InputMessage,
     Loss,
     LossyEncoding,
@@ -19,6 +20,7 @@ from streamnorm import (
 )
 from streamnorm.frontend import encode_messages
 
+IDS = ("call_0", "call_0", "")
 PAGES = ("ui_message_stream", "ag_ui")
 HISTORY = (
     InputMessage("user", (Text("Weather?"),)),
@@ -58,6 +60,60 @@ def test_loss_is_counted_or_raised(page: str) -> None:
     )
     with pytest.raises(LossyEncoding):
         encode_messages(history, page, strict=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_calls_of_one_id_get_ids_of_their_own(page: str) -> None:
+    """Providers number the calls of each answer from 0, which a page takes for one call."""
+    call, city = ToolCall("call_0", "weather", "{}"), ToolCall("", "city", "{}")
+    history = (
+        InputMessage("assistant", (call, call, city)),
+        InputMessage(
+            "user", tuple(ToolResult(id, (Text(id + n),)) for id, n in zip(IDS, "123", strict=True))
+        ),
+        InputMessage("assistant", (call, city)),
+        InputMessage("user", (ToolResult("", (Text("4"),)), ToolResult("call_0", (Text("5"),)))),
+    )
+    written = encode_messages(history, page)
+    assert written.losses == (Loss("call_id", "messages", 4, "written with an id of its own"),)
+    found = sent_back(written.messages, page)
+    results = {
+        block.tool_call_id: block.content[0]
+        for message in found
+        for block in message.blocks
+        if isinstance(block, ToolResult)
+    }
+    calls = [block.id for message in found for block in message.tool_calls]
+    assert calls == ["call_0", "call_0-2", "call", "call_0-3", "call-2"]
+    assert results == {
+        "call_0": Text("call_01"),
+        "call_0-2": Text("call_02"),
+        "call": Text("3"),
+        "call-2": Text("4"),
+        "call_0-3": Text("5"),
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_call_without_a_name_is_refused(page: str) -> None:
+    history = (InputMessage("assistant", (ToolCall("c", ""),)),)
+    with pytest.raises(EncodeError, match="a call without a name, expected one"):
+        encode_messages(history, page)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_call_that_is_not_whole_comes_back_with_an_error(page: str) -> None:
+    """A page would execute it."""
+    broken = ToolCall("c1", "weather", '{"city":"R')
+    history = (HISTORY[0], InputMessage("assistant", (broken,)))
+    written = encode_messages(history, page)
+    asked, answer, results = sent_back(written.messages, page)
+    assert asked == HISTORY[0]
+    assert [(block.id, block.arguments) for block in answer.tool_calls] == [("c1", '{"city":"R')]
+    (result,) = results.blocks
+    assert isinstance(result, ToolResult)
+    assert result.is_error
+    assert written.losses == (Loss("result_filled", "messages", 1, "written as an error"),)
 
 
 def test_dialect_of_no_page_is_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -15,7 +14,6 @@ from support.draws import Draws, draws
 from support.streams.corpus import recordings
 
 from streamnorm import (
-    DecodeError,
     EncodeError,
     InputBlock,
     InputMessage,
@@ -41,8 +39,6 @@ PAGES = ("ui_message_stream", "ag_ui")
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
 # A result of the provider names a call that no block stands for, and that a page is shown.
 NAMELESS = "openai_responses/openai/shell-and-unknown-item"
-# What a page refuses and a request allows.
-REFUSED = re.compile("id of another call|an empty (id|name)")
 ASKED = InputMessage("user", (Text("Go on."),))
 
 
@@ -156,9 +152,7 @@ def test_what_is_written_is_read_and_written_alike(d: Draws) -> None:
     for page in PAGES:
         try:
             first = sent_back([*history, ASKED], page)
-        except DecodeError as exc:
-            if REFUSED.search(str(exc)) is None:
-                raise
+        except EncodeError:  # a call without a name
             continue
         assert first[-1] == ASKED
         second = sent_back([*first], page)

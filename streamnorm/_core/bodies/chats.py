@@ -25,6 +25,7 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, drop_foreign_fields
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean_tree, compact, lone_surrogate_path
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
@@ -61,9 +62,17 @@ def read_history(
         history: The messages, oldest first.
         dialect: Name of the page's dialect.
         losses: Counter of what no message of a page holds.
+
+    Raises:
+        EncodeError: A call has no name, without which a page shows no call.
     """
-    for item in history:
-        blocks = tuple([_reduce(block, dialect, losses) for block in item.blocks])
+    ids = CallIds()
+    for position, item in enumerate(history):
+        _check_names(item, f"messages[{position}]")
+        if isinstance(item, Message) or item.role == "assistant":
+            ids.begin_answer()
+        named = [_name_call(block, ids, losses) for block in item.blocks]
+        blocks = tuple([_reduce(block, dialect, losses) for block in named])
         for before, block in pairwise(blocks):
             if _is_of_item(before, block):
                 losses.add("reasoning_merged", "messages", "read as one")
@@ -73,6 +82,21 @@ def read_history(
         if item.extra is not None:
             drop_foreign_fields(item, dialect, losses, "messages")
         yield ChatMessage(item.role, blocks, item.name, None)
+
+
+def _check_names(item: HistoryItem, path: str) -> None:
+    for position, block in enumerate(item.blocks):
+        if isinstance(block, ToolCall | ServerToolCall) and not block.name:
+            problem = "a call without a name, expected one"
+            raise EncodeError(problem, path=f"{path}.blocks[{position}]")
+
+
+def _name_call(block: InputBlock, ids: CallIds, losses: Losses) -> InputBlock:
+    """Return a block with the id that its call has on the page."""
+    named = ids.rename(block)
+    if named is not block and isinstance(block, ToolCall | ServerToolCall):
+        losses.add("call_id", "messages", "written with an id of its own")
+    return named
 
 
 def _reduce(block: InputBlock, dialect: str, losses: Losses) -> InputBlock:

@@ -112,6 +112,8 @@ _KIND = "kind"
 _UNANSWERED = "isUnanswered"
 _CUT = "isCut"
 
+BROKEN = "the arguments of the call are no JSON"
+UNFINISHED = "the arguments of the call ended early"
 _NO_ARGUMENTS = "the answer ended before the arguments of the call"
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamnorm import (
+    EncodeError,
     InputMessage,
+    Message,
     ServerToolCall,
     ServerToolResult,
     Text,
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.chats import CallIds, calls_of
+from streamnorm._core.bodies.chats import CallIds, calls_of, read_history
+from streamnorm._core.losses import Losses
 
 USER = InputMessage("user", (Text("Hi"),))
 
@@ -88,3 +93,11 @@ def test_calls_of_one_id_take_linear_time() -> None:
     ids = CallIds(["b", *(f"b-{number}" for number in range(2, 20_000))])
     names = given(ids, *["a"] * 20_000, *["b"] * 20_000)
     assert (names[19_999], names[20_000], names[-1]) == ("a-20000", "b-20000", "b-39999")
+
+
+@pytest.mark.parametrize("block", [ToolCall("a", ""), ServerToolCall("a", "")])
+def test_call_without_a_name_is_refused(block: ToolCall | ServerToolCall) -> None:
+    history = (USER, Message("", "", (Text("Hi"), block)))
+    with pytest.raises(EncodeError) as raised:
+        list(read_history(history, "ag_ui", Losses()))
+    assert str(raised.value) == "messages[1].blocks[1]: a call without a name, expected one"

@@ -50,7 +50,9 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.text import Signed, tag_signature
 from streamnorm.dialects.ag_ui.body.content import content_from_wire, content_to_wire
 from streamnorm.dialects.ag_ui.content import (
+    BROKEN,
     PYDANTIC_SERVER_CALL,
+    UNFINISHED,
     citation_from_wire,
     citation_to_wire,
     is_server_call,
@@ -256,7 +258,7 @@ def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dic
     writer = _ThreadWriter(losses)
     for message in read_history(history, DIALECT, losses):
         writer.add(message)
-    writer.answer_calls()
+    writer.end_answer()
     return writer.messages
 
 
@@ -276,17 +278,19 @@ class _ThreadWriter:
         self._stem = "message"  # of the ids: that of the run whose answer is written
         self._call_ids: set[str] = set()
         self._unanswered: dict[str, None] = {}  # calls of the provider without a result
+        self._broken: dict[str, str] = {}  # problems of calls of the client without a result
 
     def add(self, message: ChatMessage) -> None:
         """Add a message: one of the user, or all that an answer is made of."""
         if message.role == "assistant":
+            self.end_answer()
             if self.messages and self.messages[-1]["role"] in ("assistant", "reasoning"):
                 # Neighbours are one answer for whoever reads them.
                 self._losses.add("messages_merged", "messages", "read as one answer")
             self._stem = (message.answer.id if message.answer is not None else "") or "message"
             for block in message.blocks:
                 self._add_block(block, message.name)
-            self.answer_calls()
+            self._answer_server_calls()
             return
         self._stem = "message"
         others: list[InputBlock] = []
@@ -297,6 +301,7 @@ class _ThreadWriter:
                 others.append(block)
         if not others and message.blocks:
             return
+        self.end_answer()
         content = content_to_wire(others, self._losses)
         if message.role != "user" and not isinstance(content, str):
             content = "".join(part.get("text", "") for part in content)
@@ -306,7 +311,7 @@ class _ThreadWriter:
         else:
             self._losses.add("empty_message_dropped", "messages", "dropped")
 
-    def answer_calls(self) -> None:
+    def _answer_server_calls(self) -> None:
         """Add a result to each call that its provider did not answer.
 
         The client takes a call without a result for its own.
@@ -314,6 +319,16 @@ class _ThreadWriter:
         for id in self._unanswered:
             self._append("tool", toolCallId=id, **unanswered_to_wire())
         self._unanswered.clear()
+
+    def end_answer(self) -> None:
+        """Add an error to each call that is not whole, and that the history does not answer.
+
+        The client would execute it.
+        """
+        for id, problem in self._broken.items():
+            self._losses.add("result_filled", "messages", "written as an error")
+            self._append("tool", toolCallId=id, content=problem, error=problem)
+        self._broken.clear()
 
     def _append(self, role: str, **fields: Any) -> dict[str, Any]:
         message = {"id": f"{self._stem}-{len(self.messages)}", "role": role, **fields}
@@ -380,6 +395,8 @@ class _ThreadWriter:
         else:
             fields |= _encrypted(call.signature, call.issuer)
             arguments = wrapped_arguments(call, self._losses)
+            if call.is_unfinished or not is_json(arguments or "{}"):
+                self._broken[call.id] = UNFINISHED if call.is_unfinished else BROKEN
         # Clients parse the arguments as JSON.
         function = {"name": call.name, "arguments": arguments or "{}"}
         parent.setdefault("toolCalls", []).append({**fields, "function": function})
@@ -388,6 +405,7 @@ class _ThreadWriter:
         if result.tool_call_id not in self._call_ids:
             self._losses.add("orphan_result", "messages", "dropped")
             return
+        self._broken.pop(result.tool_call_id, None)
         text = result_text(result, self._losses)
         error = {"error": text or _FAILED} if result.is_error else {}
         encrypted = (result.extra or {}).get(DIALECT, {})

@@ -450,12 +450,17 @@ def _input_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
     return {"state": "input-available", "input": json_value(text, "arguments")}
 
 
+def has_failed(part: dict[str, Any]) -> bool:
+    """Return whether the part of a call says that it has failed."""
+    return bool(part["state"] == _ERROR)
+
+
 def add_result(part: dict[str, Any], result: ToolResult, losses: Losses) -> None:
     """Add the result of a call to its part."""
     text = result_text(result, losses)
     if metadata := _metadata_in(result, _RESULT_PM):
         part[_RESULT_PM] = metadata
-    if part["state"] == _ERROR:  # the call itself, for which a part has one text
+    if has_failed(part):  # the call itself, for which a part has one text
         if not result.is_error:
             losses.add("result_as_error", "messages", "read as an error")
         part["errorText"] = text

@@ -29,6 +29,7 @@ from streamnorm._core.messages import Message
 from streamnorm.dialects.ui_message_stream.body.content import (
     Step,
     add_result,
+    has_failed,
     parts_to_wire,
     read_part,
     server_result_to_part,
@@ -130,6 +131,7 @@ def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dic
     chat = _Chat(losses)
     for message in read_history(history, DIALECT, losses):
         chat.add(message)
+    chat.count_failed_calls()
     return chat.messages
 
 
@@ -147,6 +149,7 @@ class _Chat:
         self.messages: list[dict[str, Any]] = []
         self._losses = losses
         self._ids: set[str] = set()
+        self._call_ids: set[str] = set()
         self._calls: dict[str, dict[str, Any]] = {}  # parts of calls without a result, by id
         self._answer: dict[str, Any] | None = None  # the answer that the next step continues
         self._sources = 0
@@ -164,6 +167,12 @@ class _Chat:
                 self._add_result(block)
         if others or not message.blocks:
             self._add_message(message, tuple(others))
+
+    def count_failed_calls(self) -> None:
+        """Count the calls that are not whole and have no result: their part shows an error."""
+        for part in self._calls.values():
+            if has_failed(part):
+                self._losses.add("result_filled", "messages", "written as an error")
 
     def _add_message(self, message: ChatMessage, blocks: tuple[InputBlock, ...]) -> None:
         self._answer = None
@@ -195,7 +204,7 @@ class _Chat:
             if isinstance(block, ToolResult):
                 self._add_result(block)
             elif isinstance(block, ServerToolResult):
-                parts += server_result_to_part(block, self._calls.pop(block.tool_call_id, None))
+                parts += self._add_server_result(block)
             else:
                 parts += self._parts_of(block)
 
@@ -206,8 +215,18 @@ class _Chat:
                 part["sourceId"] = f"source-{self._sources}"
                 self._sources += 1
         if isinstance(block, ToolCall | ServerToolCall):
+            self._call_ids.add(block.id)
             self._calls[block.id] = parts[0]
         return parts
+
+    def _add_server_result(self, result: ServerToolResult) -> list[dict[str, Any]]:
+        """Add a result of the provider's tool, and return the part of a call of its own."""
+        call = self._calls.pop(result.tool_call_id, None)
+        if call is None and result.tool_call_id in self._call_ids:
+            self._losses.add("duplicate_result", "messages", "dropped")
+            return []
+        self._call_ids.add(result.tool_call_id)
+        return server_result_to_part(result, call)
 
     def _add_result(self, result: ToolResult) -> None:
         part = self._calls.pop(result.tool_call_id, None)

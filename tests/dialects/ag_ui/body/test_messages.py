@@ -227,6 +227,43 @@ def test_text_without_content_is_no_message() -> None:
     )
 
 
+def test_call_that_is_not_whole_has_failed() -> None:
+    """A client executes a call without a result."""
+    broken = ToolCall("c1", "f", '{"a')
+    unfinished = ToolCall("c2", "f", "{}", is_unfinished=True)
+    free = ToolCall("c3", "f", "x", "custom", is_unfinished=True)
+    early = "the arguments of the call ended early"
+    problems = {"c1": "the arguments of the call are no JSON", "c2": early, "c3": early}
+    (_, *failed), losses = written(broken, unfinished, free, ToolCall("c4", "f"))
+    assert failed == [
+        {"role": "tool", "toolCallId": id, "content": problem, "error": problem}
+        for id, problem in problems.items()
+    ]
+    assert losses == {"result_filled", "custom_tool_wrapped"}
+
+
+def test_call_that_is_not_whole_may_have_a_result() -> None:
+    history = (
+        InputMessage("assistant", (ToolCall("c1", "f", '{"a'), ToolCall("c2", "f", '{"b'))),
+        InputMessage("user", (ToolResult("c2", (Text("not run"),), is_error=True),)),
+        HI,
+        InputMessage("assistant", (ToolCall("c3", "f", '{"c'),)),
+        InputMessage("assistant", (Text("Ah."),)),
+    )
+    made = encode_messages(history, AG_UI)
+    roles = [(each["role"], each.get("toolCallId"), each.get("error")) for each in made.messages]
+    assert roles == [
+        ("assistant", None, None),
+        ("tool", "c2", "not run"),
+        ("tool", "c1", "the arguments of the call are no JSON"),
+        ("user", None, None),
+        ("assistant", None, None),
+        ("tool", "c3", "the arguments of the call are no JSON"),
+        ("assistant", None, None),
+    ]
+    assert [(loss.feature, loss.count) for loss in made.losses] == [("result_filled", 2)]
+
+
 def test_citations_stand_in_the_metadata_of_their_text() -> None:
     cited = Text("See", (Citation("web", "https://a.example/", "A"), Citation("page", title="B")))
     (message,), losses = written(cited)

@@ -118,18 +118,25 @@ def test_calls_by_their_result() -> None:
 
 def test_call_that_is_not_whole_has_failed() -> None:
     broken = {"type": "tool-f", "toolCallId": "c1", "state": "output-error", "input": '{"a'}
-    assert written_part(ToolCall("c1", "f", '{"a')) == {
-        **broken,
-        "errorText": "the arguments of the call are no JSON",
-    }
+    filled = {"result_filled"}  # what the part shows comes back as a result
+    shown = {**broken, "errorText": "the arguments of the call are no JSON"}
+    assert parts_of(ToolCall("c1", "f", '{"a')) == ([STEP, shown], filled)
     unfinished = {**broken, "errorText": "the arguments of the call ended early"}
     call = ToolCall("c1", "f", '{"a', is_unfinished=True)
-    assert written_part(call) == unfinished
+    assert parts_of(call) == ([STEP, unfinished], filled)
     shown = {**unfinished, "errorText": "not run"}
     result = ToolResult("c1", (Text("not run"),))
     assert parts_of(call, result) == ([STEP, shown], {"result_as_error"})
     failed = ToolResult("c1", (Text("not run"),), is_error=True)
     assert parts_of(call, failed) == ([STEP, shown], set())
+
+
+def test_second_result_of_the_provider_for_a_call_is_lost_by_name() -> None:
+    """A page refuses two calls of one id in a step."""
+    once, twice = ServerToolResult("s", "k", 1), ServerToolResult("s", "k", 2)
+    for blocks in ((ServerToolCall("s", "k"), once, twice), (once, twice)):
+        (_, part), losses = parts_of(*blocks)
+        assert (part["output"], losses) == (1, {"duplicate_result"})
 
 
 def test_free_text_of_a_custom_tool_is_a_string() -> None:
