@@ -7,6 +7,18 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from support.frontend.runs import (
+    AG,
+    BOTH,
+    UI,
+    calls,
+    chunks_of,
+    result,
+    says,
+    types_of,
+    whole,
+    write,
+)
 from support.streams.content import DIALECTS, decode
 from support.streams.corpus import recordings
 
@@ -17,8 +29,6 @@ from streamnorm import (
     Completed,
     Event,
     Failed,
-    InputMessage,
-    JSONDelta,
     Limits,
     LocalProtocolError,
     Loss,
@@ -28,10 +38,8 @@ from streamnorm import (
     Ping,
     Reasoning,
     Refusal,
-    Request,
     ServerToolCall,
     ServerToolResult,
-    StopReason,
     StreamError,
     Text,
     TextDelta,
@@ -49,63 +57,7 @@ from streamnorm import (
 from streamnorm.frontend import Run
 from streamnorm.validation import validate
 
-UI, AG = "ui_message_stream", "ag_ui"
-BOTH = pytest.mark.parametrize("to", [UI, AG])
 NAMES = {"threadId": "t", "runId": "r"}
-
-
-def calls(*ids: str, model: str = "m-1", usage: Usage = Usage(3, 4)) -> list[Event]:  # noqa: B008
-    """Return an answer that calls a tool for each id."""
-    events: list[Event] = [MessageStart("msg_1", model)]
-    for index, id in enumerate(ids):
-        events += [
-            BlockStart(index, ToolCall(id, "weather")),
-            JSONDelta(index, '{"city":"Oslo"}'),
-            BlockStop(index),
-        ]
-    return [*events, UsageUpdate(usage), MessageStop("tool_use")]
-
-
-def says(
-    text: str,
-    reason: StopReason = "end_turn",
-    model: str = "m-1",
-    usage: Usage = Usage(10, 2),  # noqa: B008 - frozen
-) -> list[Event]:
-    """Return an answer of one text."""
-    return [
-        MessageStart("msg_2", model),
-        BlockStart(0, Text()),
-        TextDelta(0, text),
-        BlockStop(0),
-        UsageUpdate(usage),
-        MessageStop(reason),
-    ]
-
-
-def result(id: str, text: str, *, is_error: bool = False) -> ToolResult:
-    return ToolResult(id, (Text(text),), is_error)
-
-
-def write(run: Run, *items: Any) -> list[dict[str, Any]]:
-    return chunks_of(b"".join([run.write(item) for item in items]))
-
-
-def whole(to: str, *items: Any, **ids: str) -> list[dict[str, Any]]:
-    """Return the chunks of a complete run, which break no rule of its protocol."""
-    run = Run(to, ids=ids)
-    body = b"".join([run.write(item) for item in items]) + run.finish()
-    assert isinstance(run.outcome, Completed)
-    return chunks_of(body)
-
-
-def chunks_of(body: bytes) -> list[dict[str, Any]]:
-    frames = [frame.removeprefix("data: ") for frame in body.decode().split("\n\n") if frame]
-    return [json.loads(frame) for frame in frames if frame != "[DONE]"]
-
-
-def types_of(chunks: list[dict[str, Any]]) -> list[str]:
-    return [chunk["type"] for chunk in chunks]
 
 
 def test_ui_run_is_one_message_of_several_steps() -> None:
@@ -180,80 +132,10 @@ def test_calls_of_a_later_answer_belong_to_another_message() -> None:
 
 
 @BOTH
-def test_id_of_a_call_is_used_once_in_a_run(to: str) -> None:
-    """Providers number calls from 0; AG-UI's clients append to the call of a used id."""
-    answer = [*calls("call_0", "call_1"), result("call_0", "1"), result("call_1", "2")]
-    chunks = whole(to, *answer, *answer, *answer, *says("Done."))
-    ids = [each["toolCallId"] for each in chunks if "toolCallId" in each]
-    assert [*dict.fromkeys(ids)] == [
-        *("call_0", "call_1", "call_0-2", "call_1-2", "call_0-3", "call_1-3"),
-    ]
-    results = [
-        chunk["toolCallId"]
-        for chunk in chunks
-        if chunk["type"] in ("tool-output-available", "TOOL_CALL_RESULT")
-    ]
-    assert results == [*dict.fromkeys(ids)]
-
-
-def test_id_that_a_call_got_is_not_given_again() -> None:
-    chunks = whole(UI, *calls("a"), *calls("a"), *calls("a-2"), *says("Done."))
-    starts = [each["toolCallId"] for each in chunks if each["type"] == "tool-input-start"]
-    assert starts == ["a", "a-2", "a-2-2"]
-
-
-@BOTH
 def test_ids_of_parts_are_used_once_in_a_run(to: str) -> None:
     chunks = whole(to, *says("a"), *says("b"), *says("c"))
     starts = [chunk for chunk in chunks if chunk["type"] in ("text-start", "TEXT_MESSAGE_START")]
     assert len({chunk.get("id") or chunk["messageId"] for chunk in starts}) == 3
-
-
-def test_failed_tool_is_an_error_of_its_call() -> None:
-    failed = result("c", "no such city", is_error=True)
-    ui = whole(UI, *calls("c"), [failed], *says("Sorry."))
-    assert {"type": "tool-output-error", "toolCallId": "c", "errorText": "no such city"} in ui
-    ag = whole(AG, *calls("c"), [failed], *says("Sorry."))
-    (written,) = [chunk for chunk in ag if chunk["type"] == "TOOL_CALL_RESULT"]
-    assert (written["content"], written["metadata"]) == ("no such city", {"isError": True})
-
-
-@BOTH
-def test_result_is_written_while_other_tools_still_run(to: str) -> None:
-    run = Run(to)
-    write(run, *calls("a", "b"))
-    assert types_of(write(run, result("b", "2")))[-1] in (
-        "tool-output-available",
-        "TOOL_CALL_RESULT",
-    )
-    assert write(run, result("a", "1"))
-
-
-@BOTH
-def test_result_may_come_before_its_answer_ends(to: str) -> None:
-    *answer, usage, stop = calls("a")
-    late = [BlockStart(1, Text()), TextDelta(1, "…"), BlockStop(1)]
-    run = Run(to)
-    write(run, *answer, result("a", "1"), *late, usage, stop)
-    run.finish()
-    kinds = [type(block).__name__ for block in run.message.blocks]
-    assert kinds == ["ToolCall", "ToolResult", "Text"]
-
-
-def test_tool_of_the_provider_may_be_answered_in_a_later_step() -> None:
-    """Anthropic pauses a turn, and goes on with it in the next answer."""
-    paused: list[Event] = [
-        MessageStart("msg_1", "m-1"),
-        BlockStart(0, ServerToolCall("s", "web_search", kind="server_tool_use")),
-        BlockStop(0),
-        MessageStop("pause"),
-    ]
-    found = ServerToolResult("s", "web_search_tool_result", [])
-    resumed = [MessageStart("msg_2", "m-1"), BlockStart(0, found), BlockStop(0)]
-    chunks = whole(UI, *paused, *resumed, MessageStop("end_turn"))
-    outputs = [chunk for chunk in chunks if chunk["type"] == "tool-output-available"]
-    assert [(each["toolCallId"], each["providerExecuted"]) for each in outputs] == [("s", True)]
-    assert types_of(chunks).count("tool-input-available") == 1
 
 
 @BOTH
@@ -315,51 +197,6 @@ def test_ids_that_are_named_win() -> None:
 
 
 @BOTH
-def test_id_of_an_earlier_call_of_the_chat_is_not_given_again(to: str) -> None:
-    """Clients take them for one call: Kimi K2 numbers the calls of a tool from 0."""
-    blocks = (ToolCall("f:0", "f", "{}"), ServerToolCall("f:1", "g", "{}", "g"))
-    earlier = InputMessage("assistant", blocks), InputMessage("user", (result("f:0", "1"),))
-    run = Run(to, request=Request(messages=earlier))
-    chunks = write(run, *calls("f:0", "f:1", "f:2"), result("f:0", "2"))
-    ids = [chunk["toolCallId"] for chunk in chunks if "toolCallId" in chunk]
-    assert [*dict.fromkeys(ids)] == ["f:0-2", "f:1-2", "f:2"]
-    assert ids[-1] == "f:0-2"
-
-
-@BOTH
-def test_results_of_calls_of_one_id_belong_to_them_in_order(to: str) -> None:
-    chunks = whole(to, *calls("c", "c"), [result("c", "1"), result("c", "2")], *says("Done."))
-    given = {
-        chunk["toolCallId"]: chunk.get("output") or chunk["content"]
-        for chunk in chunks
-        if chunk["type"] in ("tool-output-available", "TOOL_CALL_RESULT")
-    }
-    assert given == {"c": "1", "c-2": "2"}
-
-
-def test_results_are_of_the_calls_of_the_last_answer() -> None:
-    """An agent may leave calls of an answer without results."""
-    chunks = whole(UI, *calls("c", "c"), *calls("c"), result("c", "3"), *says("Done."))
-    assert [each["toolCallId"] for each in chunks if "output" in each] == ["c-3"]
-
-
-@BOTH
-def test_call_without_an_id_gets_one(to: str) -> None:
-    chunks = whole(to, *calls(""), result("", "1"), *calls(""), result("", "2"), *says("Done."))
-    ids = [each["toolCallId"] for each in chunks if "toolCallId" in each]
-    assert [*dict.fromkeys(ids)] == ["call", "call-2"]
-
-
-@BOTH
-def test_call_without_a_name_is_an_error_of_the_run(to: str) -> None:
-    """A page sends back no such call."""
-    run = Run(to)
-    last = write(run, MessageStart(), BlockStart(0, ToolCall("c", "")))[-1]
-    assert last["type"] in ("error", "RUN_ERROR")
-    assert run.outcome == Failed(StreamError("malformed", "a call without a name, expected one"))
-
-
-@BOTH
 def test_blocks_of_a_run_are_bounded(to: str) -> None:
     """No page reads a message of more."""
     run = Run(to, limits=Limits(max_blocks=2))
@@ -369,64 +206,6 @@ def test_blocks_of_a_run_are_bounded(to: str) -> None:
     assert last["type"] in ("error", "RUN_ERROR")
     assert isinstance(run.outcome, Failed)
     assert run.outcome.error.code == "max_blocks"
-
-
-# What a page sends after its tool has answered: the call c stands in the message that goes on, and
-# b in an earlier one.
-EARLIER = (
-    InputMessage("user", (Text("Hi"),)),
-    InputMessage("assistant", (ToolCall("b", "f", "{}"),)),
-    InputMessage("user", (result("b", "1"),)),
-    InputMessage("user", (Text("And now?"),)),
-    InputMessage("assistant", (ToolCall("c", "f", "{}"),)),
-)
-
-
-@pytest.mark.parametrize(("to", "known"), [(UI, {"c"}), (AG, {"b", "c"})])
-def test_result_has_a_call_before_it(to: str, known: set[str]) -> None:
-    """`useChat` fails at a result whose call is not in its message; AG-UI's in no thread."""
-    for id in ("a", "b", "c"):
-        run = Run(to, request=Request(messages=EARLIER), ids={"messageId": "page-1"})
-        chunks = write(run, result(id, "x"))
-        starts = {"tool-input-available", "TOOL_CALL_START"}
-        assert bool(starts & {*types_of(chunks)}) == (id not in known), id
-        assert chunks[-1]["toolCallId"] == id
-
-
-@BOTH
-def test_result_of_a_shell_names_another_id_than_its_call(to: str) -> None:
-    """OpenAI's: the client knows no call of it, also in a message that is continued."""
-    shell = [
-        MessageStart("msg_1", "m-1"),
-        BlockStart(0, ServerToolCall("sh1", "shell", kind="shell_call")),
-        JSONDelta(0, '{"a":1}'),
-        BlockStop(0),
-        BlockStart(1, ServerToolResult("call_sh1", "shell_call_output", {"out": 1})),
-        BlockStop(1),
-        MessageStop("end_turn"),
-    ]
-    run = Run(to, ids={"messageId": "page-1"})
-    body = b"".join([run.write(event) for event in shell]) + run.finish()
-    assert not validate(body, to)
-    blocks = accumulate(decode([body], to).events).blocks
-    names = {block.id: block.name for block in blocks if isinstance(block, ServerToolCall)}
-    assert names == {"sh1": "shell", "call_sh1": "shell_call_output"}
-    results = [block.content for block in blocks if isinstance(block, ServerToolResult)]
-    assert {"out": 1} in results
-
-
-@BOTH
-def test_result_of_a_call_that_is_open_is_refused(to: str) -> None:
-    """Half a call would be shown as done."""
-    run = Run(to)
-    write(run, MessageStart(), BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a'))
-    problem = "result of an open call, expected the end of the call"
-    with pytest.raises(LocalProtocolError, match=problem):
-        run.write(result("c", "r"))
-    with pytest.raises(LocalProtocolError, match=problem):
-        run.write(BlockStart(1, result("c", "r")))
-    write(run, BlockStop(0))
-    assert write(run, result("c", "r"))
 
 
 @BOTH
@@ -445,13 +224,6 @@ def test_half_a_surrogate_pair_in_an_id_is_replaced(to: str) -> None:
     start, *_ = whole(to, *says("Hi"), messageId=forged, threadId=forged, runId=forged)
     ids = [start[name] for name in ("messageId", "threadId", "runId") if name in start]
     assert set(ids) == {"\ufffdx"}
-
-
-def test_approved_calls_of_a_continued_message_are_answered_first() -> None:
-    chunks = whole(UI, [result("c", "sent")], *says("Done."), messageId="page-1")
-    assert types_of(chunks)[:5] == [
-        *("start", "start-step", "tool-output-available", "finish-step", "start-step"),
-    ]
 
 
 def test_data_of_the_application_passes_unchanged() -> None:
@@ -578,33 +350,6 @@ def test_run_breaks_no_rule_of_the_page() -> None:
     items = [*calls("a", "b"), [result("a", "1"), result("b", "2", is_error=True)], *says("Done.")]
     body = b"".join([run.write(item) for item in items]) + run.finish()
     assert not validate(body, UI)
-
-
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [("tool_use", "tool-input-available"), ("max_tokens", "tool-input-error")],
-)
-def test_call_without_arguments_is_settled_by_the_end_of_its_answer(
-    reason: StopReason, expected: str
-) -> None:
-    """The bound of tokens may have cut it before its first argument."""
-    run = Run(UI)
-    call = [MessageStart("m", "m-1"), BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
-    assert types_of(write(run, *call))[-1] == "tool-input-start"
-    assert types_of(write(run, MessageStop(reason))) == [expected]
-    failed = result("c", "Not executed: cut off.", is_error=True)
-    assert types_of(write(run, failed)) == ["tool-output-error"]
-    assert "tool-input-available" not in types_of(chunks_of(run.finish()))
-
-
-def test_cut_call_without_arguments_is_never_a_call_of_the_client() -> None:
-    """AG-UI's client executes a call without a result once the run has ended."""
-    for items in ([], [result("c", "Not executed: cut off.", is_error=True)], says("Sorry.")):
-        run = Run(AG)
-        call = [MessageStart("m", "m-1"), BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
-        body = b"".join(map(run.write, [*call, MessageStop("max_tokens"), *items])) + run.finish()
-        results = [each for each in chunks_of(body) if each["type"] == "TOOL_CALL_RESULT"]
-        assert [each["metadata"]["isError"] for each in results] == [True]
 
 
 def test_runs_whose_answers_have_no_id_do_not_share_one() -> None:

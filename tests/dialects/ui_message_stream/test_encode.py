@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from msgspec import structs
+from support.ui_message_stream.chunks import START, STOP, middle, written
 
 from streamnorm import (
     BlockStart,
@@ -15,7 +14,6 @@ from streamnorm import (
     Citation,
     CitationDelta,
     Document,
-    Event,
     Image,
     JSONDelta,
     MessageStart,
@@ -28,39 +26,17 @@ from streamnorm import (
     Refusal,
     RefusalDelta,
     ServerToolCall,
-    ServerToolResult,
     SignatureDelta,
     StreamError,
     Text,
     TextDelta,
     ToolCall,
-    ToolResult,
     Transcoder,
     Usage,
     UsageUpdate,
 )
 from streamnorm._core.codec import RunEncoder
 from streamnorm.codec import decoder, encoder
-
-START = MessageStart("m", "model")
-STOP = MessageStop("end_turn")
-
-
-def written(events: Iterable[Event], **options: Any) -> list[Any]:
-    """Return the chunks of events; `[DONE]` and comments as text."""
-    writer = encoder("ui_message_stream", **options)
-    data = b"".join(writer.encode(event) for event in events).decode()
-    assert "\r" not in data
-    chunks = []
-    for frame in data.split("\n\n")[:-1]:
-        text = frame.removeprefix("data: ")
-        chunks.append(json.loads(text) if text.startswith("{") else text)
-    return chunks
-
-
-def middle(*events: Event) -> list[Any]:
-    """Return the chunks of events between the start and the end of a message."""
-    return written([START, *events, STOP])[2:-3]
 
 
 def call(arguments: str, block: Any = None) -> list[Any]:
@@ -198,12 +174,6 @@ def test_unfinished_call_is_never_an_input() -> None:
     assert (chunks[-1]["type"], chunks[-1]["input"]) == ("tool-input-error", "")
 
 
-def test_result_of_the_provider_that_clients_refuse_is_an_error() -> None:
-    block = ServerToolResult("s", "web_search", {"a": [{"__proto__": 1}]})
-    last = middle(BlockStart(0, block), BlockStop(0))[-1]
-    assert (last["type"], last["providerExecuted"]) == ("tool-output-error", True)
-
-
 def test_parallel_calls_interleave_by_their_ids() -> None:
     events = [
         *(BlockStart(0, ToolCall("a", "f")), BlockStart(1, ToolCall("b", "g"))),
@@ -221,46 +191,6 @@ def test_rule_7_tool_of_the_provider_says_so_on_every_chunk_of_the_call() -> Non
     block = ServerToolCall("s", "web_search", kind="server_tool_use")
     first, _, last = call('{"q":1}', block)
     assert first["providerExecuted"] is last["providerExecuted"] is True
-
-
-def test_result_of_an_unknown_call_follows_a_call_which_the_client_needs() -> None:
-    result = ServerToolResult("s", "web_search_tool_result", [{"url": "u"}])
-    assert middle(BlockStart(0, result), BlockStop(0)) == [
-        {
-            "type": "tool-input-available",
-            "toolCallId": "s",
-            "toolName": "web_search_tool_result",
-            "providerExecuted": True,
-            "input": {},
-        },
-        {
-            "type": "tool-output-available",
-            "toolCallId": "s",
-            "output": [{"url": "u"}],
-            "providerExecuted": True,
-        },
-    ]
-
-
-@pytest.mark.parametrize(
-    ("result", "fields"),
-    [
-        (ToolResult("c", (Text("ok"),)), {"output": "ok"}),
-        (ToolResult("c", (Text("{}"),), value='{"a":\n1}'), {"output": {"a": 1}}),
-        (ToolResult("c", (Text("x"),), value='{"__proto__":1}'), {"output": "x"}),
-    ],
-)
-def test_result_of_a_tool_of_the_application(result: ToolResult, fields: dict[str, Any]) -> None:
-    chunk = {"type": "tool-output-available", "toolCallId": "c", **fields}
-    start = [BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
-    assert middle(*start, BlockStart(1, result), BlockStop(1))[2:] == [chunk]
-
-
-def test_failed_result_is_an_output_error() -> None:
-    block = ToolResult("c", (Text("no"),), is_error=True)
-    assert middle(BlockStart(0, block), BlockStop(0))[1:] == [
-        {"type": "tool-output-error", "toolCallId": "c", "errorText": "no"}
-    ]
 
 
 @pytest.mark.parametrize(
@@ -436,38 +366,6 @@ def test_answers_of_a_run_are_steps_of_one_message() -> None:
     usage = {"inputTokens": 7, "outputTokens": 1, "totalTokens": 8}
     finish = {"type": "finish", "finishReason": "stop", "messageMetadata": {"usage": usage}}
     assert json.dumps(finish, separators=(",", ":")).encode() in writer.encode(STOP)
-
-
-def test_rule_10_message_that_is_continued_keeps_its_id_and_its_calls() -> None:
-    writer = encoder("ui_message_stream")
-    writer.response_fields = {"messageId": "page-1"}
-    assert b'"messageId":"page-1"' in writer.encode(START)
-    result = BlockStart(0, ToolResult("c", (Text("done"),)))
-    assert writer.encode(result).count(b"data: ") == 1
-    # A result of the provider's tool seldom is of an answer before.
-    writer.encode(BlockStop(0))
-    assert writer.encode(BlockStart(1, ServerToolResult("s", "k"))).count(b"data: ") == 2
-
-
-def test_message_that_is_continued_has_the_calls_of_its_page() -> None:
-    """OpenAI's results of a shell name an id that their call has beside its own."""
-    for result in (ToolResult("c"), ServerToolResult("c", "k")):
-        writer = encoder("ui_message_stream")
-        assert isinstance(writer, RunEncoder)
-        writer.earlier_calls = {"of-the-message": True, "before-it": False}
-        writer.encode(START)
-        for number, (id, chunks) in enumerate(
-            [("of-the-message", 1), ("before-it", 2), ("unknown", 2), ("unknown", 1)]
-        ):
-            block = structs.replace(result, tool_call_id=id)
-            written = writer.encode(BlockStart(number, block))
-            assert written.count(b"data: ") == chunks, id
-            writer.encode(BlockStop(number))
-
-
-def test_call_of_a_result_without_a_kind_has_a_name() -> None:
-    for result in (ToolResult("c"), ServerToolResult("c", "")):
-        assert middle(BlockStart(0, result), BlockStop(0))[0]["toolName"] == "tool"
 
 
 @pytest.mark.parametrize("data", ["{", "[]", '"data-x"', '{"data":1}', '{"type":""}', '{"type":1}'])

@@ -1,0 +1,98 @@
+"""Results of calls as the encoder writes them, each behind a call that the client knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+from support.ui_message_stream.chunks import START, middle
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.codec import RunEncoder
+from streamnorm.codec import encoder
+
+
+def test_result_of_the_provider_that_clients_refuse_is_an_error() -> None:
+    block = ServerToolResult("s", "web_search", {"a": [{"__proto__": 1}]})
+    last = middle(BlockStart(0, block), BlockStop(0))[-1]
+    assert (last["type"], last["providerExecuted"]) == ("tool-output-error", True)
+
+
+def test_result_of_an_unknown_call_follows_a_call_which_the_client_needs() -> None:
+    result = ServerToolResult("s", "web_search_tool_result", [{"url": "u"}])
+    assert middle(BlockStart(0, result), BlockStop(0)) == [
+        {
+            "type": "tool-input-available",
+            "toolCallId": "s",
+            "toolName": "web_search_tool_result",
+            "providerExecuted": True,
+            "input": {},
+        },
+        {
+            "type": "tool-output-available",
+            "toolCallId": "s",
+            "output": [{"url": "u"}],
+            "providerExecuted": True,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "fields"),
+    [
+        (ToolResult("c", (Text("ok"),)), {"output": "ok"}),
+        (ToolResult("c", (Text("{}"),), value='{"a":\n1}'), {"output": {"a": 1}}),
+        (ToolResult("c", (Text("x"),), value='{"__proto__":1}'), {"output": "x"}),
+    ],
+)
+def test_result_of_a_tool_of_the_application(result: ToolResult, fields: dict[str, Any]) -> None:
+    chunk = {"type": "tool-output-available", "toolCallId": "c", **fields}
+    start = [BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
+    assert middle(*start, BlockStart(1, result), BlockStop(1))[2:] == [chunk]
+
+
+def test_failed_result_is_an_output_error() -> None:
+    block = ToolResult("c", (Text("no"),), is_error=True)
+    assert middle(BlockStart(0, block), BlockStop(0))[1:] == [
+        {"type": "tool-output-error", "toolCallId": "c", "errorText": "no"}
+    ]
+
+
+def test_rule_10_message_that_is_continued_keeps_its_id_and_its_calls() -> None:
+    writer = encoder("ui_message_stream")
+    writer.response_fields = {"messageId": "page-1"}
+    assert b'"messageId":"page-1"' in writer.encode(START)
+    result = BlockStart(0, ToolResult("c", (Text("done"),)))
+    assert writer.encode(result).count(b"data: ") == 1
+    # A result of the provider's tool seldom is of an answer before.
+    writer.encode(BlockStop(0))
+    assert writer.encode(BlockStart(1, ServerToolResult("s", "k"))).count(b"data: ") == 2
+
+
+def test_message_that_is_continued_has_the_calls_of_its_page() -> None:
+    """OpenAI's results of a shell name an id that their call has beside its own."""
+    for result in (ToolResult("c"), ServerToolResult("c", "k")):
+        writer = encoder("ui_message_stream")
+        assert isinstance(writer, RunEncoder)
+        writer.earlier_calls = {"of-the-message": True, "before-it": False}
+        writer.encode(START)
+        for number, (id, chunks) in enumerate(
+            [("of-the-message", 1), ("before-it", 2), ("unknown", 2), ("unknown", 1)]
+        ):
+            block = structs.replace(result, tool_call_id=id)
+            written = writer.encode(BlockStart(number, block))
+            assert written.count(b"data: ") == chunks, id
+            writer.encode(BlockStop(number))
+
+
+def test_call_of_a_result_without_a_kind_has_a_name() -> None:
+    for result in (ToolResult("c"), ServerToolResult("c", "")):
+        assert middle(BlockStart(0, result), BlockStop(0))[0]["toolName"] == "tool"
