@@ -173,7 +173,9 @@ def project_media(
         if issuer is not None and (same_dialect or block.issuer == issuer):
             return block
         if not fills:
-            raise EncodeError("file id of another vendor, expected its content or a URL", path="")
+            vendor = "another" if block.issuer is not None else "an unknown"
+            problem = f"file id of {vendor} vendor, expected its content or a URL"
+            raise EncodeError(problem, path="")
         losses.add("file_id_dropped", "messages", "dropped")
         return None
     if target.checks_files or not same_dialect:

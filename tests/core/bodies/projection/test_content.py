@@ -357,6 +357,8 @@ def test_a_file_of_another_vendor_is_an_error_or_dropped() -> None:
     with pytest.raises(EncodeError, match="file id of another vendor") as caught:
         Projection(request(user("x"), user("y", mine, other)))
     assert caught.value.path == "messages[1].blocks[2]"
+    with pytest.raises(EncodeError, match="file id of an unknown vendor"):
+        Projection(request(user(Image(file_id="h"))))
     done = Projection(request(user(mine, other, Image(file_id="h"))), repair="fill")
     assert done.messages == [("user", (mine,))]
     assert done.lost == {"file_id_dropped": 2}
