@@ -29,6 +29,7 @@ from streamnorm import (
     Reasoning,
     RedactedReasoning,
     ServerToolCall,
+    StreamError,
     Text,
     TextDelta,
     ToolCall,
@@ -252,6 +253,16 @@ def test_newer_client_reads_the_calls_that_wait() -> None:
         assert "messages" in heard, heard
         assert heard["finished"]["outcome"]["type"] == "success"
         assert validate(body.encode(), AG_UI) == []
+
+
+def test_newer_client_reads_that_a_run_was_cancelled() -> None:
+    run = AgentRun(AG_UI, page_client="ag-ui@1")
+    written = map(run.write, [MessageStart("m"), BlockStart(0, Text()), TextDelta(0, "It")])
+    body = b"".join(written) + run.fail(StreamError("upstream", "stopped", "cancelled"))
+    (heard,) = ask("ag_ui", "1", [{"body": body.decode()}])
+    assert (heard["finished"]["outcome"], heard["error"]) == ({"type": "cancelled"}, None)
+    assert [message["content"] for message in heard["messages"]] == ["It"]
+    assert validate(body, AG_UI) == []
 
 
 DIFFERENT = {

@@ -137,8 +137,8 @@ class AGUIDecoder(Decoder):
         self._blocks.finish(events)
         self._read_usage(value, events)
         outcome = value.get("outcome")
-        if is_object(outcome) and outcome.get("type") == "cancelled":
-            raise Fatal(StreamError("upstream", "the run was cancelled", "cancelled"))
+        if is_object(outcome) and outcome.get("type") == wire.CANCELLED:
+            raise Fatal(StreamError("upstream", "the run was cancelled", wire.CANCELLED))
         stop = stop_from_wire(value, has_client_call=self._blocks.has_client_call)
         events.append(stop)
         self.outcome = Completed(stop.reason, self._usage)

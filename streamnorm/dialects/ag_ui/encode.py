@@ -336,8 +336,21 @@ class AGUIEncoder(RunEncoder):
         return str(self.response_fields.get(_VERSION, "")).startswith("1.")
 
     def _error(self, event: StreamError) -> bytes:
+        if event.code == wire.CANCELLED and self._reads_outcome and self._run:
+            open_calls = {ToolCall, ServerToolCall} & {*self._kinds.values()}
+            # The end of a call would say that its arguments are whole.
+            if not open_calls:
+                return self._cancel()
         # With everything left open: the clients accept no other event than this one.
         return _frame(wire.RUN_ERROR, {**error_to_wire(event), **self._usage_field()})
+
+    def _cancel(self) -> bytes:
+        # The client fails at the end of a run where anything is open (`src/verify/verify.ts`).
+        ends = [self._block_stop(BlockStop(index)) for index in [*self._kinds]]
+        cut = self._answer_cut_calls()
+        outcome = {"outcome": {"type": wire.CANCELLED}}
+        fields = {**self._run, **self._usage_field(), **outcome}
+        return b"".join(ends) + cut + _frame(wire.RUN_FINISHED, fields)
 
     def _usage_field(self) -> dict[str, Any]:
         usage = usage_to_wire(self.usage_by_model)

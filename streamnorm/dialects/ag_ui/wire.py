@@ -75,6 +75,9 @@ IS_ERROR = "isError"
 IS_CONTINUED = "isContinued"  # by the next message, which is a further part of the reasoning
 IS_JSON = "isJson"
 
+CANCELLED = "cancelled"
+"""Outcome of a run that was stopped (1.0), and code of the error that stands for it."""
+
 
 class Content(Struct, gc=False):
     """A content event: text, reasoning or arguments appended to what is open."""

@@ -481,6 +481,34 @@ def test_rule_20_newer_client_gets_the_calls_that_wait(
         assert "outcome" not in payloads(data)[-1]
 
 
+CANCELLED = StreamError("upstream", "the user has stopped the run", "cancelled")
+
+
+def test_newer_client_reads_that_a_run_was_cancelled() -> None:
+    """Everything is ended before it: `src/verify/verify.ts` of `@ag-ui/client` 1.0.0."""
+    writer = encoder("ag_ui", page_client="ag-ui@1")
+    thought = [BlockStart(0, Reasoning()), ReasoningDelta(0, "Hm.")]
+    events = [START, *thought, BlockStart(1, Text()), TextDelta(1, "It"), CANCELLED]
+    *_, span, message, finished = payloads(b"".join(map(writer.encode, events)))
+    assert (span["type"], message["type"]) == ("REASONING_END", "TEXT_MESSAGE_END")
+    assert finished == {"type": "RUN_FINISHED", **RUN, "outcome": {"type": "cancelled"}}
+
+
+@pytest.mark.parametrize(
+    ("client", "events"),
+    [
+        ("ag-ui@0", [START, *text(0, "It")]),
+        ("ag-ui@1", []),
+        # The end of a call would say that its arguments are whole.
+        ("ag-ui@1", [START, BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a')]),
+    ],
+)
+def test_other_cancelled_runs_are_errors(client: str, events: list[Event]) -> None:
+    writer = encoder("ag_ui", page_client=client)
+    *_, last = payloads(b"".join(map(writer.encode, [*events, CANCELLED])))
+    assert (last["type"], last["code"]) == ("RUN_ERROR", "cancelled")
+
+
 def test_answered_calls_do_not_wait() -> None:
     writer = encoder("ag_ui", page_client="ag-ui@1")
     events = [START, *call(0, "c", "{}"), *call(1, "d", "{}"), *RESULT, END]
