@@ -7,12 +7,14 @@ the page in between, whose result continues the same answer.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 from acceptance.node_sdks import Heard, ask, missing
 from anyio import to_thread
+from msgspec import structs
 from support.gateway.calls import opened
 from support.gateway.servers import served
 from support.http.strict_upstreams import COMPATIBLE, strict_provider
@@ -40,9 +42,13 @@ QUESTIONS = ["Snow in Oslo?", "And tomorrow?"]
 ANSWERS = ["It snows in Oslo.", "Tomorrow, too."]
 
 
-async def run(page: str, script: str, client: str, dialect: str) -> tuple[Heard, FakeProvider]:
+TURNS = (tool_call("get_weather", city="Oslo"), *ANSWERS)
+
+
+async def run(
+    page: str, script: str, client: str, dialect: str, turns: Sequence[Any] = TURNS
+) -> tuple[Heard, FakeProvider]:
     """Return what a client has in the end, and the provider behind the gateway."""
-    turns = [tool_call("get_weather", city="Oslo"), *ANSWERS]
     provider = strict_provider(turns, server=COMPATIBLE)
     async with served(provider.app()) as upstream:
         upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=upstream)}
@@ -104,6 +110,33 @@ async def test_chat_goes_on_after_a_call_that_was_cut(client: str) -> None:
     first, second = provider.requests
     assert QUESTIONS[0] in json.dumps(first.body)
     assert QUESTIONS[1] in json.dumps(second.body)
+
+
+@pytest.mark.parametrize("client", ["ai6", "ai7", "0", "1"])
+async def test_calls_of_one_id_keep_their_arguments_and_results(client: str) -> None:
+    """A provider that numbers the calls of each answer from 0."""
+    is_chat = client.startswith("ai")
+    page, script = ("ui_message_stream", "ui_chat") if is_chat else ("ag_ui", "ag_ui_thread")
+    calls = [
+        structs.replace(tool_call("get_weather", city=city), id="call_0")
+        for city in ("Oslo", "Rome", "Bern")
+    ]
+    turns = [calls[0], calls[1], ANSWERS[0], calls[2], ANSWERS[1]]
+    heard, _ = await run(page, script, client, "openai_chat", turns)
+    assert "error" not in heard, heard
+    found: dict[str, str] = {}
+    for message in heard["messages"]:
+        for part in message.get("parts", ()):
+            if part["type"] == "tool-get_weather":
+                assert part["output"] == f"weather of {part['input']['city']}"
+                found[part["toolCallId"]] = part["output"]
+        if message["role"] == "tool":
+            found[message["toolCallId"]] = message["content"]
+    assert found == {
+        "call_0": "weather of Oslo",
+        "call_0-2": "weather of Rome",
+        "call_0-3": "weather of Bern",
+    }
 
 
 @pytest.mark.parametrize("client", ["0", "1"])
