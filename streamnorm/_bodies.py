@@ -25,7 +25,14 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, ToolCallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
-from streamnorm._core.codec import BodyCodec, PageCodec, ReadContext, RequestReader, WriteContext
+from streamnorm._core.codec import (
+    BodyCodec,
+    Dialect,
+    PageCodec,
+    ReadContext,
+    RequestReader,
+    WriteContext,
+)
 from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
 from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.failures import FailedAnswer, find_error
@@ -468,7 +475,10 @@ def reader_of(name: str) -> RequestReader:
     Raises:
         UnknownDialect: There is no such dialect, or it has no requests.
     """
-    known = lookup(name)
+    return _reader_of(lookup(name))
+
+
+def _reader_of(known: Dialect) -> RequestReader:
     if known.body is None:
         others = ", ".join(other.name for other in DIALECTS.values() if other.body is not None)
         raise UnknownDialect(f"no whole bodies of dialect {known.name!r}, expected one of {others}")
@@ -481,7 +491,8 @@ def codec_of(name: str) -> BodyCodec:
     Raises:
         UnknownDialect: There is no such dialect, it has no whole bodies, or only reads requests.
     """
-    known, reader = lookup(name), reader_of(name)
+    known = lookup(name)
+    reader = _reader_of(known)
     if not isinstance(reader, BodyCodec):
         others = ", ".join(other.name for other in DIALECTS.values() if other.codec is not None)
         raise UnknownDialect(
@@ -514,12 +525,10 @@ def target_of(
         EncodeError: The version is unknown, or the server answers no such request.
     """
     is_named = profiles.knows(server, base.dialect)
-    if version is None and not is_named:
-        is_as_written = (
-            is_same_dialect(request, base.dialect) and request.source.part.model == request.model
-        )
-        if is_as_written:  # for the vendor, for this model, and for a version that is not known
-            return base
+    is_nameless = version is None and not is_named and is_same_dialect(request, base.dialect)
+    # For the vendor, for this model, and for a version that is not known.
+    if is_nameless and request.source.part.model == request.model:
+        return base
     same_dialect = may_be_same_dialect and is_named and is_all_same_dialect(request, base.dialect)
     if same_dialect:
         same_models = profiles.runs_vendor_models(server, base.dialect)
@@ -527,7 +536,6 @@ def target_of(
     target = profiles.resolve(
         base, server=server, model=request.model, version=version, same_dialect=same_dialect
     )
-    is_nameless = version is None and not is_named and is_same_dialect(request, base.dialect)
     # Another model of a server without a name that refuses what the client's model does.
     if is_nameless and target == profiles.resolve(base, model=request.source.part.model):
         return base

@@ -415,6 +415,13 @@ class SSEDecoder:
         self._event = ""
 
 
+def split_events(limits: Limits) -> SSEDecoder:
+    """Return the decoder of a stream within bounds, which `SSEDecoder` has as keywords."""
+    return SSEDecoder(
+        max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
+    )
+
+
 def _text(data: bytes) -> str:
     try:
         return data.decode()  # twice as fast as with "replace"

@@ -262,11 +262,6 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
 """The deltas that only append text to a block; nearly all events of a stream are of these."""
 
 
-def part_of(delta: Delta) -> int:
-    """Return the number of the reasoning summary that a delta belongs to; 0 for all others."""
-    return delta.part if isinstance(delta, ReasoningDelta) else 0
-
-
 def delta_factory(delta: Delta) -> Callable[[str], Delta]:
     """Return a function that creates deltas of the same type, block and part from texts."""
     if isinstance(delta, ReasoningDelta) and delta.part:

@@ -23,7 +23,7 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.json import FAST_ERRORS, dumps, encode_pieces, is_array, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._registry import capabilities, detect_path, lookup
+from streamnorm._registry import detect_path, lookup
 from streamnorm.http.headers import is_id, request_headers
 from streamnorm.profiles import Profiles
 
@@ -331,7 +331,7 @@ def build_upstream_request(
 
 def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
     """Return a reply that names the model for a provider whose messages do not."""
-    if capabilities(target.name).identity:
+    if target.capabilities is None or target.capabilities.identity:
         return reply
     return structs.replace(reply, model=request.model)
 

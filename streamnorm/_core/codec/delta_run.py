@@ -21,11 +21,11 @@ from streamnorm._core.events import (
     Delta,
     Event,
     JSONDelta,
+    ReasoningDelta,
     StreamError,
     TextDelta,
     UsageUpdate,
     delta_factory,
-    part_of,
 )
 from streamnorm.sse import RawFrame, SSEDecoder
 
@@ -36,6 +36,11 @@ _Decode: TypeAlias = Callable[[bytes], str | None]
 _Append: TypeAlias = Callable[[str], None]
 _Write: TypeAlias = Callable[[str], bytes | None]
 _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of their block and part
+
+
+def part_of(delta: Delta) -> int:
+    """Return the number of the reasoning summary that a delta belongs to; 0 for all others."""
+    return delta.part if isinstance(delta, ReasoningDelta) else 0
 
 
 class DeltaRun(ABC):

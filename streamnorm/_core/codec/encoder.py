@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
+from streamnorm._core.codec.delta_run import part_of
 from streamnorm._core.codec.framing import FrameWriter
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
@@ -27,7 +28,6 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
     delta_factory,
-    part_of,
     sum_usage,
 )
 from streamnorm._core.grammar import Sequencer

@@ -179,6 +179,17 @@ class RequestedOperation(Struct, frozen=True):
     framing: Framing | None = None
     cloud: Cloud | None = None
 
+    def with_body(self, body: dict[str, Any]) -> RequestedOperation:
+        """Return the operation as the body completes it, which may ask for a stream."""
+        if self.cloud is not None:  # the path alone decides
+            return self
+        # Gemini has a path for streams, all others a field of the body.
+        operation = self.operation
+        if operation == "message" and body.get("stream") is True:
+            operation = "stream"
+        model = self.model or _model_in(body)
+        return RequestedOperation(operation, model, self.response_id)
+
 
 class Endpoints(Struct, frozen=True, kw_only=True):
     """The HTTP interface of a dialect.
@@ -228,14 +239,13 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         if (found := self._find(method, path)) is None:
             return None
         route, match = found
-        operation, model = route.operation, _group(match, "model")
+        asked = RequestedOperation(
+            route.operation, _group(match, "model"), _group(match, "response_id")
+        )
         if route.cloud is not None:
-            return RequestedOperation(operation, unquote(model), "", route.framing, route.cloud)
-        # Gemini has a path for streams, all others a field of the body.
-        if operation == "message" and _wants_stream(body):
-            operation = "stream"
-        model = model or _model_in(body)
-        return RequestedOperation(operation, model, _group(match, "response_id"))
+            model = unquote(asked.model)
+            asked = RequestedOperation(route.operation, model, "", route.framing, route.cloud)
+        return asked if body is None or not is_object(body) else asked.with_body(body)
 
     def canonical_path(self, method: str, path: str) -> str:
         """Return the part of a path that a route matches, after the version of the API.

@@ -25,7 +25,7 @@ from msgspec import Struct
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import Message
-from streamnorm.sse import Frame, RawFrame, SSEDecoder, StrayLine
+from streamnorm.sse import Frame, RawFrame, SSEDecoder, StrayLine, split_events
 
 # The end of an event: the end of its last line, and a blank line.  A CR alone ends a line (WHATWG
 # HTML, section 9.2.5).
@@ -416,13 +416,7 @@ class Framing(Struct, frozen=True, eq=False):
         return f"Framing({self.name!r})"
 
 
-def _sse_splitter(limits: Limits) -> SSEDecoder:
-    return SSEDecoder(
-        max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
-    )
-
-
-SSE = Framing("sse", "text/event-stream", ".sse", _sse_splitter, Passthrough, LINES)
+SSE = Framing("sse", "text/event-stream", ".sse", split_events, Passthrough, LINES)
 """Server-sent events."""
 
 

@@ -47,7 +47,6 @@ from streamnorm._core.losses.reducers import (
     DroppedCalls,
     MessageMetadata,
     ToolCalls,
-    VendorFields,
     WholeArguments,
 )
 from streamnorm._core.text import SignatureCarrier, TextBuffer, read_carrier, write_carrier
@@ -107,6 +106,7 @@ class Projector:
 
     Attributes:
         capabilities: Capabilities of the target.
+        vendor_fields: Reducer of the vendor's own fields.
         merged: Index of the previous block, by the index of the block that merges with it.
         withdrawn_calls: Indexes of calls whose `BlockStart` was returned but whose
             arguments are no complete JSON object.  The encoder must not write them.
@@ -122,6 +122,7 @@ class Projector:
         self._grammar = Grammar()
         self._states: dict[int, _BlockState] = {}
         self._metadata = MessageMetadata(capabilities, losses)
+        self.vendor_fields = self._metadata.vendor_fields
         self._citations = Citations(capabilities, losses, stored)
         self._carriers = SignatureCarriers(capabilities, losses, stored)
         self._calls = ToolCalls(capabilities, losses)
@@ -131,11 +132,6 @@ class Projector:
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses, stored)
         self._failed = False
         self._stopped = False  # whether any choice has stopped
-
-    @property
-    def vendor_fields(self) -> VendorFields:
-        """The reducer of the vendor's own fields."""
-        return self._metadata.vendor_fields
 
     def begin_answer(self) -> None:
         """Begin another answer in the same stream: the one before may have been a refusal."""

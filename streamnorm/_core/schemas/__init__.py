@@ -221,13 +221,12 @@ def children(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield keyword, item
 
 
-def subschemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schema and all its subschemas, in no particular order."""
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += [child for _, child in children(node)]
+def subschemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a schema and all its subschemas, in no particular order."""
+    found = [schema]
+    for node in found:
+        found += [child for _, child in children(node)]
+    return found
 
 
 def types_of(schema: dict[str, Any]) -> list[Any]:

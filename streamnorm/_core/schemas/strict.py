@@ -82,7 +82,7 @@ def fit_needs(
     def lose(keyword: str, detail: str) -> None:
         losses.add(f"schema.{keyword}", where, detail)
 
-    if "object" in needs:
+    if "object" in needs and not _has_object_root(schema, refused):
         schema = object_root(schema, refused, lose, path)
     if "definitions" in needs:
         defined = define_targets(schema, path, beside=_NOTES)
@@ -96,6 +96,10 @@ def fit_needs(
     if "properties" in needs and "properties" not in schema:
         schema = {**schema, "properties": {}}
     return schema
+
+
+def _has_object_root(schema: dict[str, Any], refused: frozenset[str]) -> bool:
+    return schema.get("type") == "object" and refused.isdisjoint(schema) and "$ref" not in schema
 
 
 def _has_odd_items(schema: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from streamnorm._core.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm._core.codec import Delta
+from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -33,8 +33,8 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.failures import Fatal
-from streamnorm._core.json import clean, compact, rejoin
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.json import clean, compact, rejoin, too_deep
 from streamnorm._core.limits import OBJECT_BYTES, value_bytes
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat.content import (
@@ -49,9 +49,9 @@ from streamnorm.dialects.openai_chat.open_calls import (
     TextKind,
     ToolCalls,
 )
-from streamnorm.dialects.openai_chat.options import StreamState
+from streamnorm.dialects.openai_chat.options import Quirks
 from streamnorm.dialects.openai_chat.outcome import stop_reason_from_wire
-from streamnorm.dialects.openai_chat.tool_calls import Call, CallFragment
+from streamnorm.dialects.openai_chat.tool_calls import Call, CallFragment, ChunkId
 
 _BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}
 _WHITE_SPACE = " \t\r\n"  # between the values of JSON
@@ -62,6 +62,48 @@ _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
     "reasoning": ReasoningDelta,
     "refusal": RefusalDelta,
 }
+
+
+class StreamState(BlockOpener):
+    """Opener of the blocks of all choices, and the decoding state that the choices share.
+
+    Attributes:
+        quirks: Quirks of the server.
+        think_tags: Whether `<think>` within text is reasoning.
+        may_hold_surrogates: Whether the current chunk may hold lone surrogates.
+        chunk_id: Id of the current chunk; None if it is empty.
+        first_chunk_id: The first id that a chunk had.
+        id_changes: Whether a later chunk had a different id.
+    """
+
+    quirks: Quirks = Quirks()
+    think_tags: bool = False
+    may_hold_surrogates: bool = False
+    chunk_id: ChunkId = None
+    first_chunk_id: ChunkId = None
+    id_changes: bool = False
+
+    def read_chunk_id(self, id: ChunkId) -> None:
+        """Set the id of the current chunk.
+
+        Groq changes the id with every chunk, Avian and Perplexity with the last.  That is a
+        note, and an error only for a tool call that continues under the new id.
+        """
+        self.chunk_id = id or None
+        if self.first_chunk_id is None:
+            self.first_chunk_id = self.chunk_id
+        elif self.changes_id(id):
+            self.id_changes = True
+            self.note("id_changed", "chunk")
+
+    def changes_id(self, id: ChunkId) -> bool:
+        """Return whether `id` is the first that differs from the first chunk's."""
+        return id != self.first_chunk_id and bool(id) and not self.id_changes
+
+    def check_depth(self, value: object) -> None:
+        """Raise `Fatal` if a value nests deeper than `max_json_depth`."""
+        if too_deep(value, self.limits.max_json_depth):
+            raise too_large("max_json_depth", self.limits.max_json_depth)
 
 
 class ChoiceBlocks:
@@ -101,7 +143,7 @@ class ChoiceBlocks:
     def appendable_delta(self) -> Delta | None:
         """A delta of the open text or reasoning block, if text may be appended unchanged."""
         # After a finish reason the next text revokes it, which needs the slow path.
-        if self._carry or self._pending or self._think_tags or self.is_finished:
+        if self._carry or self._pending.items or self._think_tags or self.is_finished:
             return None
         return self._text_delta
 
@@ -134,7 +176,7 @@ class ChoiceBlocks:
         # Baseten's thinking models send `stop` before the text (baseten/finish-before-the-text): a
         # cut in that text must be seen.
         self.is_finished = False
-        if self._pending:
+        if self._pending.items:
             self._pending.add_text(kind, text)
             self._release(events)
             return
@@ -167,7 +209,7 @@ class ChoiceBlocks:
             self._state.store(OBJECT_BYTES + value_bytes(annotation))
             self._early_citations.append((citation, annotation))
         # With a held call before it the text that is cited has not started yet.
-        elif citation is not None and self._kind == "text" and not self._pending:
+        elif citation is not None and self._kind == "text" and not self._pending.items:
             events.append(CitationDelta(self._open_text, citation))
         else:
             self.add_opaque("annotations", annotation, events)
@@ -178,7 +220,7 @@ class ChoiceBlocks:
         # (baseten/finish-before-the-text).
         self.is_finished = self.is_finished and name in _METADATA
         self._state.check_depth(value)
-        index = self._open_text if self._open_text >= 0 and not self._pending else None
+        index = self._open_text if self._open_text >= 0 and not self._pending.items else None
         events.append(Opaque("openai_chat", name, compact(value), index))
 
     def add_call_fragment(self, fragment: CallFragment, events: list[Event]) -> None:
@@ -211,7 +253,7 @@ class ChoiceBlocks:
             self._sign_call(call, *fragment.signature[:2], events)
         if text:
             self._add_arguments(call, text, events)
-        elif self._pending:  # the name may be what the queue waits for
+        elif self._pending.items:  # the name may be what the queue waits for
             self._release(events)
         call.update_appendable()
 
@@ -228,7 +270,7 @@ class ChoiceBlocks:
             append = partial(self._append_encrypted, signed, is_block=False)
             self._append_in_order(append, "", events)
         # Every other dialect requires the name where the call starts.
-        if self._pending:
+        if self._pending.items:
             raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
         for _, annotation in self._early_citations:  # of a message without text
             self.add_opaque("annotations", annotation, events)
@@ -263,7 +305,7 @@ class ChoiceBlocks:
         """Append events behind all held content: now, or when that is released."""
         # A signature ends the wait for a name to grow: another block follows.
         self._release(events, force=True)
-        if not self._pending:
+        if not self._pending.items:
             append(events)
             return
         self._pending.add_events(append, content)

@@ -39,12 +39,11 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
 from streamnorm.dialects.openai_chat.content import OPAQUE_DELTA_FIELDS, reasoning_from_wire
-from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions, Quirks, StreamState
+from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions, Quirks
 from streamnorm.dialects.openai_chat.outcome import UsageReader, chunk_error
 from streamnorm.dialects.openai_chat.tool_calls import ChunkId, call_fragment_from_wire
-from streamnorm.dialects.openai_chat.traits import is_terminal
 from streamnorm.sse import Frame
 
 
@@ -113,7 +112,7 @@ class ChatDecoder(Decoder):
 
     def may_end_with(self, frame: Frame, value: Any) -> bool:
         if not is_object(value):
-            return is_terminal(frame)
+            return frame.data.startswith(DONE)
         # Perplexity and Writer never send `[DONE]` (perplexity/crlf-usage-every-chunk-no-done), so
         # that every chunk that finishes may be the last.
         finishes = any(choice.get("finish_reason") for choice in objects_of(value.get("choices")))
@@ -134,7 +133,7 @@ class ChatDecoder(Decoder):
     def _read_unusual(self, frame: Frame, events: list[Event]) -> None:
         """Read a frame that the typed decoder refuses: the terminal, odd types, odd JSON."""
         data = frame.data
-        if is_terminal(frame):
+        if frame.data.startswith(DONE):  # as both official SDKs test it (read 2026-11-21)
             self._finish(events)
             return
         try:

@@ -51,20 +51,20 @@ class PendingStarts:
     Args:
         max_held_bytes: Bound on queued text, arguments and signatures, in UTF-8 bytes, with the
             memory of many items.
+
+    Attributes:
+        items: The queued items.
     """
 
     def __init__(self, max_held_bytes: int) -> None:
-        self._items: deque[Call | HeldText | HeldEvents] = deque()
+        self.items: deque[Call | HeldText | HeldEvents] = deque()
         self._ready = 0  # queued items that have content to emit
         self._held_bytes = 0
         self._max_held_bytes = max_held_bytes
 
-    def __bool__(self) -> bool:
-        return bool(self._items)
-
     def add_call(self, call: Call) -> None:
         """Queue a call that has no content yet."""
-        self._items.append(call)
+        self.items.append(call)
 
     def mark_ready(self, content: str, *, first: bool) -> None:
         """Count arguments or a signature of a queued call; `first` if it had none before."""
@@ -73,7 +73,7 @@ class PendingStarts:
 
     def add_text(self, kind: TextKind, text: str) -> None:
         """Queue text, joined to the last item if that is text of the same kind."""
-        last = self._items[-1]
+        last = self.items[-1]
         if not isinstance(last, HeldText) or last.kind != kind:
             last = HeldText(kind, TextBuffer())
             self._append(last)
@@ -94,22 +94,22 @@ class PendingStarts:
         Args:
             force: Do not wait for content: another block or the end has arrived.
         """
-        if not self._items or not (self._ready or force):
+        if not self.items or not (self._ready or force):
             return None
-        item = self._items[0]
+        item = self.items[0]
         # gateway/arguments-before-the-name: every target writes the name with the start.
         if isinstance(item, Call) and not item.name:
             return None
-        self._items.popleft()
+        self.items.popleft()
         self._ready -= item.has_content if isinstance(item, Call) else 1
-        if not self._items:
+        if not self.items:
             self._held_bytes = 0  # released all at once: sizes of single items are not stored
         return item
 
     def _append(self, item: HeldText | HeldEvents) -> None:
-        self._items.append(item)
+        self.items.append(item)
         self._ready += 1
-        if len(self._items) > _USUAL_ITEMS:
+        if len(self.items) > _USUAL_ITEMS:
             self._held_bytes += OBJECT_BYTES
 
     def _count(self, content: str) -> None:

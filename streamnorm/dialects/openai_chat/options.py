@@ -1,15 +1,12 @@
-"""Options of the decoder and the encoder, quirks of servers, and the state of a stream."""
+"""Options of the decoder and the encoder, and quirks of servers."""
 
 from __future__ import annotations
 
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import Reasoning
-from streamnorm._core.codec import BlockOpener, DialectOptions
-from streamnorm._core.failures import too_large
-from streamnorm._core.json import too_deep
+from streamnorm._core.codec import DialectOptions
 from streamnorm._core.losses import Capabilities, ReasoningField
-from streamnorm.dialects.openai_chat.tool_calls import ChunkId
 
 
 class ChatOptions(DialectOptions, frozen=True, kw_only=True):
@@ -53,45 +50,3 @@ QUIRKS = {
     "qianfan": Quirks(cumulative_arguments=True),
 }
 """Quirks by name of the server."""
-
-
-class StreamState(BlockOpener):
-    """Opener of the blocks of all choices, and the decoding state that the choices share.
-
-    Attributes:
-        quirks: Quirks of the server.
-        think_tags: Whether `<think>` within text is reasoning.
-        may_hold_surrogates: Whether the current chunk may hold lone surrogates.
-        chunk_id: Id of the current chunk; None if it is empty.
-        first_chunk_id: The first id that a chunk had.
-        id_changes: Whether a later chunk had a different id.
-    """
-
-    quirks: Quirks = Quirks()
-    think_tags: bool = False
-    may_hold_surrogates: bool = False
-    chunk_id: ChunkId = None
-    first_chunk_id: ChunkId = None
-    id_changes: bool = False
-
-    def read_chunk_id(self, id: ChunkId) -> None:
-        """Set the id of the current chunk.
-
-        Groq changes the id with every chunk, Avian and Perplexity with the last.  That is a
-        note, and an error only for a tool call that continues under the new id.
-        """
-        self.chunk_id = id or None
-        if self.first_chunk_id is None:
-            self.first_chunk_id = self.chunk_id
-        elif self.changes_id(id):
-            self.id_changes = True
-            self.note("id_changed", "chunk")
-
-    def changes_id(self, id: ChunkId) -> bool:
-        """Return whether `id` is the first that differs from the first chunk's."""
-        return id != self.first_chunk_id and bool(id) and not self.id_changes
-
-    def check_depth(self, value: object) -> None:
-        """Raise `Fatal` if a value nests deeper than `max_json_depth`."""
-        if too_deep(value, self.limits.max_json_depth):
-            raise too_large("max_json_depth", self.limits.max_json_depth)

@@ -162,8 +162,9 @@ def project_request(
         raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
     if not (target.prefill or same_target) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
-    reasoning = drop_unsigned_budget(request, messages, target, losses, lenient=lenient)
-    request = replace_parts(request, reasoning=reasoning)
+    if target.signed_budgets:
+        reasoning = drop_unsigned_budget(request, messages, target, losses, lenient=lenient)
+        request = replace_parts(request, reasoning=reasoning)
     tools = project_tools(request, target, names, losses)
     if missing_tools == "error":
         check_missing_tools(request, tools, target)
@@ -322,6 +323,8 @@ def project_cache_marks(
         losses: Counter of dropped marks and changed lifetimes.
         lenient: Whether the number of marks is left to the client, whose dialect it is.
     """
+    if request.cache is None and not _has_marks(request):
+        return request
     projector = _MarkProjector(target, losses, lenient=lenient)
     marked = projector.project(request)
     excess = projector.kept - target.max_marks
@@ -454,6 +457,13 @@ class _MarkProjector:
             return mark
         self._losses.add("cache_ttl", where, f"written as {ttl or 'the default'}")
         return CacheMark(ttl)
+
+
+def _has_marks(request: Request) -> bool:
+    """Return whether a part of a request has a cache mark."""
+    return any(part.cache is not None for part in (*request.tools, *request.system)) or any(
+        _is_marked(block) for message in request.messages for block in message.blocks
+    )
 
 
 def _is_marked(block: InputBlock) -> bool:

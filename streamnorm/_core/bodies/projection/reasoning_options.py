@@ -236,12 +236,12 @@ def drop_unsigned_budget(
     Args:
         request: The request, with projected reasoning options.
         messages: The projected messages.
-        target: Capabilities of the target.
+        target: Capabilities of the target, which signs the reasoning of a budget.
         losses: Counter of dropped budgets.
         lenient: Whether messages in the target's dialect are left to the client.
     """
     options = request.reasoning
-    if options is None or options.mode != "budget" or not target.signed_budgets:
+    if options is None or options.mode != "budget":
         return options
     answer = _find_continued_answer(messages)
     # An answer in the target's dialect stays as the client wrote it: the client obeys the rules,

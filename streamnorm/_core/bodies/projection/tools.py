@@ -123,7 +123,7 @@ class ToolNames:
         return known
 
     def _legalize(self, name: str, namespace: str | None) -> str:
-        qualified = qualified_name(name, namespace)
+        qualified = name if namespace is None else qualified_name(name, namespace)
         if not self._target.namespaces:
             name = qualified
         if self._pattern is None or self._pattern.fullmatch(name):

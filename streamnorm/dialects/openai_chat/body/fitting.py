@@ -66,7 +66,7 @@ def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str,
 
     def unmark(part: Any) -> Any:
         nonlocal excess
-        if excess <= 0 or not _is_marked(part):
+        if excess <= 0 or not (is_object(part) and _is_marked(part)):
             return part
         excess -= 1
         context.losses.add("cache_mark_dropped", "messages", "dropped")
@@ -78,13 +78,13 @@ def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str,
     messages: list[_Message] = []
     for message in body["messages"]:
         content = message.get("content")
-        if is_array(content) and any(map(_is_marked, content)):
+        if is_array(content) and any(map(_is_marked, objects_of(content))):
             message = {**message, "content": list(map(unmark, content))}
         messages.append(unmark(message))
     return {**body, **changed, "messages": messages}
 
 
-def _markable_parts(body: dict[str, Any]) -> Iterator[Any]:
+def _markable_parts(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield tools, parts and messages, which may have a mark, in the order of the prompt."""
     yield from objects_of(body.get("tools"))
     for message in body["messages"]:
@@ -92,8 +92,8 @@ def _markable_parts(body: dict[str, Any]) -> Iterator[Any]:
         yield message
 
 
-def _is_marked(part: Any) -> bool:
-    return is_object(part) and any(part.get(name) is not None for name in _MARKS)
+def _is_marked(part: dict[str, Any]) -> bool:
+    return any(part.get(name) is not None for name in _MARKS)
 
 
 def _has_demands(target: BodyCapabilities) -> bool:

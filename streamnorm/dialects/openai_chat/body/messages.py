@@ -45,7 +45,7 @@ from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
 from streamnorm.dialects.openai_chat.body.content import (
     DIALECT,
     add_unknown_fields,
@@ -56,7 +56,6 @@ from streamnorm.dialects.openai_chat.body.content import (
     take_cache_mark,
 )
 from streamnorm.dialects.openai_chat.content import ReasoningDetails, reasoning_from_wire
-from streamnorm.dialects.openai_chat.options import StreamState
 from streamnorm.dialects.openai_chat.tool_calls import (
     call_to_wire,
     signature_from_wire,
