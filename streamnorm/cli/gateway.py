@@ -96,7 +96,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     from streamnorm.cli.serving import serve
     from streamnorm.gateway import app
-    from streamnorm.gateway.browsers import is_loopback
+    from streamnorm.gateway.pages import is_loopback
 
     host: str = arguments.host
     config = config_of(arguments)

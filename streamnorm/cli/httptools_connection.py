@@ -7,7 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from streamnorm.cli.connections import MAX_HEAD_BYTES, Connection, Connections, Part
+from streamnorm.cli.server import MAX_HEAD_BYTES, Connection, Connections, Part
 
 
 class HttpToolsConnection(Connection, HttpToolsProtocol):

@@ -143,8 +143,13 @@ def _make_server(
         raise UsageError(
             "no uvicorn, expected the extra `serve`: pip install '.[serve]' in a clone"
         ) from exc
-    from streamnorm.cli.connections import MAX_HEAD_BYTES, Connections, choose_max_connections
-    from streamnorm.cli.server import Server, choose_connection
+    from streamnorm.cli.server import (
+        MAX_HEAD_BYTES,
+        Connections,
+        Server,
+        choose_connection,
+        choose_max_connections,
+    )
 
     bound = choose_max_connections(max_requests)
     if bound < max_requests:

@@ -4,8 +4,8 @@
 
 A request comes in at the `application`, which decodes its body; `admission` says who may ask.
 `messages` answers it: `routing` chooses the upstreams, `attempts` asks one after the other over
-the `network` until an answer begins, and `sending` writes that to the client.  `config` is what
-a configuration says, and `pages` what pages without a backend get.  `observing` records what is
+the `network` until an answer begins, and the `ClientStream` writes that to the client.  `config`
+is what a configuration says, and `pages` what pages may do and get.  `observing` records what is
 known of each request and logs it in a thread of its own; `metrics` and `telemetry` report it.
 """
 

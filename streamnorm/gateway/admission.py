@@ -15,13 +15,13 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from msgspec import structs
 
-from streamnorm._core.codec import Dialect, Operation, RequestedOperation
+from streamnorm._core.codec import Dialect, Operation, RequestedOperation, Route
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
 from streamnorm.asgi.responses import Receive, Scope
-from streamnorm.gateway.browsers import Browsers
 from streamnorm.gateway.config import Config, ConfigError, missing_botocore
 from streamnorm.gateway.observing import plain_path
+from streamnorm.gateway.pages import Browsers
 from streamnorm.http.codings import (
     CONTENT_ENCODING,
     CodingError,
@@ -237,9 +237,18 @@ def request_path(scope: Scope) -> str:
     path: str = scope["path"].removeprefix(root)
     spelt = _spelt_path(scope)
     # The name of a model may have slashes, which are decoded once the route is known.
-    if any(dialect.endpoints.cloud_route(spelt) for dialect in DIALECTS.values()):
+    if _at_cloud(spelt) is not None:
         return spelt
     return "/" + "/".join(segment for segment in path.split("/") if segment)
+
+
+def _at_cloud(path: str) -> tuple[Dialect, Route] | None:
+    """Return the dialect and the route of a cloud that has a path; None if there is none."""
+    for dialect in DIALECTS.values():
+        for route in dialect.endpoints.routes:
+            if route.cloud is not None and route.path.search(path):
+                return dialect, route
+    return None
 
 
 def _spelt_path(scope: Scope) -> str:
@@ -280,10 +289,11 @@ def received_request(scope: Scope, path: str) -> ClientRequest:
 
 def client_of(received: ClientRequest) -> Dialect:
     """Return the dialect of a client, by the path of its request, or else by its headers."""
+    if (at_cloud := _at_cloud(received.path)) is not None:
+        dialect, route = at_cloud
+        return dialect.spoken_at(route)
     known = [dialect for dialect in DIALECTS.values() if dialect.endpoints.routes]
     for dialect in known:
-        if (at_cloud := dialect.endpoints.cloud_route(received.path)) is not None:
-            return dialect.spoken_at(at_cloud)
         for route in dialect.endpoints.routes:
             if route.operation not in _SHARED and route.path.search(received.path):
                 return dialect
@@ -310,7 +320,6 @@ def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedO
         RequestRefused: The gateway has no such path, or it has another method.
     """
     path, endpoints = received.path, client.endpoints
-    shown = plain_path(path)
     if _is_known(path, client):
         asked = endpoints.match(received.method, path)
         if asked is not None:
@@ -321,7 +330,7 @@ def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedO
             is_plain = _METHOD.fullmatch(received.method) is not None
             method = f"method {received.method}" if is_plain else "another method"
             raise RequestRefused(
-                f"{shown}: {method}, expected {listed}", 405, headers={"allow": listed}
+                f"{plain_path(path)}: {method}, expected {listed}", 405, headers={"allow": listed}
             )
     expected = "that of a message, a count or a list"
     # Users write `/v1` into the base URL of SDKs that add it: the error names the cure.
@@ -329,7 +338,9 @@ def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedO
     if twice is not None and _is_known(twice[2], client):
         expected = f"{plain_path(twice[2])}: leave {twice[1]} out of the client's base URL"
     raise RequestRefused(
-        f"{shown}: no endpoint of this gateway, expected {expected}", 404, code="unknown_url"
+        f"{plain_path(path)}: no endpoint of this gateway, expected {expected}",
+        404,
+        code="unknown_url",
     )
 
 
@@ -354,7 +365,9 @@ def _body_decoder(headers: Mapping[str, str], max_bytes: int) -> ContentDecoder 
     Raises:
         RequestRefused: It has a coding that is not supported, or too many of them.
     """
-    codings = content_codings(headers.get(CONTENT_ENCODING, ""))
+    if CONTENT_ENCODING not in headers:
+        return None
+    codings = content_codings(headers[CONTENT_ENCODING])
     if not codings:
         return None
     supported = ", ".join(_CODINGS)

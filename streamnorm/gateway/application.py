@@ -51,12 +51,11 @@ from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
 from streamnorm.gateway.compaction import Compactor, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, check_config, read_config
 from streamnorm.gateway.large_bodies import BodyThread
-from streamnorm.gateway.messages import MessageEndpoint, Services, stopping
+from streamnorm.gateway.messages import MessageEndpoint, Services, complete_headers, stopping
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, Observer, Observers, plain_path
 from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.routing import Routing
-from streamnorm.gateway.sending import complete_headers
 from streamnorm.gateway.storing import gateway_store, is_worker
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore
@@ -289,7 +288,7 @@ class Gateway:
             if asked.operation in ("message", "stream") or not await self._auxiliary.answers(
                 received, client, asked
             ):
-                await self._messages.answer(received, client, exchange, call)
+                await self._messages.answer(received, client, asked, exchange, call)
             else:
                 await self._auxiliary.answer(received, client, asked, exchange, call)
         except RequestRefused:

@@ -276,8 +276,10 @@ class Attempts:
             return self._failure(_NO_HTTP, target, {}, reason="protocol")
         except (aiohttp.ClientError, OSError) as exc:
             return self._failure(failed_request(exc), target, {}, reason=failure_reason(exc))
-        headers = response_headers(answer.headers, self._client, lookup(target.upstream.dialect))
-        headers |= cloud_headers(answer.headers, self._client, target.upstream.framing)
+        spoken = lookup(target.upstream.dialect)
+        headers = response_headers(answer.headers, self._client, spoken)
+        if self._client.cloud is not None:
+            headers |= cloud_headers(answer.headers, self._client, target.upstream.framing)
         is_success = answer.status is not None and 200 <= answer.status <= 299
         self.has_status = is_success
         if sent.streams or not is_success:

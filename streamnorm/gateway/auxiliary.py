@@ -42,12 +42,11 @@ from streamnorm.aio import Stream
 from streamnorm.aio.pump import PassthroughPump
 from streamnorm.asgi.responses import Exchange, encode_headers, send_json
 from streamnorm.gateway.config import request_limits
-from streamnorm.gateway.messages import Services, stopping
+from streamnorm.gateway.messages import ClientStream, Services, stopping
 from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.observing import CallRecord, FailureReason
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Target, is_one_name
-from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.http.headers import failed_request, response_headers
 from streamnorm.state import Operation, error_body, read_operation

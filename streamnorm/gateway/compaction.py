@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamnorm._bodies import encode_message
 from streamnorm._core.accumulate import Accumulator, message_events
@@ -31,7 +31,6 @@ from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.response_state import ResponseState
 from streamnorm.gateway.routing import Target
-from streamnorm.gateway.sending import ClientStream
 from streamnorm.state.compaction import (
     Sealer,
     add_trigger,
@@ -41,6 +40,9 @@ from streamnorm.state.compaction import (
     open_summaries,
     summary_request,
 )
+
+if TYPE_CHECKING:
+    from streamnorm.gateway.messages import ClientStream
 
 _LOG = logging.getLogger(__name__)
 
@@ -97,19 +99,17 @@ class Compactor:
         self._sealer = sealer
         self._limits = Limits(max_event_bytes=max_bytes, max_accumulated_bytes=max_bytes)
 
-    def begin(self, turn: ResponseState, client: Dialect, *, is_whole: bool) -> Compaction | None:
-        """Set what a turn sends to upstreams; return the compaction that it asks for, if any.
+    def begin(self, turn: ResponseState, client: Dialect, *, is_whole: bool) -> Compaction:
+        """Set what a turn sends to upstreams; return the compaction that it may ask for.
 
         Args:
             turn: The turn.
-            client: The client's dialect.
+            client: The client's dialect, whose clients expect stored responses.
             is_whole: Whether the request is one for `/responses/compact`.
 
         Raises:
             RequestRefused: The request is wrong.
         """
-        if not client.endpoints.stores_responses:
-            return None
         body = turn.body
         if is_whole:
             with refusals():

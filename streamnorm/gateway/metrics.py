@@ -129,8 +129,8 @@ class Metrics:
         # An empty label is none, to Prometheus.
         labels = (call.client, upstream, model, call.ending, call.reason or "")
         self._requests.labels(*labels).inc()
-        if call.first_event_s is not None:
-            self._first_event.labels(upstream, model).observe(call.first_event_s)
+        if (first_event_s := call.first_event_s) is not None:
+            self._first_event.labels(upstream, model).observe(first_event_s)
         self._duration.labels(upstream, model).observe(call.seconds)
         usage = call.usage
         for kind, tokens in (

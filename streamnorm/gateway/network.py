@@ -237,7 +237,7 @@ class UpstreamResponse:
         self._decoder: ResponseDecoder | None = None
         self._pieces: Iterator[bytes] = iter(())  # decoded from the last read
         self._rest = b""  # lines of the last read that are still to be returned
-        plain = not content_codings(self._coding)
+        plain = not (self._coding and content_codings(self._coding))
         self._uncut_bytes = _LINES_AT_ONCE if plain else sys.maxsize
         self.read: Callable[[], Awaitable[bytes]] = (
             self._read_received if plain else self._read_decoded

@@ -1,12 +1,21 @@
-"""Pages without a backend of their own: their routes, and what their requests may not decide.
+"""Pages: what one in a browser may do here, and those that have no backend but the gateway.
 
-A page is anybody's program: whatever it sends may be written by its user.  The model, the system
-text, the tools of the provider and the bound on the answer are the configuration's.
+A page can have its own name resolve to 127.0.0.1, and is then of one origin with the gateway (DNS
+rebinding); only the `Host` that the browser sends shows it.  A page of another origin can send
+what needs no preflight; the `Origin` shows it.  `Sec-Fetch-*` would say the same, but browsers
+send them to trustworthy origins alone.
+
+A page is anybody's program: whatever it sends may be written by its user.  Of a page without a
+backend the model, the system text, the tools of the provider and the bound on the answer are the
+configuration's.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, MutableMapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -27,9 +36,225 @@ from streamnorm._core.errors import DecodeError, UnknownDialect
 from streamnorm._core.events import StreamError
 from streamnorm._core.tools import ServerTool
 from streamnorm._registry import DIALECTS, encoder, lookup
-from streamnorm._upstream.requests import RequestRefused, Upstream
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream
+from streamnorm.asgi.responses import Scope, Send
 from streamnorm.gateway.config import Config, ConfigError, PageConfig
-from streamnorm.gateway.routing import Routing
+
+if TYPE_CHECKING:
+    from streamnorm.gateway.routing import Routing
+
+_Address: TypeAlias = IPv4Address | IPv6Address
+
+_LABEL = "[a-z0-9_-]+"  # with the underscore of names in Docker
+_AUTHORITY = re.compile(
+    rf"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>{_LABEL}(?:\.{_LABEL})*)\.?)(?::(?P<port>[0-9]{{1,5}}))?",
+    re.ASCII,
+)
+_ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[!-~]+)", re.ASCII)
+_NO_AUTHORITY = frozenset("/?#@*,")
+_PORTS = {"http": 80, "https": 443}
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}"  # noqa: S105 - of RFC 9110
+_NAMES = re.compile(rf"{_TOKEN}(?: ?, ?{_TOKEN}){{0,99}}", re.ASCII)
+
+_VARY = (b"vary", b"origin")
+_PREFLIGHT = {
+    "access-control-allow-methods": "GET, POST, DELETE",
+    "access-control-max-age": "600",
+}
+_REQUESTED_NAMES = "access-control-request-headers"
+_PRIVATE_NETWORK = "access-control-request-private-network"
+
+
+class _Authority(Struct, frozen=True):
+    """The host of a URL.
+
+    Attributes:
+        host: A name in lower case without a dot at its end, or an address.
+        port: Its port; None if none is named.
+    """
+
+    host: str | _Address
+    port: int | None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether no name server can have it stand for another machine (RFC 6761)."""
+        if isinstance(self.host, str):
+            return self.host == "localhost" or self.host.endswith(".localhost")
+        return self.host.is_loopback
+
+
+class Browsers:
+    """Refuses what pages send that may not use a gateway, and lets others read its answers.
+
+    Args:
+        config: The configuration.
+
+    Raises:
+        ConfigError: `hosts` or `origins` has what is none, or `cors` has no origins.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._has_keys = config.has_client_keys
+        self._is_open = config.open
+        self._hosts = frozenset(
+            _check_host(host, f"hosts[{at}]") for at, host in enumerate(config.hosts)
+        )
+        self._origins = frozenset(
+            _check_origin(origin, f"origins[{at}]") for at, origin in enumerate(config.origins)
+        )
+        self._cors = config.cors
+        if config.cors and not config.origins:
+            raise ConfigError("cors: no origins, expected those of the pages that may read answers")
+
+    def check(self, scope: Scope, received: ClientRequest) -> None:
+        """Refuse a request by its head, unless clients must have a key.
+
+        Raises:
+            RequestRefused: A page may have sent it that may not, or it came to an address on which
+                a gateway without keys must be open.
+        """
+        if self._has_keys:
+            return
+        address = _address_of(scope)
+        is_public = address is not None and not address.is_loopback
+        # Whoever reaches the port could spend the keys of the upstreams.
+        if is_public and not self._is_open:
+            raise RequestRefused(
+                "a gateway without client_keys on another address than loopback, "
+                "expected client_keys or open",
+                403,
+            )
+        host = _authority(received.headers.get("host", ""))
+        is_vouched = host is not None and (
+            host.is_local or host.host in self._hosts or host.host == address
+        )
+        if not is_vouched and (self._hosts or (address is not None and address.is_loopback)):
+            raise RequestRefused(
+                "host: another than this gateway's, expected localhost or one of hosts", 403
+            )
+        origin = received.headers.get("origin")
+        if origin is None:
+            return
+        # Of another name, the page may be one that was resolved to the gateway.
+        is_same = is_vouched and _is_same_origin(origin, host)
+        if not is_same and origin.lower() not in self._origins:
+            raise RequestRefused("origin: another page's, expected one of origins", 403)
+        # A page may send a body without a type to any origin, without a preflight.
+        if received.method == "POST" and not received.headers.get("content-type"):
+            raise RequestRefused("content-type: none, expected application/json", 415)
+
+    def answers_preflight(self, received: ClientRequest) -> bool:
+        """Return whether a request is a preflight of a page that may use the gateway."""
+        return (
+            received.method == "OPTIONS"
+            and "access-control-request-method" in received.headers
+            and self._is_readable(received)
+        )
+
+    def preflight_headers(self, received: ClientRequest) -> list[tuple[bytes, bytes]]:
+        """Return the headers of the answer to a preflight, besides those of `cross_origin`."""
+        headers = dict(_PREFLIGHT)
+        # A wildcard would not stand for `authorization`.
+        names = received.headers.get(_REQUESTED_NAMES, "")
+        if _NAMES.fullmatch(names):
+            headers["access-control-allow-headers"] = names
+        # Chrome asks this before a public page may reach a private address (Private Network
+        # Access).
+        if received.headers.get(_PRIVATE_NETWORK) == "true":
+            headers["access-control-allow-private-network"] = "true"
+        return _raw(headers)
+
+    def cross_origin(self, received: ClientRequest, send: Send) -> Send:
+        """Return a `send` that adds headers of CORS; `send` itself if `cors` is off."""
+        if not self._cors:
+            return send
+        # Also on other answers: a shared cache must not answer another origin with them.
+        added = [_VARY]
+        if self._is_readable(received):
+            origin = {"access-control-allow-origin": received.headers["origin"]}
+            # Otherwise a page cannot read request ids and rate limits.
+            exposed = {"access-control-expose-headers": "*"}
+            is_preflight = self.answers_preflight(received)
+            added += _raw(origin if is_preflight else origin | exposed)
+
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *added]}
+            await send(message)
+
+        return send_with_headers
+
+    def _is_readable(self, received: ClientRequest) -> bool:
+        return self._cors and received.headers.get("origin", "").lower() in self._origins
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a name or an address is one of this machine alone."""
+    if host == "localhost":
+        return True
+    address = _address(host)
+    return address is not None and address.is_loopback
+
+
+def _address_of(scope: Scope) -> _Address | None:
+    """Return the address that a request came to; None on a Unix socket, or without a server."""
+    server = scope.get("server")
+    return None if server is None else _address(server[0])
+
+
+def _address(text: str) -> _Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    # A socket for both families has the addresses of IPv4 in this form.
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def _authority(text: str) -> _Authority | None:
+    """Return the host of a `Host` header, or None if it is no host."""
+    found = _AUTHORITY.fullmatch(text.lower())
+    if found is None:
+        return None
+    port = None if found["port"] is None else int(found["port"])
+    if found["ipv6"] is not None:
+        address = _address(found["ipv6"])
+        return None if address is None else _Authority(address, port)
+    return _Authority(_address(found["name"]) or found["name"], port)
+
+
+def _is_same_origin(origin: str, host: _Authority | None) -> bool:
+    """Return whether an `Origin` is that of a URL with a host."""
+    found = _ORIGIN.fullmatch(origin.lower())
+    if found is None or host is None:
+        return False
+    authority, port = _authority(found["authority"]), _PORTS.get(found["scheme"])
+    if authority is None or port is None:
+        return False
+    return authority.host == host.host and (authority.port or port) == (host.port or port)
+
+
+def _check_host(text: str, where: str) -> str | _Address:
+    bare = f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
+    found = _authority(bare)
+    if found is None or found.port is not None:
+        raise ConfigError(f"{where}: {text!r}, expected a name or an address, without a port")
+    return found.host
+
+
+def _check_origin(text: str, where: str) -> str:
+    found = _ORIGIN.fullmatch(text.lower())
+    if found is None or not _NO_AUTHORITY.isdisjoint(found["authority"]):
+        raise ConfigError(
+            f"{where}: {text!r}, expected a scheme and a host, as https://app.example"
+        )
+    return text.lower()
+
+
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+
 
 NO_CREDIT = "credit balance is too low"
 """What Anthropic says of an empty account, with status 400 (anthropics/claude-code#66314)."""

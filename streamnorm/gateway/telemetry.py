@@ -86,20 +86,21 @@ class Telemetry:
             return
         end_time = time.time_ns()
         is_in_span = trace.get_current_span().get_span_context().is_valid
+        attributes = self._attributes(call, operation)
         span = self._tracer.start_span(
-            f"{operation} {call.model_name}".rstrip(),
+            f"{operation} {attributes.get(_MODEL, '')}".rstrip(),
             # The span of an instrumented server already has the client's as its parent.
             context=None if is_in_span else propagate.extract(call.trace),
             kind=SpanKind.CLIENT,
-            attributes=self._attributes(call, operation),
+            attributes=attributes,
             start_time=end_time - int(call.seconds * _NANOSECONDS),
         )
-        if call.error is not None:
+        if _ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR))
         span.end(end_time)
 
     def _attributes(self, call: CallRecord, operation: str) -> dict[str, _Value]:
-        usage, outcome = call.usage, call.outcome
+        usage, outcome, error = call.usage, call.outcome, call.error
         reason = _NO_REASON
         if isinstance(outcome, Completed):
             reason = _REASONS.get(outcome.reason, outcome.reason)
@@ -115,7 +116,7 @@ class Telemetry:
             _CACHE_READ_TOKENS: usage.cache_read_tokens,
             _CACHE_WRITE_TOKENS: usage.cache_write_tokens,
             _REASONING_TOKENS: usage.reasoning_tokens,
-            _ERROR_TYPE: None if call.error is None else call.error.kind,
+            _ERROR_TYPE: None if error is None else error.kind,
         }
         return {name: value for name, value in attributes.items() if value is not None}
 

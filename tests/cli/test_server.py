@@ -14,9 +14,15 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from streamnorm.cli.connections import MAX_HEAD_BYTES, Acceptor, Connection, Connections
 from streamnorm.cli.httptools_connection import HttpToolsConnection
-from streamnorm.cli.server import H11Connection, Server
+from streamnorm.cli.server import (
+    MAX_HEAD_BYTES,
+    Acceptor,
+    Connection,
+    Connections,
+    H11Connection,
+    Server,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from streamnorm.asgi.responses import Message, open_exchange
-from streamnorm.gateway.sending import ClientStream
+from streamnorm.gateway.messages import ClientStream
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from typing import Self
 from support.operation_counts import operations
 
 from streamnorm.asgi.responses import Message, open_exchange
-from streamnorm.gateway.sending import ClientStream
+from streamnorm.gateway.messages import ClientStream
 
 
 class Chunks:

@@ -33,8 +33,8 @@ from streamnorm import Completed, Truncated, Usage
 from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm.aio.pump import Pump
 from streamnorm.gateway import Gateway
+from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.network import Network, ServerStopping, Stalled, UpstreamResponse
-from streamnorm.gateway.sending import ClientStream
 
 pytestmark = pytest.mark.anyio
 
