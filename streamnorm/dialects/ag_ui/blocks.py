@@ -46,6 +46,7 @@ from streamnorm.dialects.ag_ui.content import (
     redacted_from_wire,
     result_from_wire,
     signature_from_wire,
+    value_from_wire,
 )
 
 
@@ -216,7 +217,8 @@ class MessageBlocks:
         else:
             is_error = is_object(metadata) and metadata.get(wire.IS_ERROR) is True
             parts = tuple(map(_part_from_wire, _parts_of(content)))
-            block = ToolResult(id, parts, is_error=is_error)
+            value = value_from_wire(content, metadata)
+            block = ToolResult(id, parts, is_error=is_error, value=value)
         self.opener.add_whole(block, events)
 
     # Reasoning

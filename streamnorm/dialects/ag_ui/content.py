@@ -21,6 +21,7 @@ from streamnorm._core.json import (
     compact,
     count_of,
     encode_line,
+    is_json,
     is_object,
     object_in,
     string_of,
@@ -160,6 +161,13 @@ def cut_to_wire() -> dict[str, Any]:
 def is_of_nobody(metadata: Any) -> bool:
     """Return whether a result is the encoder's own: neither a provider nor a client has sent it."""
     return is_unanswered(metadata) or (is_object(metadata) and metadata.get(_CUT) is True)
+
+
+def value_from_wire(content: object, metadata: Any) -> str | None:
+    """Return the text of a result of the client that is marked as a JSON object; else None."""
+    if not is_object(metadata) or metadata.get(IS_JSON) is not True or not isinstance(content, str):
+        return None
+    return content if content.startswith("{") and is_json(content) else None
 
 
 def result_from_wire(call_id: str, content: Any, metadata: Any) -> ServerToolResult:

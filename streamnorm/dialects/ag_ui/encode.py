@@ -255,9 +255,11 @@ class AGUIEncoder(RunEncoder):
         texts = [part.text for part in result.content if isinstance(part, Text)]
         if len(texts) < len(result.content):
             self._losses.add("media", "ToolResult", "dropped")
-        fields: dict[str, Any] = {"content": "".join(texts)}
-        # The event has no field for it.
-        return {**fields, "metadata": {wire.IS_ERROR: True}} if result.is_error else fields
+        content = "".join(texts)
+        # What the event has no field for.
+        marks = {wire.IS_ERROR: result.is_error, wire.IS_JSON: result.value == content}
+        metadata = {name: True for name, is_so in marks.items() if is_so}
+        return {"content": content, **({"metadata": metadata} if metadata else {})}
 
     def _result(self, call_id: str, fields: dict[str, Any]) -> bytes:
         ids = {"messageId": self._next_id(), "toolCallId": call_id}

@@ -407,6 +407,13 @@ def test_cut_call_of_a_run_has_failed_unless_the_agent_answers_it() -> None:
         assert b"isCut" not in writer.encode(END)
 
 
+def test_json_of_a_result_is_marked() -> None:
+    for value, marks in (('{"a":1}', {"isJson": True}), ("{}", None)):
+        result = ToolResult("c", (Text('{"a":1}'),), value=value)
+        found = written(*call(0, "c", "{}"), BlockStart(1, result), BlockStop(1))[-1]
+        assert (found["content"], found.get("metadata")) == ('{"a":1}', marks)
+
+
 def test_failed_result_is_marked_and_its_images_are_counted() -> None:
     result = ToolResult("c", (Text("no"), Image("image/png", "QUJD")), is_error=True)
     writer = encoder("ag_ui")

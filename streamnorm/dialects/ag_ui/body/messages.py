@@ -66,6 +66,7 @@ from streamnorm.dialects.ag_ui.content import (
     result_to_wire,
     signature_from_wire,
     unanswered_to_wire,
+    value_from_wire,
 )
 from streamnorm.dialects.ag_ui.wire import CITATIONS, DIALECT, IS_CONTINUED, IS_ERROR, IS_JSON
 
@@ -223,13 +224,9 @@ class _Thread:
             return
         if error and not content:
             content = (Text(error),)
-        marks = metadata or {}
-        is_error = bool(error) or marks.get(IS_ERROR) is True
-        said = value["content"] if marks.get(IS_JSON) is True else None
-        is_object = isinstance(said, str) and said.startswith("{") and is_json(said)
-        extra = _encrypted_extra(value)
-        result = ToolResult(id, content, is_error, value=said if is_object else None, extra=extra)
-        self._results.append(result)
+        is_error = bool(error) or (metadata or {}).get(IS_ERROR) is True
+        said, extra = value_from_wire(value["content"], metadata), _encrypted_extra(value)
+        self._results.append(ToolResult(id, content, is_error, value=said, extra=extra))
 
     _READERS: ClassVar[dict[str, Callable[[_Thread, dict[str, Any]], None]]] = {
         "user": _user,
