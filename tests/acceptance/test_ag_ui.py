@@ -229,14 +229,16 @@ def test_call_of_an_earlier_run_is_left_alone(client: str) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_call_that_was_cut_before_its_arguments_waits_for_nobody(client: str) -> None:
+def test_call_that_is_not_whole_waits_for_nobody(client: str) -> None:
     start, call, _, stop, _ = CALL
-    run = AgentRun(AG_UI)
-    events = (start, call, stop, MessageStop("max_tokens"))
-    body = b"".join(map(run.write, events)) + run.finish()
-    (heard,) = ask("ag_ui", client, [{"body": body.decode()}])
-    assert heard["error"] is None
-    assert [each.get("toolCallId") for each in heard["messages"]] == [None, "call_0"]
+    bodies: list[str] = []
+    for arguments in ([], [JSONDelta(0, '{"a')]):
+        run = AgentRun(AG_UI)
+        events = (start, call, *arguments, stop, MessageStop("max_tokens"))
+        bodies.append((b"".join(map(run.write, events)) + run.finish()).decode())
+    for heard in ask("ag_ui", client, [{"body": body} for body in bodies]):
+        assert heard["error"] is None
+        assert [each.get("toolCallId") for each in heard["messages"]] == [None, "call_0"]
 
 
 def test_newer_client_reads_the_calls_that_wait() -> None:

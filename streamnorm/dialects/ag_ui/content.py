@@ -115,7 +115,7 @@ _CUT = "isCut"
 
 BROKEN = "the arguments of the call are no JSON"
 UNFINISHED = "the arguments of the call ended early"
-_NO_ARGUMENTS = "the answer ended before the arguments of the call"
+NO_ARGUMENTS = "the answer ended before the arguments of the call"
 
 
 def mark_of(block: ServerToolCall) -> dict[str, Any]:
@@ -153,9 +153,13 @@ def is_unanswered(metadata: Any) -> bool:
     return is_object(metadata) and metadata.get(_UNANSWERED) is True
 
 
-def cut_to_wire() -> dict[str, Any]:
-    """Return `content` and `metadata` of the result of a call of which no argument arrived."""
-    return {"content": _NO_ARGUMENTS, "metadata": {IS_ERROR: True, _CUT: True}}
+def cut_to_wire(problem: str) -> dict[str, Any]:
+    """Return `content` and `metadata` of the result of a call that is not whole.
+
+    Args:
+        problem: What is wrong with its arguments.
+    """
+    return {"content": problem, "metadata": {IS_ERROR: True, _CUT: True}}
 
 
 def is_of_nobody(metadata: Any) -> bool:

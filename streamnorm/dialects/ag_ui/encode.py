@@ -33,10 +33,13 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.json import compact, dumps, object_in, string_of
+from streamnorm._core.json import compact, dumps, is_json, object_in, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
+from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.content import (
+    BROKEN,
+    NO_ARGUMENTS,
     citation_to_wire,
     cut_to_wire,
     event_to_wire,
@@ -97,11 +100,19 @@ class AGUIEncoder(RunEncoder):
         # Calls of the client without arguments that have ended: whether they are whole is known by
         # what follows.
         self._unproven: list[str] = []
-        self._cut: dict[str, None] = {}  # those that are not, without a result
+        self._arguments: dict[int, TextBuffer] = {}  # of open calls of the client
+        self._cut: dict[str, str] = {}  # problems of calls that are not whole, without a result
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
-        head = self._heads[index]
-        return lambda text: head + dumps(text) + _DELTA_END
+        head, arguments = self._heads[index], self._arguments.get(index)
+        if arguments is None:
+            return lambda text: head + dumps(text) + _DELTA_END
+
+        def write_arguments(text: str) -> bytes:
+            arguments.append(text)
+            return head + dumps(text) + _DELTA_END
+
+        return write_arguments
 
     def ping(self) -> bytes:
         return b": keep-alive\n\n"
@@ -116,7 +127,7 @@ class AGUIEncoder(RunEncoder):
 
     def _json(self, event: JSONDelta) -> bytes:
         self._without_arguments.pop(event.index, None)
-        return self._heads[event.index] + dumps(event.partial_json) + _DELTA_END
+        return self.delta_writer(event.index)(event.partial_json)
 
     def _reasoning(self, event: ReasoningDelta) -> bytes:
         index = event.index
@@ -215,6 +226,7 @@ class AGUIEncoder(RunEncoder):
             fields["metadata"] = mark_of(call)
         else:
             self._pending[call.id] = None
+            self._arguments[index] = TextBuffer("", self._stored)
         return _frame(wire.CALL_START, fields)
 
     def _write_result(self, result: ServerToolResult | ToolResult, fields: dict[str, Any]) -> bytes:
@@ -269,10 +281,10 @@ class AGUIEncoder(RunEncoder):
         index, kind = event.index, self._kinds.pop(event.index)
         id, written = self._ids.get(index, ""), b""
         if kind in (ToolCall, ServerToolCall):
+            if kind is ToolCall:
+                self._check_arguments(index, id)
             if index in self._without_arguments:  # clients parse the arguments as JSON
                 written = self._json(JSONDelta(index, "{}"))
-                if kind is ToolCall:
-                    self._unproven.append(id)
             written += _frame(wire.CALL_END, {"toolCallId": id})
         elif kind in (Reasoning, RedactedReasoning):
             written = self._end_part(index) + _frame(wire.SPAN_END, {"messageId": id})
@@ -283,6 +295,16 @@ class AGUIEncoder(RunEncoder):
         self._heads.pop(index, None)
         self._ids.pop(index, None)
         return written
+
+    def _check_arguments(self, index: int, id: str) -> None:
+        """Note whether a call of the client that ends is whole."""
+        arguments = self._arguments.pop(index)
+        text = arguments.text()
+        arguments.release()
+        if not text.strip():
+            self._unproven.append(id)
+        elif not is_json(text):
+            self._cut[id] = BROKEN
 
     def _next_id(self) -> str:
         """Return an id for a message: one namespace over roles and over the runs of a thread."""
@@ -315,13 +337,16 @@ class AGUIEncoder(RunEncoder):
         if stop.reason == "max_tokens":
             # The bound of tokens may have cut them before their first argument (Anthropic), of
             # which only the stop reason tells.
-            self._cut |= dict.fromkeys(self._unproven)
+            self._cut |= dict.fromkeys(self._unproven, NO_ARGUMENTS)
         self._unproven.clear()
         return b""
 
     def _answer_cut_calls(self) -> bytes:
-        """Return an error for each cut call that has no result: the client would execute it."""
-        results = [self._result(id, cut_to_wire()) for id in self._cut]
+        """Return an error for each call that is not whole and has no result.
+
+        The client would execute it.
+        """
+        results = [self._result(id, cut_to_wire(problem)) for id, problem in self._cut.items()]
         for id in self._cut:
             del self._pending[id]
         self._cut.clear()

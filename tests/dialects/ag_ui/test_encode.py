@@ -15,6 +15,8 @@ from streamnorm import (
     Event,
     Image,
     JSONDelta,
+    LimitExceeded,
+    Limits,
     MessageStart,
     MessageStop,
     Opaque,
@@ -306,10 +308,23 @@ def test_deltas_of_one_part_share_its_message() -> None:
 
 
 def test_delta_writer_equals_the_event() -> None:
-    writer, other = encoder("ag_ui"), encoder("ag_ui")
-    for event in (START, BlockStart(0, Text()), TextDelta(0, "a")):
-        assert writer.encode(event) == other.encode(event)
-    assert writer.delta_writer(0)("é") == other.encode(TextDelta(0, "é"))
+    for block, delta in ((Text(), TextDelta), (ToolCall("c", "f"), JSONDelta)):
+        writer, other = encoder("ag_ui"), encoder("ag_ui")
+        for event in (START, BlockStart(0, block), delta(0, '"')):
+            assert writer.encode(event) == other.encode(event)
+        write = writer.delta_writer(0)
+        for text in ("é", '"'):
+            assert write(text) == other.encode(delta(0, text))
+        for event in (BlockStop(0), END):
+            assert writer.encode(event) == other.encode(event)
+
+
+def test_stored_arguments_are_bounded() -> None:
+    writer = encoder("ag_ui", limits=Limits(max_accumulated_bytes=1_000))
+    for event in (START, BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '"' + "a" * 700)):
+        writer.encode(event)
+    with pytest.raises(LimitExceeded):
+        writer.encode(JSONDelta(0, "a" * 300))
 
 
 def test_result_of_a_client_tool_answers_its_call() -> None:
@@ -375,9 +390,23 @@ def test_call_that_was_cut_before_its_arguments_has_failed() -> None:
     writer = encoder("ag_ui", page_client="ag-ui@1")
     data = b"".join(map(writer.encode, [START, *blocks, MessageStop("max_tokens")]))
     *events, result, last = payloads(data)
-    assert {**result, "messageId": ""} == {**CUT_RESULT, "messageId": ""}
+    assert result == {**CUT_RESULT, "messageId": "m-2"}
     assert last["outcome"] == {"type": "success", "pendingToolCallIds": ["c"]}
     assert [each["type"] for each in events].count("TOOL_CALL_RESULT") == 0
+
+
+@pytest.mark.parametrize("reason", ["tool_use", "max_tokens"])
+def test_call_whose_arguments_are_no_json_has_failed(reason: Any) -> None:
+    """Whether they end early or the model wrote them so."""
+    blocks = [*call(0, "d", '{"a', '":'), *call(1, "c", '{"a', '":1}')]
+    writer = encoder("ag_ui", page_client="ag-ui@1")
+    data = b"".join(map(writer.encode, [START, *blocks, MessageStop(reason)]))
+    *events, result, last = payloads(data)
+    broken = {**CUT_RESULT, "content": "the arguments of the call are no JSON"}
+    assert result == {**broken, "messageId": "m-2"}
+    assert last["outcome"] == {"type": "success", "pendingToolCallIds": ["c"]}
+    written_arguments = [each["delta"] for each in events if each["type"] == "TOOL_CALL_ARGS"]
+    assert "".join(written_arguments) == '{"a":{"a":1}'
 
 
 @pytest.mark.parametrize(
@@ -385,6 +414,7 @@ def test_call_that_was_cut_before_its_arguments_has_failed() -> None:
     [
         (call(0, "d"), "tool_use"),
         (call(0, "d", "{}"), "max_tokens"),
+        (call(0, "d", " "), "tool_use"),
         ([*call(0, "d"), *text(1, "x")], "max_tokens"),
         ([BlockStart(0, ServerToolCall("d", "f")), BlockStop(0)], "max_tokens"),
         ([*call(0, "d"), BlockStart(1, ToolResult("d")), BlockStop(1)], "max_tokens"),
