@@ -3,80 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from msgspec import structs
-from support.gateway.calls import CANARY, JSON, NOWHERE, called, opened, scripted
+from support.gateway.calls import CANARY, JSON, NOWHERE, opened, scripted
+from support.gateway.pages import (
+    AG,
+    AG_BODY,
+    BODIES,
+    DIALECTS,
+    HELLO,
+    OPTIONS,
+    PATHS,
+    UI,
+    UI_BODY,
+    ask,
+    between,
+    chunks_of,
+    every_page,
+    every_route,
+    text_of,
+)
 from support.gateway.servers import served
-from support.gateway.upstreams import Records
-from support.http.asgi_caller import Caller
+from support.gateway.upstreams import Head, Records, StepUpstream
 from support.http.scripted_upstream import Answered, ScriptedUpstream
-from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
 from streamnorm import Citation, Failed, Text
-from streamnorm.gateway import ConfigError, Gateway, ModelConfig, PageConfig, UpstreamConfig
+from streamnorm.gateway import ConfigError, ModelConfig, PageConfig, UpstreamConfig
 from streamnorm.gateway.config import config_of
-from streamnorm.testing import FakeProvider, tool_call
+from streamnorm.testing import tool_call
 from streamnorm.validation import validate
 
 pytestmark = pytest.mark.anyio
 
-UI, AG = "ui_message_stream", "ag_ui"
-PATHS = {UI: "/ui/chat", AG: "/ag-ui/run"}
-every_page = pytest.mark.parametrize("page", PATHS)
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
-OPTIONS = PageConfig(model="m-1", system="Be brief.", max_tokens=99)
-
-HELLO = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}
-UI_BODY: dict[str, Any] = {"id": "chat", "trigger": "submit-message", "messages": [HELLO]}
-AG_BODY: dict[str, Any] = {
-    "threadId": "t-1",
-    "runId": "r-1",
-    "messages": [{"id": "1", "role": "user", "content": "Hello"}],
-    "tools": [],
-    "context": [],
-}
-BODIES = {UI: UI_BODY, AG: AG_BODY}
 TOOL = {"name": "alert", "description": "Shows a text", "parameters": {"type": "object"}}
 SYSTEM = {
     UI: {"id": "0", "role": "system", "parts": [{"type": "text", "text": CANARY}]},
     AG: {"id": "0", "role": "system", "content": CANARY},
 }
-
-
-def every_route(options: PageConfig = OPTIONS) -> dict[str, PageConfig]:
-    return dict.fromkeys(PATHS, options)
-
-
-@asynccontextmanager
-async def between(
-    script: Any = "Hi there.",
-    dialect: str = "anthropic",
-    options: PageConfig = OPTIONS,
-    **settings: Any,
-) -> AsyncIterator[tuple[Gateway, FakeProvider]]:
-    """Provide a gateway with both routes, in front of a provider."""
-    provider = strict_provider(script, server=COMPATIBLE)
-    async with served(provider.app()) as url:
-        upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=url)}
-        async with opened(upstreams, **{"pages": every_route(options), **settings}) as app:
-            yield app, provider
-
-
-async def ask(app: Gateway, page: str, body: object = None, **options: Any) -> Caller:
-    return await called(app, PATHS[page], BODIES[page] if body is None else body, **options)
-
-
-def text_of(caller: Caller) -> str:
-    return b"".join(caller.bodies).decode()
-
-
-def chunks_of(caller: Caller) -> list[dict[str, Any]]:
-    frames = [frame.removeprefix("data: ") for frame in text_of(caller).split("\n\n") if frame]
-    return [json.loads(frame) for frame in frames if frame.startswith("{")]
 
 
 @every_page
@@ -108,61 +72,6 @@ async def test_run_has_the_ids_of_its_request() -> None:
     assert first["type"], last["type"] == ("RUN_STARTED", "RUN_FINISHED")
     for event in (first, last):
         assert (event["threadId"], event["runId"]) == ("t-1", "r-1")
-
-
-async def test_answer_after_tools_of_the_page_continues_its_message() -> None:
-    part = {
-        "type": "tool-alert",
-        "toolCallId": "c",
-        "state": "output-available",
-        "input": {"text": "x"},
-        "output": "shown",
-    }
-    answer = {"id": "page-7", "role": "assistant", "parts": [{"type": "step-start"}, part]}
-    async with between() as (app, _):
-        start, *_ = chunks_of(await ask(app, UI, {**UI_BODY, "messages": [HELLO, answer]}))
-    assert start["messageId"] == "page-7"
-
-
-CALLED = {
-    UI: {
-        "id": "page-7",
-        "role": "assistant",
-        "parts": [
-            {
-                "type": "tool-alert",
-                "toolCallId": "call_0",
-                "state": "output-available",
-                "input": {"text": "x"},
-                "output": "shown",
-            }
-        ],
-    },
-    AG: {
-        "id": "2",
-        "role": "assistant",
-        "toolCalls": [
-            {
-                "id": "call_0",
-                "type": "function",
-                "function": {"name": "alert", "arguments": '{"text":"x"}'},
-            }
-        ],
-    },
-}
-
-
-@every_page
-async def test_call_gets_no_id_of_an_earlier_call_of_the_page(page: str) -> None:
-    """`useChat` overwrites the result of the earlier one, AG-UI's client appends to it."""
-    messages = [*BODIES[page]["messages"], CALLED[page]]
-    if page == AG:
-        messages.append({"id": "3", "role": "tool", "toolCallId": "call_0", "content": "shown"})
-    again = structs.replace(tool_call("alert", text="y"), id="call_0")
-    async with between([[again]]) as (app, _):
-        chunks = chunks_of(await ask(app, page, {**BODIES[page], "messages": messages}))
-    ids = {each["toolCallId"] for each in chunks if "toolCallId" in each}
-    assert ids == {"call_0-2"}
 
 
 @every_page
@@ -269,111 +178,6 @@ async def test_files_that_a_page_sends_along_are_passed_on() -> None:
     assert "AAAA" in json.dumps(provider.requests[0].body)
 
 
-def chat_after_call(page: str, *, is_cut: bool) -> list[dict[str, Any]]:
-    """Return what a client sends where the user writes and no call was answered."""
-    again: dict[str, Any]
-    if page == UI:
-        state = "input-streaming" if is_cut else "input-available"
-        part = {"type": "tool-alert", "toolCallId": "c", "state": state, "input": {"text": "x"}}
-        said = {"type": "text", "text": "One moment.", "state": "done"}
-        answer = {"id": "2", "role": "assistant", "parts": [{"type": "step-start"}, said, part]}
-        again = {"id": "3", "role": "user", "parts": [{"type": "text", "text": "Well?"}]}
-    else:
-        function = {"name": "alert", "arguments": '{"te' if is_cut else '{"text":"x"}'}
-        call = {"id": "c", "type": "function", "function": function}
-        answer = {"id": "2", "role": "assistant", "content": "One moment.", "toolCalls": [call]}
-        again = {"id": "3", "role": "user", "content": "Well?"}
-    return [*BODIES[page]["messages"], answer, again]
-
-
-@every_page
-@pytest.mark.parametrize("is_cut", [False, True])
-async def test_user_may_write_instead_of_answering_a_call(page: str, *, is_cut: bool) -> None:
-    messages = chat_after_call(page, is_cut=is_cut)
-    for dialect in DIALECTS:
-        async with between(dialect=dialect) as (app, provider):
-            caller = await ask(app, page, {**BODIES[page], "messages": messages})
-        assert caller.status == 200, (dialect, text_of(caller))
-        written = json.dumps(provider.requests[0].body)
-        assert "Well?" in written
-        # `useChat` sends back a call that was cut, and no server reads it.
-        is_called = page == AG or not is_cut
-        assert ("No result was recorded" in written) == is_called, dialect
-
-
-APPROVALS = [
-    ("approval-requested", {}, None),
-    ("approval-responded", {"approved": True}, "No result was recorded"),
-    ("approval-responded", {"approved": False, "reason": "Not now."}, "Not now."),
-]
-
-
-@pytest.mark.parametrize(("state", "approval", "result"), APPROVALS)
-async def test_nothing_is_executed_that_a_user_approves(
-    state: str, approval: dict[str, Any], result: str | None
-) -> None:
-    *before, answer, again = chat_after_call(UI, is_cut=False)
-    answer["parts"][-1] |= {"state": state, "approval": {"id": "a", **approval}}
-    async with between() as (app, provider):
-        caller = await ask(app, UI, {**UI_BODY, "messages": [*before, answer, again]})
-    assert caller.status == 200
-    written = json.dumps(provider.requests[0].body)
-    assert ('"tool_use"' in written) == (result is not None)
-    assert result is None or result in written
-
-
-@every_page
-async def test_chat_that_ends_in_an_answer_is_refused(page: str) -> None:
-    *_, answer, _again = messages = chat_after_call(page, is_cut=False)
-    async with between() as (app, provider):
-        called_last = await ask(app, page, {**BODIES[page], "messages": messages[:-1]})
-        assert called_last.status == 200
-        answer.pop("toolCalls", None)
-        answer["parts"] = answer.get("parts", [])[:-1]
-        caller = await ask(app, page, {**BODIES[page], "messages": messages[:-1]})
-        assert caller.status == 400
-        assert "$.messages: an answer at the end, expected a message of" in text_of(caller)
-        assert len(provider.requests) == 1
-        # AG-UI's client may run an agent without a message.
-        assert (await ask(app, page, {**BODIES[page], "messages": []})).status == 400
-
-
-async def test_answer_that_its_provider_has_paused_is_no_end() -> None:
-    search = {"toolCallId": "srvtoolu_1", "input": {"query": "x"}, "providerExecuted": True}
-    part = {"type": "tool-web_search", "state": "input-available", **search}
-    answer = {"id": "2", "role": "assistant", "parts": [{"type": "step-start"}, part]}
-    options = PageConfig(model="m-1", tools=["web_search"])
-    async with between(options=options) as (app, _):
-        caller = await ask(app, UI, {**UI_BODY, "messages": [HELLO, answer]})
-    assert caller.status == 200
-
-
-@every_page
-async def test_messages_of_a_request_are_bounded(page: str) -> None:
-    options = PageConfig(model="m-1", max_messages=3)
-    first, answer, again = chat_after_call(page, is_cut=True)
-    async with between(options=options) as (app, provider):
-        body = {**BODIES[page], "messages": [first, answer, again]}
-        assert (await ask(app, page, body)).status == 200
-        body["messages"] = [first, answer, again, again]
-        caller = await ask(app, page, body)
-    assert caller.status == 400
-    problem = "$.messages: 4 messages, expected at most 3 (max_messages)"
-    assert problem in text_of(caller)
-    assert len(provider.requests) == 1
-
-
-async def test_problems_of_a_chat_name_no_message_that_the_page_lacks() -> None:
-    """Steps of one message are messages of the request, at other positions."""
-    part = {"type": "tool-alert", "toolCallId": "c", "state": "input-available", "input": {}}
-    step = [{"type": "step-start"}, part]
-    answer = {"id": "2", "role": "assistant", "parts": [*step, *step]}
-    async with between() as (app, _):
-        caller = await ask(app, UI, {**UI_BODY, "messages": [HELLO, answer, HELLO]})
-    assert caller.status == 400
-    assert text_of(caller) == "$.messages: two calls with one id, expected an id for each"
-
-
 @every_page
 async def test_client_of_a_route_is_the_configurations(page: str) -> None:
     client, kind, field = {
@@ -443,6 +247,22 @@ async def test_page_learns_nothing_of_the_operators_account(
     (call,) = records.ended
     assert isinstance(call.outcome, Failed)
     assert call.outcome.error.message == message
+
+
+@every_page
+async def test_nor_does_it_behind_status_200(page: str) -> None:
+    message = f"invalid x-api-key of {CANARY}"
+    body = {"type": "error", "error": {"type": "authentication_error", "message": message}}
+    steps = [0.3, Head(401, {"content-type": "application/json"}), json.dumps(body).encode()]
+    pings = {"commit_after_s": 0.01, "keepalive_s": 0.02}
+    async with served(StepUpstream(steps)) as url:
+        upstreams = {"local": UpstreamConfig(dialect="anthropic", base_url=url)}
+        async with opened(upstreams, pages=every_route(), **pings) as app:
+            caller = await ask(app, page)
+    assert caller.status == 200
+    (error,) = chunks_of(caller)
+    assert "the provider refuses the gateway" in error.values()
+    assert CANARY not in text_of(caller)
 
 
 async def test_page_with_a_key_of_the_provider_reads_what_is_said_of_it() -> None:
