@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable
-from contextlib import closing, contextmanager
-from importlib import import_module
-from threading import Lock
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from time import time
 from typing import TYPE_CHECKING
 
-from streamnorm._core.errors import StoreError
 from streamnorm.state.stored import (
     DEFAULT_TTL_S,
     MAX_CHAIN_BYTES,
@@ -26,12 +23,35 @@ from streamnorm.state.stored import (
 )
 
 if TYPE_CHECKING:
-    # Loaded with the first store: it takes some ten milliseconds.
     from sqlite3 import Connection
 
-    from streamnorm.state.sqlite_file import FileID
 
-
+# Contents stand in a table of their own: SQLite writes a row anew as a whole, and `expires`
+# changes often.
+_TABLES = """
+CREATE TABLE responses (
+    key INTEGER PRIMARY KEY,
+    scope BLOB NOT NULL,
+    id BLOB NOT NULL,
+    previous BLOB,
+    expires INTEGER NOT NULL,
+    UNIQUE (scope, id)
+);
+CREATE INDEX responses_by_expiry ON responses (expires);
+CREATE TABLE contents (
+    key INTEGER PRIMARY KEY REFERENCES responses ON DELETE CASCADE,
+    content BLOB NOT NULL
+);
+CREATE TABLE items (
+    scope BLOB NOT NULL,
+    id BLOB NOT NULL,
+    response INTEGER NOT NULL REFERENCES responses ON DELETE CASCADE,
+    PRIMARY KEY (scope, id, response)
+) WITHOUT ROWID;
+CREATE INDEX items_by_response ON items (response)
+"""
+_APPLICATION = int.from_bytes(b"snst", "big")
+_VERSION = 1
 # A recursive query returns its rows in the order in which it finds them, and UNION each once:
 # a circle ends.  CROSS JOIN keeps that order.
 _CHAIN = """
@@ -72,7 +92,6 @@ DELETE FROM responses WHERE key IN (
     SELECT key FROM responses WHERE expires <= :now ORDER BY expires LIMIT 4
 )
 """
-_MAX_IDLE = 8  # connections
 # By how much more than its time a response may be stored: chains are refreshed that seldom.
 _STEPS = 32
 
@@ -101,15 +120,14 @@ class SQLiteStore:
         timeout_s: float = 5.0,
         clock: Callable[[], float] = time,
     ) -> None:
-        # Not later: a server that has no free descriptor can load no module.
-        import_module("streamnorm.state.sqlite_file")
+        # Not at the top: SQLite takes some ten milliseconds to load.  Not later: a server that has
+        # no free descriptor can load no module.
+        from streamnorm.state.sqlite_file import Schema, SQLiteFile
 
-        self._path = os.path.abspath(path)
+        self._file = SQLiteFile(path, Schema(_APPLICATION, _VERSION, _TABLES), timeout_s)
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._max_chain_bytes = max_chain_bytes
-        self._timeout_s = timeout_s
         self._clock = clock
-        self._forget_connections()
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
         """Return the stored responses and items; see `ResponseStore`."""
@@ -142,14 +160,14 @@ class SQLiteStore:
         if lookup == Lookup():
             return Found()
         now, expires = self._times()
-        with self._connection() as connection:
+        with self._file.connection() as connection:
             reader = _Reader(connection, key_of(scope), now, self._max_chain_bytes)
             with transaction(connection, "BEGIN"):
                 chain = reader.chain(lookup.response)
                 items = reader.items(lookup.items)
             stale = [key for key, until in reader.used.items() if until < expires]
             if stale:
-                with self._writing(connection):
+                with self._file.writing(connection):
                     for key in stale:
                         refreshed = {"scope": key_of(scope), "id": key}
                         connection.execute(_REFRESH, {**refreshed, "now": now, "expires": expires})
@@ -159,7 +177,7 @@ class SQLiteStore:
         """Store a response, in place of one with its id."""
         now, expires = self._times()
         key = {"scope": key_of(scope), "id": key_of(response.id)}
-        with self._connection() as connection, self._writing(connection):
+        with self._file.connection() as connection, self._file.writing(connection):
             connection.execute("DELETE FROM responses WHERE scope = :scope AND id = :id", key)
             connection.execute(_CLEAN, {"now": now})
             # Behind the deletion: an older response of the id must not answer in its place.
@@ -183,7 +201,7 @@ class SQLiteStore:
     def delete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; return whether it was stored."""
         now, _ = self._times()
-        with self._connection() as connection, self._writing(connection):
+        with self._file.connection() as connection, self._file.writing(connection):
             cursor = connection.execute(
                 "DELETE FROM responses WHERE scope = ? AND id = ? AND expires > ?",
                 (key_of(scope), key_of(id), now),
@@ -192,17 +210,7 @@ class SQLiteStore:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        idle = self._idle
-        self._forget_connections()
-        for connection, _ in idle:
-            connection.close()
-
-    def _forget_connections(self) -> None:
-        self._process = os.getpid()
-        # Each with what identifies its file: a deleted or replaced one is used no longer.
-        self._idle: list[tuple[Connection, FileID]] = []
-        # SQLite polls for its lock; threads of one process wait here without.
-        self._write_lock = Lock()
+        self._file.close()
 
     def _times(self) -> tuple[int, int]:
         """Return the time, and the expiry of a response used now, in milliseconds.
@@ -212,60 +220,6 @@ class SQLiteStore:
         now = int(self._clock() * 1000)
         step = max(1, self._ttl_ms // _STEPS)
         return now, -(-(now + self._ttl_ms) // step) * step
-
-    @contextmanager
-    def _connection(self) -> Generator[Connection]:
-        """Lend a connection; an error closes it."""
-        from sqlite3 import Error
-
-        from streamnorm.state.sqlite_file import connect, failure, identify_file
-
-        if self._process != os.getpid():
-            # A child must not use the connections of its parent, nor close them.
-            self._inherited = self._idle
-            self._forget_connections()
-        try:
-            connection, file = self._pop_idle(identify_file(self._path)) or connect(
-                self._path, self._timeout_s
-            )
-            try:
-                yield connection
-            except BaseException:
-                connection.close()
-                raise
-        except (Error, UnicodeError) as exc:
-            raise failure(exc) from exc
-        if len(self._idle) < _MAX_IDLE:
-            self._idle.append((connection, file))
-        else:
-            connection.close()
-
-    def _pop_idle(self, file: FileID | None) -> tuple[Connection, FileID] | None:
-        """Return a connection to a file that is not lent; close those to a deleted one."""
-        while True:
-            try:
-                idle = self._idle.pop()
-            except IndexError:
-                return None
-            if idle[1] == file:
-                return idle
-            idle[0].close()
-
-    @contextmanager
-    def _writing(self, connection: Connection) -> Generator[None]:
-        """Commit the writes of the block."""
-        from streamnorm.state.sqlite_file import transaction
-
-        lock = self._write_lock
-        if not lock.acquire(timeout=self._timeout_s):
-            raise StoreError("the store is locked by another thread")
-        try:
-            # A transaction that begins by reading cannot wait for another writer
-            # (https://www.sqlite.org/lang_transaction.html, read 2026-11-23).
-            with transaction(connection, "BEGIN IMMEDIATE"):
-                yield
-        finally:
-            lock.release()
 
 
 class _Reader:

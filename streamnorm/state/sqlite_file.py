@@ -1,4 +1,4 @@
-"""A SQLite file of responses: its schema, and connections to it.
+"""SQLite files: their schemas, and connections to them.
 
 https://www.sqlite.org/wal.html (read 2026-11-23).  With a write-ahead log readers and the one
 writer do not wait for each other, and what was committed survives the end of any process.
@@ -12,8 +12,9 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from sqlite3 import Connection
+from threading import Lock
 from time import monotonic, sleep
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import uuid4
 
 from streamnorm._core.errors import StoreError
@@ -21,35 +22,6 @@ from streamnorm._core.errors import StoreError
 FileID: TypeAlias = tuple[int, int]
 """Device and inode of a file."""
 
-_APPLICATION = int.from_bytes(b"snst", "big")  # `PRAGMA application_id` of our files
-_VERSION = 1  # `PRAGMA user_version`
-
-# Contents stand in a table of their own: SQLite writes a row anew as a whole, and `expires`
-# changes often.
-_SCHEMA = f"""
-CREATE TABLE responses (
-    key INTEGER PRIMARY KEY,
-    scope BLOB NOT NULL,
-    id BLOB NOT NULL,
-    previous BLOB,
-    expires INTEGER NOT NULL,
-    UNIQUE (scope, id)
-);
-CREATE INDEX responses_by_expiry ON responses (expires);
-CREATE TABLE contents (
-    key INTEGER PRIMARY KEY REFERENCES responses ON DELETE CASCADE,
-    content BLOB NOT NULL
-);
-CREATE TABLE items (
-    scope BLOB NOT NULL,
-    id BLOB NOT NULL,
-    response INTEGER NOT NULL REFERENCES responses ON DELETE CASCADE,
-    PRIMARY KEY (scope, id, response)
-) WITHOUT ROWID;
-CREATE INDEX items_by_response ON items (response);
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_VERSION};
-"""
 # What it means that SQLite fails, by its primary result code.
 _FAILURES = {
     5: "is locked by another process",
@@ -63,13 +35,115 @@ _FAILURES = {
 }
 _BUSY, _CORRUPT = 5, 11
 _RETRY_S = 0.01
+_MAX_IDLE = 8  # connections
 
 
-def connect(path: str, timeout_s: float) -> tuple[Connection, FileID]:
+class Schema(NamedTuple):
+    """The schema of the files of one kind of store.
+
+    Attributes:
+        application: `PRAGMA application_id` of the files.
+        version: `PRAGMA user_version`.
+        statements: What creates the tables.
+    """
+
+    application: int
+    version: int
+    statements: str
+
+
+class SQLiteFile:
+    """A file that any number of processes and threads of one machine share.
+
+    Args:
+        path: Path of the file, which is created if there is none.
+        schema: Its schema.
+        timeout_s: Seconds to wait for other processes that write.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], schema: Schema, timeout_s: float) -> None:
+        self._path = os.path.abspath(path)
+        self._schema = schema
+        self._timeout_s = timeout_s
+        self._forget_connections()
+
+    @contextmanager
+    def connection(self) -> Generator[Connection]:
+        """Lend a connection; an error closes it.
+
+        Raises:
+            StoreError: SQLite failed.
+        """
+        if self._process != os.getpid():
+            # A child must not use the connections of its parent, nor close them.
+            self._inherited = self._idle
+            self._forget_connections()
+        try:
+            connection, file = self._pop_idle(identify_file(self._path)) or connect(
+                self._path, self._schema, self._timeout_s
+            )
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+        except (sqlite3.Error, UnicodeError) as exc:
+            raise failure(exc) from exc
+        if len(self._idle) < _MAX_IDLE:
+            self._idle.append((connection, file))
+        else:
+            connection.close()
+
+    @contextmanager
+    def writing(self, connection: Connection) -> Generator[None]:
+        """Commit the writes of the block.
+
+        Raises:
+            StoreError: Another thread writes for too long.
+        """
+        lock = self._write_lock
+        if not lock.acquire(timeout=self._timeout_s):
+            raise StoreError("the store is locked by another thread")
+        try:
+            # A transaction that begins by reading cannot wait for another writer
+            # (https://www.sqlite.org/lang_transaction.html, read 2026-11-23).
+            with transaction(connection, "BEGIN IMMEDIATE"):
+                yield
+        finally:
+            lock.release()
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        idle = self._idle
+        self._forget_connections()
+        for connection, _ in idle:
+            connection.close()
+
+    def _forget_connections(self) -> None:
+        self._process = os.getpid()
+        # Each with what identifies its file: a deleted or replaced one is used no longer.
+        self._idle: list[tuple[Connection, FileID]] = []
+        # SQLite polls for its lock; threads of one process wait here without.
+        self._write_lock = Lock()
+
+    def _pop_idle(self, file: FileID | None) -> tuple[Connection, FileID] | None:
+        """Return a connection to a file that is not lent; close those to a deleted one."""
+        while True:
+            try:
+                idle = self._idle.pop()
+            except IndexError:
+                return None
+            if idle[1] == file:
+                return idle
+            idle[0].close()
+
+
+def connect(path: str, schema: Schema, timeout_s: float) -> tuple[Connection, FileID]:
     """Open a file with its schema; return the connection and the identity of the file.
 
     Args:
         path: Path of the file.
+        schema: The schema.
         timeout_s: Seconds to wait for other processes that write.
 
     Raises:
@@ -94,9 +168,9 @@ def connect(path: str, timeout_s: float) -> tuple[Connection, FileID]:
         _use_write_ahead_log(connection, timeout_s)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        if _marks(connection) != (_APPLICATION, _VERSION):
+        if _marks(connection) != schema[:2]:
             with transaction(connection, "BEGIN IMMEDIATE"):
-                _create(connection)
+                _create(connection, schema)
     except BaseException:
         connection.close()
         raise
@@ -187,18 +261,20 @@ def _marks(connection: Connection) -> tuple[int, int]:
     return application, version
 
 
-def _create(connection: Connection) -> None:
-    """Create the schema, if the file is still empty.
+def _create(connection: Connection, schema: Schema) -> None:
+    """Create a schema, if the file is still empty.
 
     Raises:
         StoreError: It has another.
     """
     application, version = _marks(connection)
-    if application == _APPLICATION:
-        if version != _VERSION:
-            raise StoreError(f"the store has schema {version}, expected {_VERSION}")
+    if application == schema.application:
+        if version != schema.version:
+            raise StoreError(f"the store has schema {version}, expected {schema.version}")
         return  # another process has created it meanwhile
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
         raise StoreError("the store is a database of another application")
-    for statement in _SCHEMA.split(";"):
+    for statement in schema.statements.split(";"):
         connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {schema.application}")
+    connection.execute(f"PRAGMA user_version = {schema.version}")

@@ -221,18 +221,18 @@ def test_response_outlives_those_that_continue_it(steps: list[tuple[str, int, in
 
 def test_connections_are_used_again(path: Path) -> None:
     store = opened(path)
-    with store._connection() as one:
+    with store._file.connection() as one:
         pass
-    with store._connection() as again:
+    with store._file.connection() as again:
         assert again is one
 
 
 def test_unused_connections_are_closed_beyond_a_bound(path: Path) -> None:
     store = opened(path)
     with ExitStack() as stack:
-        connections = [stack.enter_context(store._connection()) for _ in range(9)]
-    assert len(store._idle) == 8
-    idle = [connection for connection, _ in store._idle]
+        connections = [stack.enter_context(store._file.connection()) for _ in range(9)]
+    assert len(store._file._idle) == 8
+    idle = [connection for connection, _ in store._file._idle]
     [closed] = [connection for connection in connections if connection not in idle]
     with pytest.raises(sqlite3.ProgrammingError):
         closed.execute("SELECT 1")
@@ -242,10 +242,10 @@ def test_child_process_opens_connections_of_its_own(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = filled(path, 1)
-    [(connection, _)] = store._idle
+    [(connection, _)] = store._file._idle
     monkeypatch.setattr(os, "getpid", lambda: 0)
     assert chain(store, "r0") == ["r0"]
-    assert connection not in [idle for idle, _ in store._idle]
+    assert connection not in [idle for idle, _ in store._file._idle]
     connection.close()
 
 
@@ -262,10 +262,10 @@ def instructions(store: SQLiteStore, work: Callable[[], object]) -> int:
         count += 1
         return 0
 
-    with store._connection() as connection:
+    with store._file.connection() as connection:
         connection.set_progress_handler(step, 10)
     work()
-    with store._connection() as connection:
+    with store._file.connection() as connection:
         connection.set_progress_handler(None, 0)
     return count
 

@@ -72,8 +72,8 @@ def test_switch_to_the_log_is_tried_again(path: Path) -> None:
 
 def test_thread_waits_for_another_for_some_time_only(store: SQLiteStore) -> None:
     with (
-        store._connection() as connection,
-        store._writing(connection),
+        store._file.connection() as connection,
+        store._file.writing(connection),
         pytest.raises(StoreError, match=r"^the store is locked by another thread$"),
     ):
         store.delete("a", "r1")
@@ -81,7 +81,7 @@ def test_thread_waits_for_another_for_some_time_only(store: SQLiteStore) -> None
 
 
 def test_full_disk(store: SQLiteStore) -> None:
-    with store._connection() as connection:
+    with store._file.connection() as connection:
         connection.execute("PRAGMA max_page_count = 12")
     with pytest.raises(StoreError, match=r"^the store has no space left on its disk$"):
         store.put("a", response("r1", size=100_000))
@@ -121,8 +121,8 @@ def test_file_of_another_release(store: SQLiteStore, path: Path) -> None:
 
 
 def test_file_that_two_processes_create(store: SQLiteStore) -> None:
-    with store._connection() as connection:
-        _create(connection)  # as the second one does when the first has ended
+    with store._file.connection() as connection:
+        _create(connection, store._file._schema)  # as the second one does when the first has ended
     assert len(store.find("a", _ALL).chain) == 2
 
 
@@ -216,9 +216,9 @@ def test_missing_table(store: SQLiteStore, path: Path) -> None:
 
 
 def test_failed_connection_is_not_used_again(store: SQLiteStore) -> None:
-    with pytest.raises(ZeroDivisionError), store._connection() as failed:
+    with pytest.raises(ZeroDivisionError), store._file.connection() as failed:
         _ = 1 / 0
-    with store._connection() as connection:
+    with store._file.connection() as connection:
         assert connection is not failed
     with pytest.raises(sqlite3.ProgrammingError):
         failed.execute("SELECT 1")
@@ -251,7 +251,7 @@ def test_file_that_was_replaced_is_read(store: SQLiteStore, path: Path, tmp_path
 
 
 def test_file_that_is_deleted_while_it_is_used(store: SQLiteStore, path: Path) -> None:
-    with store._connection() as connection:
+    with store._file.connection() as connection:
         for suffix in ("", "-wal", "-shm"):
             Path(f"{path}{suffix}").unlink()
         store.put("a", response("r2"))  # opens the new file
@@ -333,7 +333,7 @@ def test_process_that_ends_leaves_the_log_to_those_that_use_it(
             command, env=env, capture_output=True, text=True, timeout=60, check=True
         ).stdout
 
-    with store._connection():
+    with store._file.connection():
         store.put("a", response("r2"))  # by another connection
         assert find("r2") == "1\n"
     store.put("a", response("r3"))
