@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamnorm import asgi as asgi
     from streamnorm import codec as codec
     from streamnorm import frontend as frontend
+    from streamnorm import log as log
     from streamnorm import partial_json as partial_json
     from streamnorm import profiles as profiles
     from streamnorm import recording as recording
@@ -38,6 +39,7 @@ _PUBLIC_MODULES = (
     "aws",
     "codec",
     "frontend",
+    "log",
     "partial_json",
     "profiles",
     "recording",

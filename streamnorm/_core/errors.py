@@ -16,11 +16,13 @@
     ├── ProfileError               a file of profiles cannot be read
     ├── CredentialsError           a request to AWS cannot be signed
     ├── StateError                 a request needs state that is not stored; .status, .code, .param
-    ├── StoreError                 the store of responses failed
+    ├── StoreError                 a store of responses or streams failed
+    ├── LogError                   a log has no such stream, or not from there on; .code, .status
     ├── RecordingError             a recording cannot be read or written
     └── UnrecordedRequest          no recording answers a request; .diff, .nearest
 
-The last six are public in the module of their topic: `profiles`, `aws`, `state` and `recording`.
+The last seven are public in the module of their topic: `profiles`, `aws`, `state`, `log` and
+`recording`.
 
 Others stand beside what raises them: `streamnorm.gateway.ConfigError`, and those that no caller of
 the library sees: `RequestRefused` of an exchange, `RefusedCall` of `run_tools`, and `PlaybackReset`
@@ -34,13 +36,28 @@ exceptions are `UpstreamError.message`, which is what the provider said, and
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamnorm._core.losses import Loss
     from streamnorm._core.messages import Message
+
+
+LogErrorCode: TypeAlias = Literal[
+    "unknown", "expired", "trimmed", "bad_cursor", "other_bytes", "conflict"
+]
+"""Why a log gives no stream."""
+
+_LOG_STATUSES: dict[LogErrorCode, int] = {
+    "unknown": 404,
+    "expired": 410,
+    "trimmed": 410,
+    "bad_cursor": 400,
+    "other_bytes": 409,
+    "conflict": 409,
+}
 
 
 class StreamnormError(Exception):
@@ -230,10 +247,27 @@ class StateError(StreamnormError):
 
 
 class StoreError(StreamnormError):
-    """A store of responses cannot be reached or used, or its content is damaged.
+    """A store of responses or streams cannot be reached or used, or its content is damaged.
 
     The text describes the failure.  It contains neither the store's URL or path nor its content.
     """
+
+
+class LogError(StreamnormError):
+    """A log has no such stream, or cannot give what is behind a cursor.
+
+    Attributes:
+        code: `unknown`: no stream has this id; `expired`: one had; `trimmed`: it is stored no
+            longer, or not from its start; `bad_cursor`: the cursor is none of this stream;
+            `other_bytes`: it is one of other bytes, and the whole stream can be read anew;
+            `conflict`: the id is that of the answer to another request.
+        status: HTTP status of an answer that reports it.
+    """
+
+    def __init__(self, message: str, *, code: LogErrorCode) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = _LOG_STATUSES[code]
 
 
 class RecordingError(StreamnormError):

@@ -8,6 +8,7 @@ MODULES = (
     "streamnorm.aws",
     "streamnorm.codec",
     "streamnorm.frontend",
+    "streamnorm.log",
     "streamnorm.gateway",
     "streamnorm.partial_json",
     "streamnorm.profiles",

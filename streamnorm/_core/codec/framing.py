@@ -37,6 +37,7 @@ _OVERLAP = 3  # bytes of an event's end that the previous read may have
 _CR = 13
 
 # Atomic groups: CR LF must not match as two line ends.
+_LAST_LINE_END = re.compile(rb"(?>\r\n|\r|\n)(?=[\r\n]+\Z)")
 _BLANK_LINES = re.compile(rb"(?>\r\n|\r|\n)(?:(?>\r\n|\r|\n))+")
 _BLANK_END = re.compile(rb"(?:(?>\r\n|\r|\n)){2}\Z")
 _HOSTILE = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r?\n)|(?<![^\r\n])dat(?=a:)|: ")
@@ -169,6 +170,30 @@ def _end_within(data: bytes, safe_bytes: int) -> int:
             break
         end = match.end()
     return end
+
+
+def list_events(data: bytes) -> list[bytes]:
+    """Return the events of a text, each with the blank lines behind it.
+
+    What is no whole event comes last; together they are the text.
+    """
+    events: list[bytes] = []
+    start = 0
+    for end in _EVENT_ENDS.finditer(data):
+        events.append(data[start : end.end()])
+        start = end.end()
+    if start < len(data):
+        events.append(data[start:])
+    return events
+
+
+def add_id(event: bytes, id: bytes) -> bytes:
+    """Return an event with an `id:`, behind one that it has; what is no whole event unchanged."""
+    last_line_end = _LAST_LINE_END.search(event)
+    if last_line_end is None:
+        return event
+    end = last_line_end.end()
+    return b"%bid: %b%b%b" % (event[:end], id, last_line_end[0], event[end:])
 
 
 class FrameReader(Protocol):

@@ -1,0 +1,300 @@
+"""Streams of a log, as events or as the bytes of any dialect, from any position."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
+
+import msgspec
+
+from streamnorm._core.bodies.request import Reply
+from streamnorm._core.codec.framing import SSE, add_id, list_events
+from streamnorm._core.errors import LogError, RemoteProtocolError
+from streamnorm._core.events import Event
+from streamnorm._core.failures import SourceStopped
+from streamnorm.aio.pump import Pump, TranscodePump
+from streamnorm.aio.stream import Stream
+from streamnorm.aio.transcoding import EventPump
+from streamnorm.log.cursors import START, Position
+from streamnorm.log.records import Ending, read_options, unpack_head
+
+if TYPE_CHECKING:
+    from streamnorm._core.codec.framing import Framing
+    from streamnorm._core.limits import Limits
+    from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
+    from streamnorm._transcoder import Ordering, TranscodeOptions
+    from streamnorm.aio.pump import Errors, ReadOptions
+    from streamnorm.log.tails import Tail
+
+T = TypeVar("T")
+
+
+class LogReader:
+    """The reader of a stream in a log: its reads as they came, and its end as it was.
+
+    Args:
+        tail: The last reads of the stream.
+
+    Attributes:
+        position: Number of the last read that was returned; one more for the end.
+        status: HTTP status of the response; None before its first bytes.
+        content_type: Its `content-type`.
+        error_type: Type of the error that a header states.
+        headers: Those that a stream depends on.
+    """
+
+    def __init__(self, tail: Tail) -> None:
+        self.position = 0
+        self.status: int | None = None
+        self.content_type: str | None = None
+        self.error_type: str | None = None
+        self.headers: dict[str, str] = {}
+        self._tail = tail
+        self._reads: deque[bytes] = deque()
+
+    async def read(self) -> bytes:
+        """Return the next read.
+
+        Raises:
+            StopAsyncIteration: The source ended completely.
+            Exception: It ended in another way, or the store has failed.
+        """
+        while True:
+            if not self._reads:
+                self._reads.extend(await self._tail.read(self.position))
+            if not self._reads:
+                break
+            data = self._reads.popleft()
+            self.position += 1
+            if self.position > 1:
+                return data
+            head = unpack_head(data)
+            self.status, self.content_type = head.status, head.content_type
+            self.error_type, self.headers = head.error_type, head.headers
+        self.position += 1
+        if self._tail.ending is None or self._tail.ending.cause == "eof":
+            raise StopAsyncIteration
+        raise _failure_of(self._tail.ending)
+
+    async def close(self) -> None:
+        """Forget what was read."""
+        self._reads.clear()
+
+
+class _Stopped(SourceStopped):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _failure_of(ending: Ending) -> Exception:
+    """Return what a reader of the source would have raised, as far as outputs depend on it."""
+    if ending.cause == "timeout":
+        return TimeoutError()
+    if ending.cause == "undecodable":
+        return RemoteProtocolError(ending.reason)
+    return _Stopped(ending.reason) if ending.reason else ConnectionError()
+
+
+class _Places:
+    """Where the items of a followed stream stand, and which of them the reader has already.
+
+    Args:
+        reader: The reader of the stream.
+        prefix: What cursors begin with.
+        after: The position of the last item that the reader has.
+    """
+
+    def __init__(self, reader: LogReader, prefix: str, after: Position) -> None:
+        self._reader = reader
+        self._prefix = prefix
+        self._after = after
+        self._is_found = after == START  # whether its item has come
+        self._last = START
+
+    def skip(self, count: int) -> int:
+        """Return how many of the items that the last read gave are to be left out.
+
+        Raises:
+            LogError: The reader's item was none of the stream's.
+        """
+        read, event = self._after
+        position = self._reader.position
+        skipped = count
+        if position == read and event < count:
+            self._is_found = True
+            skipped = event + 1
+        elif position > read and count:
+            if not self._is_found:
+                raise LogError("the cursor names no place in the stream", code="bad_cursor")
+            skipped = 0
+        if skipped < count:
+            self._last = Position(position, count - 1)
+        return skipped
+
+    def cursor(self, waiting: int = 0) -> str:
+        """Return the cursor of the last item, but for those that wait; "" if none has come."""
+        read, event = self._last
+        return self.write(read, event - waiting) if read else ""
+
+    def write(self, read: int, event: int) -> str:
+        """Return the cursor of a position."""
+        return f"{self._prefix}{read}.{event}" if event else f"{self._prefix}{read}"
+
+
+class FollowOptions(TypedDict, total=False):
+    """How a stream is written for a reader; see `Transcoder`."""
+
+    ordering: Ordering
+    verbatim: bool
+    strict: bool
+    limits: Limits
+    on_loss: OnLoss | None
+    on_note: OnNote | None
+    model: str | None
+    include_usage: bool
+    reasoning: ReasoningField | None
+    page_client: str | None
+    keep_message: bool
+    to_framing: Framing | None
+
+
+class _BytesPump(TranscodePump):
+    """The pump of a followed stream that gives bytes."""
+
+    def __init__(
+        self,
+        reader: LogReader,
+        tail: Tail,
+        to: str,
+        places: _Places,
+        **options: Unpack[TranscodeOptions],
+    ) -> None:
+        self._tail = tail
+        self._reader = reader
+        self._places = places
+        super().__init__(reader, tail.origin.dialect, to, on_end=None, **options)
+        self._transcoder.set_minted_id(tail.origin.minted_id)
+
+    @property
+    def cursor(self) -> str:
+        """Cursor of the last event that was returned."""
+        return self._places.cursor()
+
+    def feed(self, data: bytes) -> bytes | None:
+        written = super().feed(data)
+        return None if written is None else self._mark(written)
+
+    def _finish(self, pieces: list[bytes]) -> None:
+        super()._finish(pieces)
+        marked = [self._mark(piece) for piece in self.pending]
+        self.pending = [piece for piece in marked if piece is not None]
+
+    def _mark(self, written: bytes) -> bytes | None:
+        """Return the events of a read that the reader lacks, each with its cursor as `id:`."""
+        if self.framing is not SSE:
+            return None if self._places.skip(1) else written
+        events = list_events(written)
+        skipped = self._places.skip(len(events))
+        if skipped == len(events):
+            return None
+        if self._tail.is_broken:  # nobody could read on from there
+            return b"".join(events[skipped:])
+        read = self._reader.position
+        return b"".join(
+            [
+                add_id(event, self._places.write(read, number).encode())
+                for number, event in enumerate(events[skipped:], skipped)
+            ]
+        )
+
+
+class _EventPump(EventPump):
+    """The pump of a followed stream that gives events."""
+
+    def __init__(
+        self,
+        reader: LogReader,
+        tail: Tail,
+        errors: Errors,
+        places: _Places,
+        **options: Unpack[ReadOptions],
+    ) -> None:
+        self._places = places
+        super().__init__(reader, tail.origin.dialect, errors=errors, **options)
+
+    @property
+    def cursor(self) -> str:
+        """Cursor of the last event that was returned."""
+        return self._places.cursor(len(self.pending))
+
+    def feed(self, data: bytes) -> Event | None:
+        event = super().feed(data)
+        if event is not None:
+            return None if self._places.skip(1) else event
+        if not self.ended:
+            self._skip()
+        return None
+
+    def _finish(self, events: list[Event], accumulated: list[Event]) -> None:
+        super()._finish(events, accumulated)
+        self._skip()
+
+    def _skip(self) -> None:
+        count = len(self.pending)
+        self.pending = self.pending[: count - self._places.skip(count)]  # the last is the next
+
+
+class FollowedStream(Stream[T]):
+    """A stream of a log, made by `Log.follow`."""
+
+    def __init__(self, pump: Pump[T], reader: LogReader, places: Callable[[], str]) -> None:
+        super().__init__(pump, reader)
+        self._cursor = places
+
+    @property
+    def cursor(self) -> str:
+        """Cursor of the last item that was returned; "" before the first.
+
+        `follow` with `after=cursor` gives what is behind it.  Each server-sent event has its own
+        cursor as its `id:`.
+        """
+        return self._cursor()
+
+
+def follow_bytes(
+    tail: Tail, to: str, after: Position, tag: str, options: FollowOptions
+) -> FollowedStream[bytes]:
+    """Return a stream in the bytes of a dialect.
+
+    Args:
+        tail: The last reads of the stream.
+        to: The dialect.
+        after: Position of the last event that the reader has.
+        tag: Tag of its cursors.
+        options: Options of the transcoder, those of the origin excluded.
+    """
+    origin = tail.origin
+    reader = LogReader(tail)
+    places = _Places(reader, f"{tail.epoch}-{tag}.", after)
+    reply = None if origin.reply is None else msgspec.json.decode(origin.reply, type=Reply)
+    pump = _BytesPump(
+        reader,
+        tail,
+        to,
+        places,
+        **options,
+        **read_options(origin),
+        reply=reply,
+    )
+    return FollowedStream(pump, reader, lambda: pump.cursor)
+
+
+def follow_events(tail: Tail, after: Position, tag: str, errors: Errors) -> FollowedStream[Event]:
+    """Return a stream as events; the arguments are those of `follow_bytes`."""
+    origin = tail.origin
+    reader = LogReader(tail)
+    places = _Places(reader, f"{tail.epoch}-{tag}.", after)
+    pump = _EventPump(reader, tail, errors, places, **read_options(origin))
+    return FollowedStream(pump, reader, lambda: pump.cursor)

@@ -1,0 +1,324 @@
+"""`Log`: streams that outlive their clients and their producer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from secrets import token_hex
+from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, overload
+from weakref import WeakValueDictionary
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from streamnorm._core.errors import LogError, StoreError
+from streamnorm._core.events import Event, Usage
+from streamnorm._registry import lookup
+from streamnorm.log.cursors import START, read_cursor, tag_of
+from streamnorm.log.following import FollowedStream, FollowOptions, follow_bytes, follow_events
+from streamnorm.log.producing import Production
+from streamnorm.log.records import (
+    NO_READS,
+    Key,
+    LogStore,
+    Origin,
+    Record,
+    State,
+    pack,
+    unpack_ending,
+    unpack_origin,
+)
+from streamnorm.log.tails import DEAD, Tail
+
+if TYPE_CHECKING:
+    from streamnorm._core.bodies.request import Reply
+    from streamnorm._core.codec.framing import Framing
+    from streamnorm.aio.pump import Errors
+    from streamnorm.aio.sources import AsyncSource
+    from streamnorm.log.producing import Opener
+
+Mode: TypeAlias = Literal["require", "best_effort"]
+"""What a store that fails means: no stream, or one that this process alone can read."""
+
+DEFAULT_TTL_S = 3600.0
+"""Seconds after its last change at which a stream is forgotten."""
+
+DEFAULT_LEASE_S = 15.0
+"""Seconds without news after which a producer counts as dead."""
+
+MAX_STREAM_BYTES = 16 * 1024 * 1024
+"""Bytes of one stream."""
+
+# How soon a producer learns that a caller in another process has cancelled its stream.
+_CANCEL_POLL_S = 0.1
+# Options of a reader that change no byte.
+_UNSEEN = frozenset({"on_loss", "on_note", "keep_message", "strict"})
+
+
+class StreamStatus(Struct, frozen=True):
+    """What a log knows of a stream.
+
+    Attributes:
+        state: Its state.
+        reads: Number of reads stored.
+        size: Bytes of them.
+        usage: The usage, once it has ended.
+    """
+
+    state: State
+    reads: int = 0
+    size: int = 0
+    usage: Usage | None = None
+
+
+class Log:
+    """A log of streams; made by `open_log`.
+
+    Ids must be unguessable, or of one client's `scope`: whoever knows both can read the stream.
+
+    Args:
+        store: The store.
+        lease_s: Seconds without news after which a producer counts as dead, and its stream ends as
+            truncated.
+        max_bytes: Bytes of one stream; it ends there as truncated.
+    """
+
+    def __init__(
+        self,
+        store: LogStore,
+        *,
+        lease_s: float = DEFAULT_LEASE_S,
+        max_bytes: int = MAX_STREAM_BYTES,
+    ) -> None:
+        self._store = store
+        self._lease_s = lease_s
+        self._max_bytes = max_bytes
+        # Of the streams that are read or produced here.
+        self._tails: WeakValueDictionary[str, Tail] = WeakValueDictionary()
+        self._productions: WeakValueDictionary[Key, Production] = WeakValueDictionary()
+        self._watch = anyio.Lock()
+
+    @asynccontextmanager
+    async def produce(
+        self,
+        id: str,
+        source: AsyncSource | Opener,
+        *,
+        dialect: str | None = None,
+        server: str | None = None,
+        think_tags: bool = False,
+        framing: Framing | None = None,
+        reply: Reply | None = None,
+        scope: str = "",
+        fingerprint: bytes = b"",
+        mode: Mode = "require",
+    ) -> AsyncGenerator[Production]:
+        """Read a source into the log, apart from any client.
+
+            async with log.produce(id, lambda: client.stream("POST", url, json=body)) as run:
+                await run.wait()
+
+        The block is left when the stream has ended; a block that fails, or is cancelled, ends the
+        stream as truncated.  An id that has a stream already gets no second one: the source is not
+        opened, and `run` is that stream.
+
+        Args:
+            id: Id of the stream.
+            source: The source, as for `events`; or a function that opens it, which is called once
+                the id is this producer's.
+            dialect: Dialect of the source; None to detect it.
+            server: Name of its server.
+            think_tags: Whether `<think>…</think>` is reasoning.
+            framing: Framing of the source; None for that of the dialect.
+            reply: What `encode_request` returned for the request that is answered.
+            scope: Scope of the id: nothing is found under another; see `streamnorm.state.scope_of`.
+            fingerprint: Digest of the request; one with another is refused.
+            mode: `require`: a store that fails at the start is an error.  `best_effort`: the stream
+                is then one that this process alone can read.  A store that fails later stops no
+                stream.
+
+        Raises:
+            LogError: The id is that of the answer to another request.
+            StoreError: The store failed.
+            UnknownDialect: There is no such dialect.
+            Exception: There is no stream: what the provider or the source has raised.
+        """
+        origin = Origin(
+            dialect if dialect is None else lookup(dialect).name,
+            server,
+            None if framing is None else framing.name,
+            think_tags,
+            token_hex(16),
+            None if reply is None else msgspec.json.encode(reply),
+        )
+        claimed = Record(token_hex(8), pack(origin), fingerprint, 0, 0, False, None, self._lease_s)
+        store: LogStore | None = self._store
+        try:
+            record, is_new = await self._store.aclaim(scope, id, claimed)
+        except StoreError:
+            if mode == "require":
+                raise
+            store, record, is_new = None, claimed, True
+        if record.fingerprint != fingerprint:
+            raise LogError("the id is that of the answer to another request", code="conflict")
+        tail = self._tail((scope, id), record, is_fed=is_new)
+        tail.is_broken = store is None
+        production = Production(
+            store, (scope, id), tail, lease_s=self._lease_s, max_bytes=self._max_bytes
+        )
+        production.is_new = is_new
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            if is_new:
+                self._productions[scope, id] = production
+                tasks.start_soon(production.run, source)
+                tasks.start_soon(self._stop_cancelled)
+            try:
+                yield production
+                await production.wait()
+            except Exception as exc:  # noqa: BLE001 - raised below, not as a group of one
+                failure = exc
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    @overload
+    async def follow(
+        self,
+        id: str,
+        *,
+        to: None = None,
+        after: str = "",
+        scope: str = "",
+        errors: Errors = "raise",
+    ) -> FollowedStream[Event]: ...
+
+    @overload
+    async def follow(
+        self,
+        id: str,
+        *,
+        to: str,
+        after: str = "",
+        scope: str = "",
+        **options: Unpack[FollowOptions],
+    ) -> FollowedStream[bytes]: ...
+
+    async def follow(
+        self,
+        id: str,
+        *,
+        to: str | None = None,
+        after: str = "",
+        scope: str = "",
+        errors: Errors = "raise",
+        **options: Unpack[FollowOptions],
+    ) -> FollowedStream[Event] | FollowedStream[bytes]:
+        """Return a stream of the log, from its start or from behind a cursor, live to its end.
+
+            return EventStreamResponse(await log.follow(id, to="anthropic", after=last_event_id))
+
+        Each server-sent event has its cursor as `id:`; what follows a cursor is the same at any
+        time, in any process.  A stream whose producer died ends as truncated.
+
+        Args:
+            id: Id of the stream.
+            to: Dialect to write; None for events.
+            after: Cursor of the last event that the reader has; "" for the whole stream.
+            scope: Scope of the id.
+            errors: How events report an error, as for `streamnorm.events`.
+            options: How bytes are written, as for `Transcoder`.
+
+        Raises:
+            LogError: There is no such stream, or not from there on.
+            StoreError: The store failed.
+            UnknownDialect: There is no such dialect.
+        """
+        production = self._productions.get((scope, id))
+        if production is None:
+            record = await self._find((scope, id))
+            tail, count = self._tail((scope, id), record, is_fed=False), record.count
+        else:
+            tail, count = production.tail, production.tail.count
+        target = None if to is None else lookup(to).name
+        seen = {name: value for name, value in options.items() if name not in _UNSEEN}
+        tag = tag_of(target, seen)
+        position = read_cursor(after, tail.epoch, tag) if after else START
+        if position.read > count + 1:
+            raise LogError("the cursor names no place in the stream", code="bad_cursor")
+        if target is None:
+            return follow_events(tail, position, tag, errors)
+        return follow_bytes(tail, target, position, tag, options)
+
+    async def cancel(self, id: str, *, scope: str = "") -> bool:
+        """Stop a stream, wherever its producer is; return whether it was running.
+
+        What was read stays, and ends as cancelled, with the usage by then.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        production = self._productions.get((scope, id))
+        if production is not None and not production.has_ended:
+            production.cancel()
+            return True
+        return await self._store.acancel(scope, id)
+
+    async def status(self, id: str, *, scope: str = "") -> StreamStatus:
+        """Return what the log knows of a stream.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        try:
+            record = await self._find((scope, id))
+        except LogError as exc:
+            return StreamStatus("expired" if exc.code == "expired" else "unknown")
+        if record.ending is None:
+            return StreamStatus("running", record.count, record.size)
+        ending = unpack_ending(record.ending)
+        return StreamStatus(ending.state, record.count, record.size, ending.usage)
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self._store.aclose()
+
+    async def _find(self, key: Key) -> Record:
+        """Return what the store has of a stream; one whose producer has died ends.
+
+        Raises:
+            LogError: It has none.
+        """
+        reading = await self._store.aread(*key, NO_READS, 1, 0)
+        if reading is None:
+            raise LogError("no stream has this id", code="unknown")
+        record = reading.record
+        if record.is_expired:
+            raise LogError("the stream of this id has expired", code="expired")
+        if record.is_running and record.lease_s < 0:
+            await self._store.aend(*key, record.epoch, DEAD, only_lapsed=True)
+            return await self._find(key)
+        return record
+
+    def _tail(self, key: Key, record: Record, *, is_fed: bool) -> Tail:
+        tail = None if is_fed else self._tails.get(record.epoch)
+        if tail is None:
+            origin = unpack_origin(record.origin)
+            tail = Tail(self._store, key, record.epoch, origin, is_fed=is_fed)
+            self._tails[record.epoch] = tail
+        return tail
+
+    async def _stop_cancelled(self) -> None:
+        """Stop the streams of this process that were cancelled in others."""
+        # One production at a time does it for all.
+        async with self._watch:
+            while True:
+                await anyio.sleep(_CANCEL_POLL_S)
+                try:
+                    cancelled = await self._store.acancelled()
+                except StoreError:
+                    continue
+                for production in self._productions.values():
+                    if production.tail.epoch in cancelled:
+                        production.cancel()

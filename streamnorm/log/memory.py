@@ -1,0 +1,170 @@
+"""A store of streams in the memory of one process."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from time import monotonic
+
+import anyio
+from msgspec import Struct, structs
+
+from streamnorm.log.records import Chunk, Reading, Record
+
+
+class _Stream(Struct):
+    """A stream of the store.
+
+    Attributes:
+        record: All but its reads; without `lease_s`.
+        chunks: Its reads.
+        changed: Set when it changes, and then replaced.
+        lease_until: When its producer is dead.
+        expires_at: When its reads are forgotten, and after as long again its id.
+    """
+
+    record: Record
+    chunks: list[Chunk]
+    changed: anyio.Event
+    lease_until: float
+    expires_at: float
+
+
+class MemoryLogStore:
+    """A `LogStore` for one process: what it holds is lost with that.
+
+    Args:
+        ttl_s: Seconds after its last change at which a stream is forgotten.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, *, ttl_s: float, clock: Callable[[], float] = monotonic) -> None:
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._streams: OrderedDict[tuple[str, str], _Stream] = OrderedDict()  # last changed last
+
+    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+        """Begin an epoch, unless the id has one; see `LogStore`."""
+        known = self._find(scope, id)
+        if known is not None and not known.record.is_expired:
+            return self._record(known), False
+        now = self._clock()
+        stream = _Stream(record, [], anyio.Event(), now + record.lease_s, now + self._ttl_s)
+        self._streams[scope, id] = stream
+        self._streams.move_to_end((scope, id))
+        return self._record(stream), True
+
+    async def aappend(
+        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+    ) -> bool:
+        """Store reads and renew the lease; see `LogStore`."""
+        stream = self._running(scope, id, epoch)
+        if stream is None:
+            return False
+        if chunk is not None:
+            stream.chunks.append(chunk)
+            record = stream.record
+            stream.record = structs.replace(
+                record,
+                count=record.count + len(chunk.reads),
+                size=record.size + sum(map(len, chunk.reads)),
+            )
+        stream.lease_until = self._clock() + lease_s
+        self._change(scope, id, stream)
+        return True
+
+    async def aend(
+        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
+    ) -> bool:
+        """End an epoch; see `LogStore`."""
+        stream = self._running(scope, id, epoch)
+        if stream is None or (only_lapsed and self._clock() < stream.lease_until):
+            return False
+        stream.record = structs.replace(stream.record, ending=ending)
+        self._change(scope, id, stream)
+        return True
+
+    async def afree(self, scope: str, id: str, epoch: str) -> None:
+        """Forget an epoch of which no read was stored; see `LogStore`."""
+        stream = self._running(scope, id, epoch)
+        if stream is not None and not stream.chunks:
+            del self._streams[scope, id]
+            stream.changed.set()
+
+    async def acancel(self, scope: str, id: str) -> bool:
+        """Ask the producer to stop; see `LogStore`."""
+        stream = self._find(scope, id)
+        if stream is None or not stream.record.is_running:
+            return False
+        stream.record = structs.replace(stream.record, is_cancelled=True)
+        return True
+
+    async def acancelled(self) -> set[str]:
+        """Return the running epochs whose producers were asked to stop."""
+        records = [stream.record for stream in self._streams.values()]
+        return {record.epoch for record in records if record.is_cancelled and record.is_running}
+
+    async def aread(
+        self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+    ) -> Reading | None:
+        """Return what is stored behind a position; see `LogStore`."""
+        stream = self._find(scope, id)
+        if stream is None:
+            return None
+        if stream.record.is_running and stream.record.count <= after and wait_s > 0:
+            with anyio.move_on_after(wait_s):
+                await stream.changed.wait()
+            if (stream := self._find(scope, id)) is None:
+                return None
+        found: list[Chunk] = []
+        size = 0
+        for chunk in _behind(stream.chunks, after):
+            size += sum(map(len, chunk.reads))
+            if found and size > max_bytes:
+                break
+            found.append(chunk)
+        return Reading(self._record(stream), found)
+
+    async def aclose(self) -> None:
+        """Return at once: there is nothing to close."""
+
+    def _find(self, scope: str, id: str) -> _Stream | None:
+        self._expire()
+        return self._streams.get((scope, id))
+
+    def _running(self, scope: str, id: str, epoch: str) -> _Stream | None:
+        stream = self._find(scope, id)
+        if stream is None or stream.record.epoch != epoch or not stream.record.is_running:
+            return None
+        return stream
+
+    def _record(self, stream: _Stream) -> Record:
+        return structs.replace(stream.record, lease_s=stream.lease_until - self._clock())
+
+    def _change(self, scope: str, id: str, stream: _Stream) -> None:
+        stream.expires_at = self._clock() + self._ttl_s
+        self._streams.move_to_end((scope, id))
+        stream.changed.set()
+        stream.changed = anyio.Event()
+
+    def _expire(self) -> None:
+        """Forget the reads of streams that are too old, and the ids of those twice as old."""
+        now = self._clock()
+        while self._streams:
+            key, stream = next(iter(self._streams.items()))
+            if stream.expires_at > now:
+                return
+            del self._streams[key]
+            if not stream.record.is_expired:
+                stream.record = structs.replace(stream.record, is_expired=True, size=0)
+                stream.chunks = []
+                self._streams[key] = stream  # as one that has changed now
+                stream.expires_at += self._ttl_s
+                stream.changed.set()
+
+
+def _behind(chunks: list[Chunk], after: int) -> list[Chunk]:
+    """Return the chunks with reads behind a position."""
+    start = bisect_right(chunks, after, key=lambda chunk: chunk.first + len(chunk.reads) - 1)
+    return chunks[start:]

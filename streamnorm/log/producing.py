@@ -1,0 +1,292 @@
+"""`Production`: the one producer of a stream, from its source to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TypeAlias, TypeVar
+
+import anyio
+from msgspec import structs
+
+from streamnorm._core.errors import RemoteProtocolError, StoreError, StreamnormError
+from streamnorm._core.events import Completed, Failed, Outcome, Usage
+from streamnorm._core.failures import SourceStopped, broken_connection
+from streamnorm.aio.sources import AsyncReader, AsyncSource
+from streamnorm.aio.stream import Stream
+from streamnorm.aio.transcoding import TapPump
+from streamnorm.log.records import (
+    Cause,
+    Chunk,
+    Ending,
+    Key,
+    LogStore,
+    State,
+    head_of,
+    pack,
+    read_options,
+    unpack_ending,
+)
+from streamnorm.log.tails import Tail
+
+_T = TypeVar("_T")
+
+Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncSource]]
+"""Opens the source once the id is the producer's, so that no second request is paid for."""
+
+# The source is read no faster than the store takes it.
+_MAX_WAITING_BYTES = 1024 * 1024
+# The end of a stream is stored even if its task is cancelled.
+_END_S = 2.0
+_CANCELLED = "the stream was cancelled"
+_STOPPED = "its producer was stopped"
+_LAPSED = "its producer was silent for too long"
+
+
+class Production:
+    """A stream while it is produced.
+
+    Args:
+        store: The store; None to feed the tail alone.
+        key: Its scope and id.
+        tail: What readers in this process follow.
+        lease_s: Seconds without news after which its producer counts as dead.
+        max_bytes: Bytes of its source.
+
+    Attributes:
+        tail: As above.
+        is_new: Whether this is the stream's producer; otherwise another one is, or was.
+        failure: Why there is no stream: what the provider or the source has raised.
+    """
+
+    def __init__(
+        self,
+        store: LogStore | None,
+        key: Key,
+        tail: Tail,
+        *,
+        lease_s: float,
+        max_bytes: int,
+    ) -> None:
+        self.tail = tail
+        self.is_new = True
+        self.failure: Exception | None = None
+        self._store = store
+        self._key = key
+        self._lease_s = lease_s
+        self._max_bytes = max_bytes
+        self._waiting: list[bytes] = []  # reads that were not given to the store
+        self._waiting_bytes = 0
+        self._count = 0  # reads that were
+        self._ending: Ending | None = None
+        self._usage = Usage()
+        self._is_read = False  # the source has ended, or is read no more
+        self._news = anyio.Event()
+        self._room = anyio.Event()
+        self._has_ended = anyio.Event()
+        self._reading = anyio.CancelScope()
+
+    async def wait(self) -> State:
+        """Wait until the stream has ended; return its state.
+
+        Raises:
+            Exception: There is no stream: what the provider or the source has raised.
+        """
+        if not self.is_new:
+            read = 0
+            while reads := await self.tail.read(read):
+                read += len(reads)
+        else:
+            await self._has_ended.wait()
+        if self.failure is not None:
+            raise self.failure
+        ending = self.tail.ending
+        return "running" if ending is None else ending.state
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the stream has ended, or failed to begin."""
+        return self.tail.ending is not None or self.failure is not None
+
+    def cancel(self) -> None:
+        """Stop the stream: what was read stays, and ends as cancelled."""
+        self._stop("cancelled", _CANCELLED)
+
+    async def run(self, source: AsyncSource | Opener) -> None:
+        """Read the source to its end, and store it."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._write)
+                await self._read(source)
+                self._is_read = True
+                self._news.set()
+        except BaseException:
+            self._stop("truncated", _STOPPED)
+            with anyio.move_on_after(_END_S, shield=True):
+                await self._finish()
+            raise
+        finally:
+            self._has_ended.set()
+
+    async def _read(self, source: AsyncSource | Opener) -> None:
+        """Read the source into `_waiting`, until it ends or is stopped."""
+        with self._reading:
+            async with AsyncExitStack() as stack:
+                try:
+                    if callable(source):
+                        source = await stack.enter_async_context(source())
+                    reader = _WatchedReader(source)
+                    stream = await stack.enter_async_context(self._tapped(reader))
+                except Exception as exc:  # noqa: BLE001 - whatever opens a source may raise
+                    self.failure = exc
+                    return
+                try:
+                    await self._read_stream(stream, reader)
+                except StreamnormError as exc:
+                    # A failure behind the first byte stands in the ending.
+                    if not self._count and not self._waiting:
+                        self.failure = exc
+                        return
+                if self._ending is None:
+                    state = _state_of(stream.outcome)
+                    self._ending = Ending(state, reader.cause, reader.reason)
+
+    def _tapped(self, reader: _WatchedReader) -> Stream[bytes]:
+        origin = self.tail.origin
+        pump = TapPump(
+            reader, origin.dialect, lambda _: None, keep_message=False, **read_options(origin)
+        )
+        return Stream(pump, reader)
+
+    async def _read_stream(self, stream: Stream[bytes], reader: _WatchedReader) -> None:
+        size = 0
+        async for data in stream:
+            if not size:
+                self._put(pack(head_of(reader)))
+            self._put(data)
+            self._usage = stream.usage
+            size += len(data)
+            if size > self._max_bytes:
+                self._stop("truncated", f"the bound of {self._max_bytes} bytes was reached")
+            # Some servers leave the connection open behind the terminal.
+            if stream.outcome is not None or self._ending is not None:
+                break
+            if self._waiting_bytes > _MAX_WAITING_BYTES:
+                self._room = anyio.Event()
+                await self._room.wait()
+        self._usage = stream.usage
+
+    def _put(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        self._news.set()
+
+    def _stop(self, state: State, reason: str) -> None:
+        """Read no more."""
+        if self._ending is None:
+            self._ending = Ending(state, "lost", reason)
+            self._reading.cancel()
+
+    async def _write(self) -> None:
+        """Store what was read, and that the producer lives; in the end, how it ended."""
+        while not (self._is_read and not self._waiting):
+            # What is read while the store is busy is stored at once afterwards.
+            with anyio.move_on_after(self._lease_s / 3):
+                await self._news.wait()
+            if not self._is_read:
+                self._news = anyio.Event()
+            reads, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            self._room.set()
+            await self._store_reads(Chunk(self._count + 1, reads) if reads else None)
+        await self._finish()
+
+    async def _store_reads(self, chunk: Chunk | None) -> None:
+        if chunk is not None:
+            self._count += len(chunk.reads)
+        if self._store is not None:
+            try:
+                epoch = self.tail.epoch
+                if not await self._store.aappend(*self._key, epoch, chunk, self._lease_s):
+                    self._stop("truncated", _LAPSED)
+                    return  # no reader gets what the others never will
+            except StoreError:
+                self._lose_store()
+        if chunk is not None:
+            self.tail.publish(chunk)
+
+    def _lose_store(self) -> None:
+        """Go on for the readers of this process alone."""
+        self._store = None
+        self.tail.is_broken = True
+
+    async def _finish(self) -> None:
+        """Store the end, or free the id of a stream that never began."""
+        epoch = self.tail.epoch
+        if self.failure is not None:
+            await self._attempt(lambda store: store.afree(*self._key, epoch))
+            self.tail.fail(self.failure)
+            return
+        assert self._ending is not None  # noqa: S101 - set by `_read` or `_stop`
+        ending = structs.replace(self._ending, usage=structs.replace(self._usage, extra=None))
+        packed = pack(ending)
+        ended = await self._attempt(
+            lambda store: store.aend(*self._key, epoch, packed, only_lapsed=False)
+        )
+        if ended is False and self._store is not None:
+            # A reader took this producer for dead: what it said holds for all.
+            reading = await self._attempt(lambda store: store.aread(*self._key, self._count, 1, 0))
+            if reading is not None and reading.record.ending is not None:
+                ending = unpack_ending(reading.record.ending)
+        self.tail.end(ending)
+
+    async def _attempt(self, step: Callable[[LogStore], Awaitable[_T]]) -> _T | None:
+        if self._store is not None:
+            try:
+                return await step(self._store)
+            except StoreError:
+                self._lose_store()
+        return None
+
+
+class _WatchedReader(AsyncReader):
+    """A reader that keeps how its source ended, as far as readers are told.
+
+    Attributes:
+        cause: How it ended.
+        reason: What stopped it, if that was ours.
+    """
+
+    def __init__(self, source: AsyncSource) -> None:
+        super().__init__(source)
+        self.cause: Cause = "eof"
+        self.reason = ""
+        self._read_source = self.read
+        self.read = self._read_watched
+
+    async def _read_watched(self) -> bytes:
+        try:
+            return await self._read_source()
+        except StopAsyncIteration:
+            raise
+        except Exception as exc:
+            error = broken_connection(exc, 0)
+            self.cause = _CAUSES.get(error.kind, "lost")
+            if isinstance(exc, RemoteProtocolError):
+                self.reason = error.message
+            elif isinstance(exc, SourceStopped):
+                self.reason = exc.reason
+            raise
+
+
+_CAUSES: dict[str, Cause] = {"malformed": "undecodable", "stalled": "timeout"}
+
+
+def _state_of(outcome: Outcome | None) -> State:
+    """Return the state that a stream has by the outcome of its message."""
+    match outcome:
+        case Completed():
+            return "complete"
+        case Failed():
+            return "failed"
+        case _:
+            return "truncated"

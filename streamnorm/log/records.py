@@ -1,0 +1,312 @@
+"""What a log stores of a stream, and the protocol of its stores.
+
+A stream has one *epoch*: the run of its one producer.  Of an epoch the store has the
+`Origin`, which is fixed before the source is opened; its reads, which are numbered from 1 and of
+which the first is the `Head` of the response; and one `Ending`, after which nothing is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
+
+import msgspec
+from msgspec import Struct
+
+from streamnorm._core.codec.endpoints import BEDROCK
+from streamnorm._core.codec.framing import Framing
+from streamnorm._core.errors import StoreError
+from streamnorm._core.events import Usage
+from streamnorm._registry import FRAMINGS
+from streamnorm.aio import pump
+
+State: TypeAlias = Literal[
+    "running", "complete", "failed", "truncated", "cancelled", "expired", "unknown"
+]
+"""State of a stream.
+
+`running`: its producer has not ended.  `complete`, `failed` and `truncated` are the outcomes of
+its message; of a stream whose producer died it is `truncated`.  `cancelled`: by a caller.
+`expired`: it was stored, and its time has passed; `unknown`: nothing is known of it.
+"""
+
+Cause: TypeAlias = Literal["eof", "timeout", "undecodable", "lost"]
+"""How the source of a stream ended.
+
+`eof`: completely.  `timeout`: by silence.  `undecodable`: its content coding was damaged.  `lost`:
+in any other way.
+"""
+
+Key: TypeAlias = tuple[str, str]
+"""Scope and id of a stream."""
+
+NO_READS = 1 << 53
+"""A position behind all reads."""
+
+_FORMAT = 1
+# Of a response the decoder reads the framing, and the id of a message that has none.
+_HEADERS = frozenset({BEDROCK.request_id_header}).union(
+    *(framing.headers for framing in FRAMINGS.values())
+)
+
+
+class Head(Struct, frozen=True, array_like=True):
+    """The head of the response that is stored; None for what it lacks.
+
+    Attributes:
+        status: HTTP status.
+        content_type: Its `content-type`.
+        error_type: Type of the error that a header states.
+        headers: Those that a stream depends on, by lower-case name.
+    """
+
+    status: int | None
+    content_type: str | None
+    error_type: str | None
+    headers: dict[str, str]
+
+
+class Origin(Struct, frozen=True, array_like=True):
+    """All that the bytes which readers get depend on, besides what the source sends.
+
+    Attributes:
+        dialect: Dialect of the source; None if it is detected.
+        server: Name of its server.
+        framing: Name of its framing; None for that of the dialect.
+        think_tags: Whether `<think>…</think>` is reasoning.
+        minted_id: Id of a message that its provider gives none.
+        reply: What the request has changed, as JSON; None if nothing.
+        format: Version of what is stored.
+    """
+
+    dialect: str | None
+    server: str | None
+    framing: str | None
+    think_tags: bool
+    minted_id: str
+    reply: bytes | None = None
+    format: int = _FORMAT
+
+
+class Ending(Struct, frozen=True, array_like=True):
+    """The end of a stream.
+
+    Attributes:
+        state: Its state from then on.
+        cause: How the source ended.
+        reason: What stopped or damaged it, for the reader: a clause without data of the stream;
+            "" if nothing is known.
+        usage: The usage by then, without the vendor's own fields.
+    """
+
+    state: State
+    cause: Cause
+    reason: str = ""
+    usage: Usage | None = None
+
+
+class Record(Struct, frozen=True):
+    """What a store knows of a stream besides its reads.
+
+    Attributes:
+        epoch: Id of its epoch.
+        origin: Its origin.
+        fingerprint: Digest of the request that it answers.
+        count: Number of reads stored.
+        size: Bytes of them.
+        is_cancelled: Whether a caller has cancelled it.
+        ending: Its end; None while it runs.
+        lease_s: Seconds until its producer is dead unless it is heard of; negative after that.
+        is_expired: Whether only its id is still known.
+    """
+
+    epoch: str
+    origin: bytes
+    fingerprint: bytes
+    count: int
+    size: int
+    is_cancelled: bool
+    ending: bytes | None
+    lease_s: float
+    is_expired: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its producer has not ended, or is dead and nobody has said so."""
+        return self.ending is None and not self.is_expired
+
+
+class Chunk(NamedTuple):
+    """Reads that were stored at once.
+
+    Attributes:
+        first: Number of the first.
+        reads: Their bytes.
+    """
+
+    first: int
+    reads: list[bytes]
+
+
+class Reading(NamedTuple):
+    """What a store has of a stream behind a position."""
+
+    record: Record
+    chunks: list[Chunk]
+
+
+class LogStore(Protocol):
+    """A store of streams, for asynchronous callers.
+
+    Each method is one atomic step, also among processes.  Time is the store's own.  All raise
+    `StoreError` if the store fails.
+    """
+
+    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+        """Begin an epoch, unless the id has one; return that of the id, and whether it is new."""
+        ...
+
+    async def aappend(
+        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+    ) -> bool:
+        """Store reads, if there are any, and renew the lease.
+
+        Returns:
+            Whether the epoch is that of the id and has not ended; otherwise nothing is stored.
+        """
+        ...
+
+    async def aend(
+        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
+    ) -> bool:
+        """End an epoch that has not ended; return whether this did.
+
+        Args:
+            scope: The scope.
+            id: The id.
+            epoch: The epoch.
+            ending: Its end.
+            only_lapsed: Whether it must be an epoch whose lease has lapsed.
+        """
+        ...
+
+    async def afree(self, scope: str, id: str, epoch: str) -> None:
+        """Forget an epoch of which no read was stored."""
+        ...
+
+    async def acancel(self, scope: str, id: str) -> bool:
+        """Ask the producer to stop; return whether the stream was running."""
+        ...
+
+    async def acancelled(self) -> set[str]:
+        """Return the running epochs whose producers were asked to stop."""
+        ...
+
+    async def aread(
+        self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+    ) -> Reading | None:
+        """Return what is stored behind a position; None if the id is unknown.
+
+        Args:
+            scope: The scope.
+            id: The id.
+            after: Number of the last read that is known.
+            max_bytes: Bytes to return, approximately; at least one chunk is, if there is one.
+            wait_s: Seconds to wait for news of a running stream if there is nothing.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        ...
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_ORIGINS: msgspec.msgpack.Decoder[Origin] = msgspec.msgpack.Decoder(Origin)
+_HEADS: msgspec.msgpack.Decoder[Head] = msgspec.msgpack.Decoder(Head)
+_ENDINGS: msgspec.msgpack.Decoder[Ending] = msgspec.msgpack.Decoder(Ending)
+_READS: msgspec.msgpack.Decoder[list[bytes]] = msgspec.msgpack.Decoder(list[bytes])
+
+
+def head_of(response: pump.Head) -> Head:
+    """Return what is stored of the head of a response."""
+    found = response.headers
+    headers = {name: str(found[name]) for name in _HEADERS if name in found}
+    return Head(response.status, response.content_type, response.error_type, headers)
+
+
+class SourceOptions(TypedDict, total=False):
+    """How a source is read; see `events`."""
+
+    server: str | None
+    think_tags: bool
+    framing: Framing
+
+
+def read_options(origin: Origin) -> SourceOptions:
+    """Return the options of the decoder of a source.
+
+    Raises:
+        StoreError: The store has a stream of a framing that does not exist.
+    """
+    options: SourceOptions = {"server": origin.server, "think_tags": origin.think_tags}
+    if origin.framing is not None:
+        if origin.framing not in FRAMINGS:
+            raise StoreError("the store has a stream of an unknown framing")
+        options["framing"] = FRAMINGS[origin.framing]
+    return options
+
+
+def pack(value: Origin | Head | Ending | list[bytes]) -> bytes:
+    """Return a value as the bytes that are stored."""
+    return _ENCODER.encode(value)
+
+
+def unpack_origin(data: object) -> Origin:
+    """Return a stored origin.
+
+    Raises:
+        StoreError: It is none, or one of another release.
+    """
+    origin: Origin = _unpack(_ORIGINS, data)
+    if origin.format != _FORMAT:
+        raise StoreError(f"the store has streams of format {origin.format}, expected {_FORMAT}")
+    return origin
+
+
+def unpack_head(data: object) -> Head:
+    """Return a stored head.
+
+    Raises:
+        StoreError: It is none.
+    """
+    head: Head = _unpack(_HEADS, data)
+    return head
+
+
+def unpack_ending(data: object) -> Ending:
+    """Return a stored end.
+
+    Raises:
+        StoreError: It is none.
+    """
+    ending: Ending = _unpack(_ENDINGS, data)
+    return ending
+
+
+def unpack_reads(data: object) -> list[bytes]:
+    """Return stored reads.
+
+    Raises:
+        StoreError: They are none.
+    """
+    reads: list[bytes] = _unpack(_READS, data)
+    return reads
+
+
+def _unpack(decoder: msgspec.msgpack.Decoder[Any], data: object) -> Any:
+    if not isinstance(data, bytes):
+        raise StoreError(f"the store holds {type(data).__name__}, expected bytes")
+    try:
+        return decoder.decode(data)
+    except msgspec.MsgspecError as exc:
+        raise StoreError("the store holds a damaged stream") from exc

@@ -1,0 +1,282 @@
+"""A store of streams in a SQLite file, for the processes of one machine.
+
+https://www.sqlite.org/wal.html (read 2026-11-23).  What was committed survives the end of any
+process; with `synchronous = NORMAL` the last commits may be lost with the machine's power.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+
+from streamnorm._core.errors import StoreError
+from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_reads
+from streamnorm.state.stored import key_of
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+_APPLICATION = int.from_bytes(b"snlg", "big")
+_VERSION = 1
+# Reads stand in a table of their own: SQLite writes a row anew as a whole.
+_TABLES = """
+CREATE TABLE streams (
+    key INTEGER PRIMARY KEY,
+    scope BLOB NOT NULL,
+    id BLOB NOT NULL,
+    epoch TEXT NOT NULL,
+    origin BLOB NOT NULL,
+    fingerprint BLOB NOT NULL,
+    count INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    is_cancelled INTEGER NOT NULL,
+    ending BLOB,
+    lease_until INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    is_expired INTEGER NOT NULL,
+    UNIQUE (scope, id)
+);
+CREATE INDEX streams_by_expiry ON streams (expires);
+CREATE INDEX cancelled_streams ON streams (epoch)
+    WHERE is_cancelled AND ending IS NULL AND NOT is_expired;
+CREATE TABLE reads (
+    stream INTEGER NOT NULL REFERENCES streams ON DELETE CASCADE,
+    first INTEGER NOT NULL,
+    content BLOB NOT NULL,
+    UNIQUE (stream, first)
+)
+"""
+_RECORD = """
+SELECT key, epoch, origin, fingerprint, count, size, is_cancelled, ending, lease_until,
+    is_expired OR expires <= :now
+FROM streams WHERE scope = :scope AND id = :id
+"""
+_CLAIM = """
+INSERT INTO streams (
+    scope, id, epoch, origin, fingerprint, count, size, is_cancelled, ending, lease_until,
+    expires, is_expired
+)
+VALUES (
+    :scope, :id, :epoch, :origin, :fingerprint, 0, 0, 0, NULL, :lease_until, :expires, 0
+)
+"""
+# In the statements below a constant, which ruff cannot see.
+_RUNNING = (
+    "scope = :scope AND id = :id AND epoch = :epoch"
+    " AND ending IS NULL AND NOT is_expired AND expires > :now"
+)
+_APPEND = f"""
+UPDATE streams
+SET count = count + :added, size = size + :bytes, lease_until = :lease_until, expires = :expires
+WHERE {_RUNNING}
+RETURNING key
+"""  # noqa: S608
+_END = f"""
+UPDATE streams SET ending = :ending, expires = :expires
+WHERE {_RUNNING} AND (NOT :only_lapsed OR lease_until <= :now)
+"""  # noqa: S608
+_FREE = f"DELETE FROM streams WHERE {_RUNNING} AND count = 0"  # noqa: S608
+_CANCEL = """
+UPDATE streams SET is_cancelled = 1
+WHERE scope = :scope AND id = :id AND ending IS NULL AND NOT is_expired AND expires > :now
+"""
+# The first read behind a position may stand in a row that begins before it.
+_READS = """
+SELECT first, content FROM reads
+WHERE stream = :key AND first >= (
+    SELECT ifnull(max(first), 0) FROM reads WHERE stream = :key AND first <= :after + 1
+)
+ORDER BY first
+"""
+_EXPIRED = """
+SELECT key, is_expired FROM streams WHERE expires <= :now ORDER BY expires LIMIT 4
+"""
+_NO_VALUES: Mapping[str, Any] = {}
+# How soon a reader in another process learns what is new.
+_POLL_S = 0.02
+
+
+class SQLiteLogStore:
+    """A `LogStore` in a SQLite file.
+
+    Any number of processes and threads of one machine may share the file.
+
+    Args:
+        path: Path of the file, which is created if there is none.
+        ttl_s: Seconds after its last change at which a stream is forgotten.
+        timeout_s: Seconds to wait for other processes that write.
+        clock: Returns the time in seconds, the same in all processes.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        ttl_s: float,
+        timeout_s: float = 5.0,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        # Not at the top: SQLite takes some ten milliseconds to load.
+        from streamnorm.state.sqlite_file import Schema, SQLiteFile
+
+        self._file = SQLiteFile(path, Schema(_APPLICATION, _VERSION, _TABLES), timeout_s)
+        self._ttl_ms = max(1, int(ttl_s * 1000))
+        self._clock = clock
+
+    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+        """Begin an epoch, unless the id has one; see `LogStore`."""
+        return await to_thread.run_sync(self._claim, scope, id, record)
+
+    async def aappend(
+        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+    ) -> bool:
+        """Store reads and renew the lease; see `LogStore`."""
+        return await to_thread.run_sync(self._append, scope, id, epoch, chunk, lease_s)
+
+    async def aend(
+        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
+    ) -> bool:
+        """End an epoch; see `LogStore`."""
+        values = {"epoch": epoch, "ending": ending, "only_lapsed": only_lapsed}
+        return await to_thread.run_sync(self._change, _END, scope, id, values)
+
+    async def afree(self, scope: str, id: str, epoch: str) -> None:
+        """Forget an epoch of which no read was stored; see `LogStore`."""
+        await to_thread.run_sync(self._change, _FREE, scope, id, {"epoch": epoch})
+
+    async def acancel(self, scope: str, id: str) -> bool:
+        """Ask the producer to stop; see `LogStore`."""
+        return await to_thread.run_sync(self._change, _CANCEL, scope, id)
+
+    async def acancelled(self) -> set[str]:
+        """Return the running epochs whose producers were asked to stop."""
+        return await to_thread.run_sync(self._cancelled)
+
+    async def aread(
+        self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+    ) -> Reading | None:
+        """Return what is stored behind a position; see `LogStore`."""
+        until = anyio.current_time() + wait_s
+        while True:
+            reading = await to_thread.run_sync(self._read, scope, id, after, max_bytes)
+            if reading is None or reading.chunks or not reading.record.is_running:
+                return reading
+            left_s = until - anyio.current_time()
+            if left_s <= 0:
+                return reading
+            await anyio.sleep(min(_POLL_S, left_s))
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _claim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+        with self._file.connection() as connection, self._file.writing(connection):
+            self._forget(connection)
+            known = self._find(connection, scope, id)
+            if known is not None and not known[1].is_expired:
+                return known[1], False
+            values = {**self._known(scope, id), "lease_until": self._later(record.lease_s)}
+            values |= {"epoch": record.epoch, "origin": record.origin}
+            values |= {"fingerprint": record.fingerprint}
+            connection.execute("DELETE FROM streams WHERE scope = :scope AND id = :id", values)
+            connection.execute(_CLAIM, values)
+            return record, True
+
+    def _append(self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float) -> bool:
+        reads = [] if chunk is None else chunk.reads
+        values = {**self._known(scope, id), "epoch": epoch, "lease_until": self._later(lease_s)}
+        values |= {"added": len(reads), "bytes": sum(map(len, reads))}
+        content = pack(reads)
+        with self._file.connection() as connection, self._file.writing(connection):
+            row = connection.execute(_APPEND, values).fetchone()
+            if row is not None and chunk is not None:
+                connection.execute(
+                    "INSERT INTO reads VALUES (?, ?, ?)", (row[0], chunk.first, content)
+                )
+            return row is not None
+
+    def _change(
+        self, statement: str, scope: str, id: str, values: Mapping[str, Any] = _NO_VALUES
+    ) -> bool:
+        with self._file.connection() as connection, self._file.writing(connection):
+            return connection.execute(statement, {**self._known(scope, id), **values}).rowcount > 0
+
+    def _cancelled(self) -> set[str]:
+        with self._file.connection() as connection:
+            rows = connection.execute(
+                "SELECT epoch FROM streams WHERE is_cancelled AND ending IS NULL AND NOT is_expired"
+            ).fetchall()
+        return {epoch for [epoch] in rows if isinstance(epoch, str)}
+
+    def _read(self, scope: str, id: str, after: int, max_bytes: int) -> Reading | None:
+        from streamnorm.state.sqlite_file import transaction
+
+        with self._file.connection() as connection, transaction(connection, "BEGIN"):
+            found = self._find(connection, scope, id)
+            if found is None:
+                return None
+            key, record = found
+            chunks: list[Chunk] = []
+            size = 0
+            if after < record.count and not record.is_expired:
+                cursor = connection.execute(_READS, {"key": key, "after": after})
+                for first, content in cursor:
+                    size += len(content)
+                    if chunks and size > max_bytes:
+                        break
+                    chunks.append(Chunk(first, unpack_reads(content)))
+                cursor.close()
+            return Reading(record, chunks)
+
+    def _find(self, connection: Connection, scope: str, id: str) -> tuple[int, Record] | None:
+        row = connection.execute(_RECORD, self._known(scope, id)).fetchone()
+        if row is None:
+            return None
+        key, epoch, origin, fingerprint, count, size, cancelled, ending, lease, expired = row
+        kinds = (str, bytes, bytes, int, int, int)
+        if not all(map(isinstance, (epoch, origin, fingerprint, count, size, lease), kinds)):
+            raise StoreError("the store holds a damaged stream")
+        lease_s = lease / 1000 - self._clock()
+        return key, Record(
+            epoch,
+            origin,
+            fingerprint,
+            count,
+            size,
+            bool(cancelled),
+            ending,
+            lease_s,
+            bool(expired),
+        )
+
+    def _forget(self, connection: Connection) -> None:
+        """Forget some streams that are too old, and the ids of some that are twice as old."""
+        now = {"now": self._later(0)}
+        for key, is_expired in connection.execute(_EXPIRED, now).fetchall():
+            if is_expired:
+                connection.execute("DELETE FROM streams WHERE key = ?", (key,))
+                continue
+            connection.execute("DELETE FROM reads WHERE stream = ?", (key,))
+            connection.execute(
+                "UPDATE streams SET is_expired = 1, size = 0, expires = expires + ? WHERE key = ?",
+                (self._ttl_ms, key),
+            )
+
+    def _known(self, scope: str, id: str) -> dict[str, Any]:
+        now = self._later(0)
+        return {
+            "scope": key_of(scope),
+            "id": key_of(id),
+            "now": now,
+            "expires": now + self._ttl_ms,
+        }
+
+    def _later(self, seconds: float) -> int:
+        """Return a time from now, in milliseconds."""
+        return int((self._clock() + seconds) * 1000)

@@ -1,0 +1,167 @@
+"""`Tail`: the last reads of a stream, for all its readers in one process."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import anyio
+
+from streamnorm._core.errors import LogError
+from streamnorm.log.records import (
+    Chunk,
+    Ending,
+    Key,
+    LogStore,
+    Origin,
+    Reading,
+    Record,
+    pack,
+    unpack_ending,
+)
+
+# A reader that is further behind reads the store.
+_MAX_BYTES = 1024 * 1024
+_READ_BYTES = 1024 * 1024
+_WAIT_S = 1.0
+DEAD = pack(Ending("truncated", "lost", "its producer died"))
+"""The end of a stream whose producer was not heard of in time."""
+_GONE = "the log no longer has the stream"
+
+
+class Tail:
+    """The last reads of a stream, from its producer here or from the store.
+
+    One store is asked once for all readers of a process: the first that needs more reads it for
+    the others.
+
+    Args:
+        store: The store.
+        key: Scope and id of the stream.
+        epoch: Its epoch.
+        origin: How it is read.
+        is_fed: Whether its producer is in this process.
+
+    Attributes:
+        epoch: As above.
+        origin: As above.
+        ending: Its end; None while it runs.
+        failure: Why its producer got no stream; None unless that happened.
+        is_broken: Whether the store lacks what readers of this process get.
+        count: Number of reads known; the tail has the last of them.
+    """
+
+    def __init__(
+        self, store: LogStore, key: Key, epoch: str, origin: Origin, *, is_fed: bool
+    ) -> None:
+        self.epoch = epoch
+        self.origin = origin
+        self.ending: Ending | None = None
+        self.failure: Exception | None = None
+        self.is_broken = False
+        self.count = 0
+        self._store = store
+        self._key = key
+        self._is_fed = is_fed
+        self._chunks: deque[Chunk] = deque()
+        self._size = 0
+        self._lease_s = 0.0  # of a producer elsewhere, when it was last heard of
+        self._changed = anyio.Event()
+        self._lock = anyio.Lock()
+
+    def publish(self, chunk: Chunk) -> None:
+        """Add reads that follow those known."""
+        self._chunks.append(chunk)
+        self.count += len(chunk.reads)
+        self._size += sum(map(len, chunk.reads))
+        # What the store lacks must stay here.
+        while self._size > _MAX_BYTES and len(self._chunks) > 1 and not self.is_broken:
+            self._size -= sum(map(len, self._chunks.popleft().reads))
+        self._notify()
+
+    def end(self, ending: Ending) -> None:
+        """Tell the readers how the stream ended."""
+        self.ending = ending
+        self._notify()
+
+    def fail(self, failure: Exception) -> None:
+        """Tell the readers that there is no stream."""
+        self.failure = failure
+        self._notify()
+
+    async def read(self, after: int) -> list[bytes]:
+        """Return reads behind a position, once there are some; none if the stream ends there.
+
+        Raises:
+            LogError: The stream is stored no longer, or lacks its start.
+            StoreError: The store failed.
+            Exception: There was no stream: what the source or the provider has raised.
+        """
+        while True:
+            if self.failure is not None:
+                raise self.failure
+            if after < self.count:
+                if self._chunks and self._chunks[0].first <= after + 1:
+                    return self._behind(after)
+                return await self._read_store(after)
+            if self.ending is not None:
+                return []
+            if self._is_fed:
+                await self._changed.wait()
+            else:
+                await self._follow(after)
+
+    def _behind(self, after: int) -> list[bytes]:
+        found: list[bytes] = []
+        for chunk in reversed(self._chunks):
+            if chunk.first + len(chunk.reads) <= after + 1:
+                break
+            found[:0] = chunk.reads[max(0, after + 1 - chunk.first) :]
+        return found
+
+    async def _read_store(self, after: int) -> list[bytes]:
+        reading = await self._store.aread(*self._key, after, _READ_BYTES, 0)
+        self._check(reading)
+        found: list[bytes] = []
+        for first, reads in () if reading is None else reading.chunks:
+            if first > after + len(found) + 1:
+                break
+            found += reads[after + len(found) + 1 - first :]
+        if not found:
+            raise LogError(_GONE, code="trimmed")
+        return found
+
+    async def _follow(self, after: int) -> None:
+        """Learn more of a stream that is produced elsewhere, or wait for some time."""
+        async with self._lock:
+            if after < self.count or self.ending is not None:
+                return  # another reader has learnt it
+            wait_s = min(_WAIT_S, max(0.0, self._lease_s))
+            reading = await self._store.aread(*self._key, self.count, _READ_BYTES, wait_s)
+            record = self._check(reading)
+            self._lease_s = record.lease_s
+            for first, reads in () if reading is None else reading.chunks:
+                if first > self.count + 1:
+                    raise LogError(_GONE, code="trimmed")
+                known = self.count + 1 - first
+                self.publish(Chunk(self.count + 1, reads[known:]))
+            if self.count < record.count:
+                return
+            if record.ending is not None:
+                self.end(unpack_ending(record.ending))
+            elif record.lease_s < 0:
+                # Whoever notices it first says so to all.
+                await self._store.aend(*self._key, self.epoch, DEAD, only_lapsed=True)
+
+    def _check(self, reading: Reading | None) -> Record:
+        """Return the record of this epoch.
+
+        Raises:
+            LogError: It is stored no longer.
+        """
+        if reading is None or reading.record.epoch != self.epoch or reading.record.is_expired:
+            raise LogError(_GONE, code="trimmed")
+        return reading.record
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()

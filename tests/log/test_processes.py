@@ -1,0 +1,113 @@
+"""Streams of several processes that share a file: one is killed, the others read on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from support.log.streams import follow, ids_in, wait_for_reads
+from support.streams.short import STREAMS
+
+from streamnorm import Truncated, TruncatedStream
+from streamnorm.log import LogError, open_log
+
+pytestmark = pytest.mark.anyio
+
+LEASE_S = 0.5
+PRODUCER = """
+import sys
+import anyio
+from streamnorm.log import open_log
+
+READS = {reads!r}
+
+async def source():
+    for read in READS:
+        yield read
+    print("produced", flush=True)
+    await anyio.sleep_forever()
+
+async def main():
+    async with open_log({url!r}, lease_s={lease_s}).produce("a", source()):
+        pass
+
+anyio.run(main)
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run on asyncio alone: the processes are what differs."""
+    return "asyncio"
+
+
+@contextmanager
+def producer(url: str, reads: list[bytes]) -> Generator[subprocess.Popen[str]]:
+    """Run a process that produces a stream without an end, and has read all that comes."""
+    script = PRODUCER.format(reads=reads, url=url, lease_s=LEASE_S)
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "produced\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic"])
+async def test_killed_producer_is_truncated_for_all(tmp_path: Path, dialect: str) -> None:
+    url = f"sqlite:{tmp_path}/log.db"
+    log = open_log(url)
+    with producer(url, STREAMS["openai_chat"][:2]) as process:
+        await wait_for_reads(log, "a", 3)
+        async with await log.follow("a", to=dialect) as stream:
+            written = await anext(stream)
+            process.send_signal(signal.SIGKILL)
+            with anyio.fail_after(30):
+                written += b"".join([data async for data in stream])
+    assert isinstance(stream.outcome, Truncated)
+    assert b"its producer died" in written
+    assert (await log.status("a")).state == "truncated"
+    # Another process, later: the same bytes, whole and from each cursor.
+    later = open_log(url)
+    assert await follow(later, "a", dialect) == written
+    *_, last = ids_in(written)
+    assert await follow(later, "a", dialect, after=last) == b""
+
+
+async def test_cancel_reaches_another_process(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path}/log.db"
+    log = open_log(url)
+    with producer(url, STREAMS["openai_chat"][:2]) as process:
+        await wait_for_reads(log, "a", 3)
+        assert await log.cancel("a")
+        with pytest.raises(TruncatedStream, match="the stream was cancelled"), anyio.fail_after(30):
+            async with await log.follow("a") as stream:
+                assert [event async for event in stream]
+        assert process.wait(30) == 0
+    assert (await log.status("a")).state == "cancelled"
+
+
+async def test_second_process_does_not_produce(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path}/log.db"
+    log = open_log(url)
+
+    async def never() -> None:
+        raise AssertionError
+
+    with producer(url, STREAMS["openai_chat"][:2]):
+        await wait_for_reads(log, "a", 3)
+        with pytest.raises(LogError, match="another request"):
+            async with log.produce("a", never, fingerprint=b"other"):  # type: ignore[arg-type]
+                raise AssertionError
+        await log.cancel("a")
+        async with log.produce("a", never) as run:  # type: ignore[arg-type]
+            assert not run.is_new
+            assert await run.wait() in ("cancelled", "truncated")

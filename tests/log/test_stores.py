@@ -1,0 +1,197 @@
+"""What all stores of streams do alike."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from support.state.stores import Clock
+
+from streamnorm.log import LogStore
+from streamnorm.log.records import NO_READS, Chunk, Record
+
+pytestmark = pytest.mark.anyio
+
+KEY = "scope", "id"
+LEASE_S = 5.0
+CLAIM = Record("e1", b"origin", b"print", 0, 0, False, None, LEASE_S)
+ODD = ["", "\0", "\ud800", "é", "a" * 2000, "'; --", "%", "1"]
+
+
+async def count_of(store: LogStore, scope: str, id: str) -> int | None:
+    """Return how many reads are stored of an id; None if it is unknown."""
+    reading = await store.aread(scope, id, NO_READS, 1, 0)
+    return None if reading is None else reading.record.count
+
+
+async def reads_behind(store: LogStore, after: int, max_bytes: int = 1000) -> list[Chunk]:
+    """Return what is stored behind a position of `KEY`."""
+    reading = await store.aread(*KEY, after, max_bytes, 0)
+    assert reading is not None
+    return reading.chunks
+
+
+async def test_epoch_is_found_as_it_was_claimed(store: LogStore) -> None:
+    record, is_new = await store.aclaim(*KEY, CLAIM)
+    assert (record, is_new) == (CLAIM, True)
+    reading = await store.aread(*KEY, 0, 1000, 0)
+    assert reading is not None
+    assert (reading.record, reading.chunks) == (CLAIM, [])
+
+
+async def test_second_claim_gets_the_first_epoch(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    other = Record("e2", b"", b"other", 0, 0, False, None, 9.0)
+    assert await store.aclaim(*KEY, other) == (CLAIM, False)
+
+
+async def test_odd_names_are_streams_of_their_own(store: LogStore) -> None:
+    for scope in ODD:
+        for id in ODD:
+            assert await count_of(store, scope, id) is None
+            assert (await store.aclaim(scope, id, CLAIM))[1]
+
+
+async def test_reads_are_found_in_order_behind_any_position(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    chunks = [Chunk(1, [b"a", b"b"]), Chunk(3, [b""]), Chunk(4, [b"c", b"d", b"e"])]
+    for chunk in chunks:
+        assert await store.aappend(*KEY, "e1", chunk, LEASE_S)
+    # A chunk is found whole, also one whose first reads are known.
+    assert await reads_behind(store, 0) == chunks
+    assert await reads_behind(store, 1) == chunks
+    assert await reads_behind(store, 2) == chunks[1:]
+    assert await reads_behind(store, 3) == chunks[2:]
+    assert await reads_behind(store, 5) == chunks[2:]
+    assert await reads_behind(store, 6) == []
+    reading = await store.aread(*KEY, 6, 1, 0)
+    assert reading is not None
+    assert (reading.record.count, reading.record.size) == (6, 5)
+
+
+async def test_as_many_bytes_are_returned_as_were_asked_for(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    for number in range(1, 9):
+        await store.aappend(*KEY, "e1", Chunk(number, [b"x" * 100]), LEASE_S)
+    assert [chunk.first for chunk in await reads_behind(store, 0, max_bytes=350)] == [1, 2, 3]
+    assert [chunk.first for chunk in await reads_behind(store, 3, max_bytes=1)] == [4]
+
+
+async def test_another_epoch_stores_nothing(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    assert not await store.aappend(*KEY, "e2", Chunk(1, [b"a"]), LEASE_S)
+    assert not await store.aend(*KEY, "e2", b"end", only_lapsed=False)
+    await store.afree(*KEY, "e2")
+    assert not await store.aappend("other", "id", "e1", Chunk(1, [b"a"]), LEASE_S)
+    assert await count_of(store, *KEY) == 0
+
+
+async def test_first_end_is_the_only_one(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    assert await store.aend(*KEY, "e1", b"end", only_lapsed=False)
+    assert not await store.aend(*KEY, "e1", b"another", only_lapsed=False)
+    assert not await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S)
+    assert not await store.acancel(*KEY)
+    record, is_new = await store.aclaim(*KEY, CLAIM)
+    assert (record.ending, record.count, is_new) == (b"end", 0, False)
+
+
+async def test_dead_is_who_was_silent_for_the_lease(store: LogStore, clock: Clock) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    clock.now += LEASE_S - 0.1
+    assert not await store.aend(*KEY, "e1", b"dead", only_lapsed=True)
+    assert await store.aappend(*KEY, "e1", None, LEASE_S)
+    clock.now += LEASE_S - 0.1
+    assert not await store.aend(*KEY, "e1", b"dead", only_lapsed=True)
+    clock.now += 0.2
+    reading = await store.aread(*KEY, 0, 1, 0)
+    assert reading is not None
+    assert -0.2 < reading.record.lease_s < 0
+    assert await store.aend(*KEY, "e1", b"dead", only_lapsed=True)
+
+
+async def test_stream_that_never_began_frees_its_id(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    await store.afree(*KEY, "e1")
+    assert await count_of(store, *KEY) is None
+    await store.aclaim(*KEY, CLAIM)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S)
+    await store.afree(*KEY, "e1")
+    assert await count_of(store, *KEY) == 1
+
+
+async def test_cancelled_are_those_that_run(store: LogStore) -> None:
+    for id in ("a", "b", "c"):
+        await store.aclaim("", id, Record(id, b"", b"", 0, 0, False, None, LEASE_S))
+    await store.aend("", "c", "c", b"end", only_lapsed=False)
+    assert await store.acancelled() == set()
+    assert await store.acancel("", "a")
+    assert await store.acancel("", "b")
+    assert not await store.acancel("", "unknown")
+    assert await store.acancelled() == {"a", "b"}
+    await store.aend("", "a", "a", b"end", only_lapsed=False)
+    assert await store.acancelled() == {"b"}
+
+
+async def test_stream_is_forgotten_and_later_its_id(store: LogStore, clock: Clock) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S)
+    clock.now += 99
+    await store.aappend(*KEY, "e1", Chunk(2, [b"b"]), LEASE_S)  # a change
+    clock.now += 99
+    assert len(await reads_behind(store, 0)) == 2
+    clock.now += 2
+    await store.aclaim("", "other", CLAIM)
+    reading = await store.aread(*KEY, 0, 1000, 0)
+    assert reading is not None
+    assert (reading.record.is_expired, reading.chunks) == (True, [])
+    assert not await store.aappend(*KEY, "e1", Chunk(3, [b"c"]), LEASE_S)
+    assert not await store.acancel(*KEY)
+    clock.now += 101
+    await store.aclaim("", "another", CLAIM)
+    assert await count_of(store, *KEY) is None
+
+
+async def test_expired_id_can_be_claimed_anew(store: LogStore, clock: Clock) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    clock.now += 101
+    record, is_new = await store.aclaim(*KEY, Record("e2", b"", b"", 0, 0, False, None, 1.0))
+    assert (record.epoch, is_new) == ("e2", True)
+
+
+async def test_many_streams_expire_at_once(store: LogStore, clock: Clock) -> None:
+    for number in range(9):
+        await store.aclaim("", str(number), CLAIM)
+        await store.aappend("", str(number), "e1", Chunk(1, [b"a"]), LEASE_S)
+    clock.now += 101
+    await store.aclaim(*KEY, CLAIM)
+    for number in range(9):
+        reading = await store.aread("", str(number), 0, 1000, 0)
+        assert reading is None or (reading.record.is_expired and not reading.chunks)
+        assert not await store.aappend("", str(number), "e1", Chunk(2, [b"b"]), LEASE_S)
+
+
+async def test_reader_waits_for_news(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    found: list[list[Chunk]] = []
+
+    async def read() -> None:
+        reading = await store.aread(*KEY, 0, 1000, 60.0)
+        assert reading is not None
+        found.append(reading.chunks)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        await anyio.sleep(0.05)
+        assert not found
+        await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S)
+    assert found == [[Chunk(1, [b"a"])]]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_reader_waits_no_longer_than_asked(store: LogStore, ends: bool) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    if ends:
+        await store.aend(*KEY, "e1", b"end", only_lapsed=False)
+    reading = await store.aread(*KEY, 0, 1000, 60.0 if ends else 0.05)
+    assert reading is not None
+    assert reading.chunks == []

@@ -1,0 +1,83 @@
+"""Sources to produce in a log, and what its readers get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Unpack
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from streamnorm.log import Log
+from streamnorm.log.following import FollowOptions
+
+__all__ = ["GatedSource", "follow", "ids_in", "produce", "source_of", "wait_for_reads"]
+
+_ID = re.compile(rb"^id: (\w+-\w+\.[\d.]+)\r?$", re.MULTILINE)
+
+
+async def source_of(reads: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield reads, each in a turn of its own of the event loop."""
+    for read in reads:
+        await checkpoint()
+        yield read
+
+
+class GatedSource:
+    """A source that waits in its middle until a test opens the gate.
+
+    Attributes:
+        is_closed: Whether its reader has closed it.
+    """
+
+    def __init__(self, before: Sequence[bytes], behind: Sequence[bytes] = ()) -> None:
+        self.is_closed = False
+        self._before = before
+        self._behind = behind
+        self._gate = anyio.Event()
+        self._reads = self._iterate()
+
+    def open(self) -> None:
+        """Let the rest come."""
+        self._gate.set()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._reads
+
+    async def aclose(self) -> None:
+        """Note that the reader reads no more."""
+        self.is_closed = True
+
+    async def _iterate(self) -> AsyncIterator[bytes]:
+        for read in self._before:
+            yield read
+        await self._gate.wait()
+        for read in self._behind:
+            yield read
+
+
+async def produce(log: Log, id: str, reads: Iterable[bytes], **options: object) -> str:
+    """Produce a stream to its end; return its state."""
+    async with log.produce(id, source_of(reads), **options) as run:  # type: ignore[arg-type]
+        return await run.wait()
+
+
+async def follow(
+    log: Log, id: str, to: str, after: str = "", scope: str = "", **options: Unpack[FollowOptions]
+) -> bytes:
+    """Return the bytes of a stream behind a cursor."""
+    async with await log.follow(id, to=to, after=after, scope=scope, **options) as stream:
+        return b"".join([data async for data in stream])
+
+
+def ids_in(body: bytes) -> list[str]:
+    """Return the cursors in a body, in order."""
+    return [match.decode() for match in _ID.findall(body)]
+
+
+async def wait_for_reads(log: Log, id: str, count: int) -> None:
+    """Wait until so many reads of a stream are stored."""
+    with anyio.fail_after(30):
+        while (await log.status(id)).reads < count:  # noqa: ASYNC110 - what a store has
+            await anyio.sleep(0.005)
