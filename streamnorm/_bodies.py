@@ -7,7 +7,6 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
-from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import Body, body_object, check_bounds
 from streamnorm._core.bodies.memo import EncodingMemo
@@ -38,7 +37,13 @@ from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.failures import FailedAnswer, find_error
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
-from streamnorm._core.messages import Message, MessageSource, unchanged_body
+from streamnorm._core.messages import (
+    Message,
+    MessageSource,
+    accumulate,
+    message_events,
+    unchanged_body,
+)
 from streamnorm._registry import DIALECTS, detect_body, detect_path, lookup
 from streamnorm.profiles import Profiles, shipped_profiles
 

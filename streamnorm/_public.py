@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from streamnorm._bodies import *
     from streamnorm._conversation import *
-    from streamnorm._core.accumulate import *
     from streamnorm._core.blocks import *
     from streamnorm._core.bodies.request import *
     from streamnorm._core.errors import *
@@ -47,8 +46,6 @@ __all__ += [
 _home("streamnorm._bodies")
 __all__ += ["Conversation", "StreamedAnswer"]
 _home("streamnorm._conversation")
-__all__ += ["Accumulator", "accumulate", "message_events"]
-_home("streamnorm._core.accumulate")
 __all__ += [
     "Audio",
     "Block",
@@ -116,7 +113,7 @@ __all__ += ["Limits"]
 _home("streamnorm._core.limits")
 __all__ += ["Loss", "Note"]
 _home("streamnorm._core.losses")
-__all__ += ["Message"]
+__all__ += ["Accumulator", "Message", "accumulate", "message_events"]
 _home("streamnorm._core.messages")
 __all__ += ["Tool", "ToolChoice"]
 _home("streamnorm._core.tools")

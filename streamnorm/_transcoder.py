@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 from msgspec import structs
 
-from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DeltaForwarder, DeltaRun, RunEncoder, StreamWriter, as_utf8
 from streamnorm._core.codec.framing import SSE, Framing, StreamPassthrough
 from streamnorm._core.events import (
@@ -30,7 +29,7 @@ from streamnorm._core.grammar import Sequencer
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.losses.projection import Projector
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Accumulator, Message, UsageAccumulator
 from streamnorm._registry import capabilities, decoder, encoder, framing_of
 from streamnorm.sse import RawFrame, is_whole
 

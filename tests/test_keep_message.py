@@ -23,8 +23,8 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.accumulate import UsageAccumulator
 from streamnorm._core.codec import Decoder
+from streamnorm._core.messages import UsageAccumulator
 
 each_stream = pytest.mark.parametrize("name", DELTA_STREAMS)
 each_target = pytest.mark.parametrize("target", DIALECTS)

@@ -12,7 +12,6 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from streamnorm._bodies import Encoded, EncodeOptions, decode_message, encode_grown_request
 from streamnorm._conversation.answers import OpenCalls, StreamedAnswer, answer_message
-from streamnorm._core.accumulate import message_events
 from streamnorm._core.blocks import CacheMark, ResultBlock, Text, ToolCall, ToolResult
 from streamnorm._core.bodies.fields import Body, body_object, check_bounds, conversion_error
 from streamnorm._core.bodies.memo import EncodingMemo
@@ -23,7 +22,7 @@ from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, message_events
 from streamnorm._core.tools import AnyTool
 from streamnorm._registry import detect_body, lookup
 from streamnorm.profiles import Profiles

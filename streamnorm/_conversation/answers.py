@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._core.accumulate import Accumulator
 from streamnorm._core.blocks import Block, InputBlock, ToolCall, ToolResult
 from streamnorm._core.bodies.request import InputMessage, Reply, Source
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
@@ -18,7 +17,7 @@ from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import as_exception
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.losses import Losses
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Accumulator, Message
 from streamnorm._registry import decoder, lookup
 
 _MAX_ID_CHARS = 80  # characters of an id in error texts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_message, encoded_message
-from streamnorm._core.accumulate import accumulate
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
@@ -20,7 +19,7 @@ from streamnorm._core.failures import (
 from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
-from streamnorm._core.messages import Message, MessageSource
+from streamnorm._core.messages import Message, MessageSource, accumulate
 from streamnorm._registry import decoder, encoder, lookup
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"

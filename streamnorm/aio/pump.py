@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import msgspec
 
-from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DecodeOptions
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.context_overflow import context_overflow
@@ -27,7 +26,7 @@ from streamnorm._core.gate import Gate
 from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Accumulator, Message, UsageAccumulator
 from streamnorm._registry import decoder, encoder, framing_of, stated_framing
 from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm._upstream.passthrough import PassthroughStream

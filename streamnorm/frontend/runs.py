@@ -9,7 +9,6 @@ from uuid import uuid4
 from msgspec import structs
 
 from streamnorm._bodies import reader_of
-from streamnorm._core.accumulate import Accumulator
 from streamnorm._core.blocks import (
     Block,
     ServerToolCall,
@@ -41,7 +40,7 @@ from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import clean
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Accumulator, Message
 from streamnorm._registry import DIALECTS, encoder
 
 RunItem: TypeAlias = Event | ToolResult | Iterable[ToolResult]

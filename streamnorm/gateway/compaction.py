@@ -13,14 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamnorm._bodies import encode_message
-from streamnorm._core.accumulate import Accumulator, message_events
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, Encoder
 from streamnorm._core.events import MessageStart, StreamError
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import dumps, encode_pieces
 from streamnorm._core.limits import Limits
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Accumulator, Message, message_events
 from streamnorm._exchange import state_refusals
 from streamnorm._registry import decoder, encoder
 from streamnorm._upstream.answers import encode_error_response

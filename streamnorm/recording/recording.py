@@ -13,13 +13,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from streamnorm._core.accumulate import accumulate
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import RecordingError, UnknownDialect
 from streamnorm._core.events import Abandoned, Event, Outcome
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.limits import Limits
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, accumulate
 from streamnorm._registry import decoder
 from streamnorm.http.urls import dialect_of_url
 from streamnorm.recording.format import (

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from streamnorm._core import grammar
-from streamnorm._core.accumulate import message_events
 from streamnorm._core.blocks import Block, Reasoning, Refusal, Text, ToolCall
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import (
@@ -24,7 +23,7 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, message_events
 from streamnorm.recording.faults import Fault
 from streamnorm.recording.recording import Recording
 

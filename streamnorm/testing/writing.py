@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_message, encode_message
-from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.codec import Dialect, Encoder, RequestViolation, StreamWriter
 from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
@@ -15,6 +14,7 @@ from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Tr
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
+from streamnorm._core.messages import accumulate, message_events
 from streamnorm._registry import encoder, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.recording.format import Playback, PlaybackEnd, Step

@@ -23,7 +23,7 @@ from streamnorm import (
     Reasoning,
     ToolCall,
 )
-from streamnorm._core.accumulate import message_events
+from streamnorm._core.messages import message_events
 from streamnorm.asgi import ReplayApp
 from streamnorm.recording.faults import FaultQueue
 from streamnorm.recording.format import Playback, Step, WireRequest

@@ -40,7 +40,7 @@ from streamnorm import (
     accumulate,
     message_events,
 )
-from streamnorm._core.accumulate import UsageAccumulator
+from streamnorm._core.messages import UsageAccumulator
 from streamnorm.partial_json import ValueDelta
 
 

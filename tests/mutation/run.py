@@ -31,7 +31,7 @@ _ROOT = Path(__file__).parents[2]
 _COPIED = ("streamnorm", "tests", "recordings", "docs", "pyproject.toml", "README.md")
 _DEFAULT = (
     *("streamnorm/_core/codec", "streamnorm/_core/grammar.py", "streamnorm/_core/grammar.py"),
-    *("streamnorm/_core/gate.py", "streamnorm/_core/accumulate.py", "streamnorm/_transcoder.py"),
+    *("streamnorm/_core/gate.py", "streamnorm/_core/messages.py", "streamnorm/_transcoder.py"),
     *sorted(
         f"streamnorm/dialects/{room.name}"
         for room in (_ROOT / "streamnorm/dialects").iterdir()

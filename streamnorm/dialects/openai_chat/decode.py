@@ -265,7 +265,7 @@ class ChatDecoder(Decoder):
             # Moonshot (moonshot/usage-in-the-choice).
             *(choice.usage for choice in chunk.choices or ()),
         ):
-            if is_object(usage):
+            if usage is not None and is_object(usage):
                 self._state.check_depth(usage)
                 self._usage.merge(usage)
         if self._usage.usage.extra != before.extra:

@@ -15,7 +15,6 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.fields import as_object, get_array, get_object, get_str
 from streamnorm._core.bodies.models import (
     ModelField,
@@ -33,7 +32,7 @@ from streamnorm._core.failures import FailedAnswer, Fatal, too_large
 from streamnorm._core.json import count_of, string_of
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.projection import Projector
-from streamnorm._core.messages import Message, came_from
+from streamnorm._core.messages import Message, accumulate, came_from, message_events
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.body.content import block_to_wire

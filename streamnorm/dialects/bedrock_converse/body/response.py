@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import InputBlock
 from streamnorm._core.bodies.fields import (
     get_array,
@@ -35,7 +34,7 @@ from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.json import compact, is_object, objects_of
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.projection import Projector
-from streamnorm._core.messages import Message, came_from
+from streamnorm._core.messages import Message, accumulate, came_from, message_events
 from streamnorm.dialects.bedrock_converse.body.content import ContentWriter, member_of
 from streamnorm.dialects.bedrock_converse.body.files import document_names
 from streamnorm.dialects.bedrock_converse.body.request import REQUEST_CAPABILITIES

@@ -16,7 +16,6 @@ from urllib.parse import unquote
 
 from msgspec import Struct, structs
 
-from streamnorm._core.accumulate import message_events
 from streamnorm._core.blocks import Block, Citation, Reasoning, ServerToolCall, Text, ToolCall
 from streamnorm._core.bodies.fields import get_object, require_count
 from streamnorm._core.bodies.models import ModelField, ModelInfo, ModelsCodec, Pages, text
@@ -45,7 +44,7 @@ from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.json import compact, count_of, dumps
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.projection import Projector
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, message_events
 from streamnorm._core.text import Signed
 from streamnorm.dialects.gemini.content import (
     CHUNK_LEVEL_FIELDS,

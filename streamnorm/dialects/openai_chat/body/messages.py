@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from streamnorm._core.accumulate import accumulate
 from streamnorm._core.blocks import (
     InputBlock,
     OpaqueBlock,
@@ -43,6 +42,7 @@ from streamnorm._core.events import BlockStop, Event
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
+from streamnorm._core.messages import accumulate
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState

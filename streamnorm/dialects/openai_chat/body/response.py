@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import as_object, conversion_error, get_array, get_objects
 from streamnorm._core.bodies.models import (
@@ -28,7 +27,7 @@ from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.projection import Projector
-from streamnorm._core.messages import Message, came_from
+from streamnorm._core.messages import Message, accumulate, came_from, message_events
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.body.content import DIALECT
 from streamnorm.dialects.openai_chat.content import Annotations, opaque_to_wire

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.accumulate import message_events
 from streamnorm._core.bodies.fields import (
     as_object,
     get_array,
@@ -29,7 +28,7 @@ from streamnorm._core.events import Event, MessageStart, StreamError
 from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.json import dumps, object_in
 from streamnorm._core.losses import Losses
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, message_events
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 from streamnorm.dialects.openai_responses.items.types import INPUT, ITEM_TYPES, item_type_of
