@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 from hypothesis import given
 from msgspec import structs
@@ -34,6 +35,7 @@ from streamnorm import (
 from streamnorm._core.tools import qualified_name
 from streamnorm.codec import decoder
 from streamnorm.frontend import encode_messages
+from streamnorm.validation import validate_request
 
 PAGES = ("ui_message_stream", "ag_ui")
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
@@ -162,3 +164,77 @@ def test_what_is_written_is_read_and_written_alike(d: Draws) -> None:
         for dialect in BODIES:
             with suppress(EncodeError):
                 encode_request(Request(messages=first), dialect, repair="fill", arguments="raw")
+
+
+def said(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"id": "2", "role": kind, **fields}
+
+
+def tool_part(state: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "tool-f", "toolCallId": "c", "state": state, "input": {"a": 1}, **fields}
+
+
+def tool_call(id: str = "c", arguments: str = "{}", **fields: Any) -> dict[str, Any]:
+    function = {"name": "f", "arguments": arguments}
+    return {"id": id, "type": "function", "function": function, **fields}
+
+
+BUILT_IN = {"metadata": {"providerExecuted": True, "kind": "web_search"}}
+STEP = {"type": "step-start"}
+# What clients hold of an answer that was cut, refused, stopped or left.
+ANSWERS: dict[str, list[list[dict[str, Any]]]] = {
+    "ui_message_stream": [
+        [said("assistant", parts=[STEP, *parts])]
+        for parts in (
+            [],
+            [{"type": "reasoning", "text": "Hm", "state": "streaming"}],
+            [{"type": "text", "text": "", "state": "streaming"}],
+            [{"type": "text", "text": " ", "state": "streaming"}],
+            [tool_part("input-streaming")],
+            [tool_part("input-available")],
+            [tool_part("input-available", providerExecuted=True)],
+            [tool_part("output-error", errorText="no", providerExecuted=True)],
+            [tool_part("output-error", input=None, rawInput='{"a', errorText="no")],
+            [tool_part("output-error", input='{"a', errorText="no")],
+            [tool_part("output-available", output=1, preliminary=True)],
+            [tool_part("output-available", output=1, input=[1])],
+            [tool_part("output-available", output=1), {"type": "text", "text": "Well"}],
+            [tool_part("approval-responded", approval={"id": "a", "approved": True})],
+            [tool_part("input-available"), STEP, {"type": "text", "text": "Well"}],
+        )
+    ],
+    "ag_ui": [
+        [said("reasoning", content="Hm")],
+        [said("assistant", content="")],
+        [said("assistant", toolCalls=[tool_call(arguments='{"a')])],
+        [said("assistant", toolCalls=[tool_call(arguments="[1]")])],
+        [said("assistant", toolCalls=[{**tool_call(), **BUILT_IN}])],
+        [
+            said("assistant", toolCalls=[tool_call(), tool_call("d")]),
+            said("tool", toolCallId="d", content="r"),
+        ],
+        [
+            said("assistant", toolCalls=[tool_call()]),
+            *[said("tool", toolCallId="c", content=text) for text in ("r", "s")],
+        ],
+        [
+            said("assistant", toolCalls=[tool_call()]),
+            said("user", content="Well?"),
+            said("assistant", content="Yes."),
+            said("tool", toolCallId="c", content="r"),
+        ],
+    ],
+}
+
+
+def test_no_answer_of_a_page_locks_its_chat() -> None:
+    """Whatever came of an answer, the next message of the user has a legal request."""
+    for page, answers in ANSWERS.items():
+        asked = said("user", parts=[{"type": "text", "text": "Hi"}], content="Hi")
+        for answer in answers:
+            body = {"threadId": "t", "runId": "r", "messages": [asked, *answer, asked]}
+            request = structs.replace(decode_request(body, page), model="m", max_tokens=9)
+            for dialect in DIALECTS:
+                sent = encode_request(request, dialect, repair="fill", arguments="raw")
+                found = validate_request(sent.body, dialect, path=sent.path)
+                assert found == [], (page, dialect, answer)
