@@ -111,6 +111,7 @@ LOSSES = {
     "mcp_server_dropped": ("an MCP server", "dropped"),
     "media_type": ("the type of a text document", "written as `text/plain`"),
     "media_type_guessed": ("no type of a file by URL", "written by its suffix"),
+    "media_type_parameters": ("parameters of a media type, in a stored chat", "dropped"),
     "messages_merged": ("messages of one role in a row", "written as one"),
     "name": ("the name of a participant", "dropped"),
     "namespace_flattened": ("the namespace of a tool", "written before its name"),

@@ -502,6 +502,8 @@ def _file_to_part(block: Media, losses: Losses) -> dict[str, Any]:
         part["providerReference"] = {block.issuer or "": block.file_id}
     if isinstance(block, Image) and block.detail is not None:
         losses.add("detail", "messages", "dropped")
+    if block.data is not None and ";" in (block.media_type or ""):
+        losses.add("media_type_parameters", "messages", "dropped")
     return with_metadata(part, _metadata_in(block, _PM))
 
 

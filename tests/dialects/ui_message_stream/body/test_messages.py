@@ -270,6 +270,8 @@ def test_files() -> None:
         },
     ]
     assert losses == {"detail", "file_id"}
+    _, losses = parts_of(Document("text/csv;header=present", "a,b"), role="user")
+    assert losses == {"media_type_parameters"}
 
 
 def test_what_a_page_sent_goes_back_to_it() -> None:
