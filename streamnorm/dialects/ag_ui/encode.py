@@ -180,11 +180,8 @@ class AGUIEncoder(RunEncoder):
             case ToolCall() | ServerToolCall():
                 return self._start_call(index, block, extra)
             case ServerToolResult():
-                self._unanswered.pop(block.tool_call_id, None)
                 return self._write_result(block, result_to_wire(block))
             case ToolResult():
-                self._pending.pop(block.tool_call_id, None)
-                self._cut.pop(block.tool_call_id, None)
                 return self._write_result(block, self._client_result(block))
             case Reasoning():
                 id = self._ids[index] = self._next_id()
@@ -236,6 +233,9 @@ class AGUIEncoder(RunEncoder):
         more.  OpenAI's results of a shell name an id that their call has beside its own.
         """
         id, call = result.tool_call_id, b""
+        # Google executes some calls of functions itself, which only the result says.
+        for waiting in (self._pending, self._unanswered, self._cut):
+            waiting.pop(id, None)
         if id not in self._call_ids and not self._has_earlier_call(result):
             self._add_call_id(id)
             self._parent = self._parent or self._next_id()

@@ -553,6 +553,17 @@ def test_answered_calls_do_not_wait() -> None:
     assert last["outcome"] == {"type": "success", "pendingToolCallIds": ["d"]}
 
 
+def test_call_that_the_provider_has_answered_does_not_wait() -> None:
+    """Google executes some calls of functions itself, which only the result says."""
+    for arguments in ("{}", '{"a'):
+        writer = encoder("ag_ui", page_client="ag-ui@1")
+        answered = [BlockStart(1, ServerToolResult("c", "functionResponse", 1)), BlockStop(1)]
+        data = b"".join(map(writer.encode, [START, *call(0, "c", arguments), *answered, END]))
+        *events, last = payloads(data)
+        assert last["outcome"] == {"type": "success"}
+        assert [each["type"] for each in events].count("TOOL_CALL_RESULT") == 1
+
+
 def test_outcome_of_the_same_dialect_stays() -> None:
     writer = encoder("ag_ui", page_client="ag-ui@1", extras=True)
     writer.encode(START)

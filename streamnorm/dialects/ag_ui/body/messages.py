@@ -354,6 +354,7 @@ class _ThreadWriter:
                 self._add_call(block)
             case ServerToolResult(id):
                 self._unanswered.pop(id, None)
+                self._broken.pop(id, None)  # Google executes some calls of functions itself
                 if id in self._call_ids:
                     self._append("tool", toolCallId=id, **result_to_wire(block))
                 else:

@@ -242,6 +242,12 @@ def test_call_that_is_not_whole_has_failed() -> None:
     assert losses == {"result_filled", "custom_tool_wrapped"}
 
 
+def test_call_that_the_provider_has_answered_has_not_failed() -> None:
+    messages, losses = written(ToolCall("c1", "f", '{"a'), ServerToolResult("c1", "f", "x"))
+    assert [each["role"] for each in messages] == ["assistant", "tool"]
+    assert losses == set()
+
+
 def test_call_that_is_not_whole_may_have_a_result() -> None:
     history = (
         InputMessage("assistant", (ToolCall("c1", "f", '{"a'), ToolCall("c2", "f", '{"b'))),
