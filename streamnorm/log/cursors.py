@@ -52,12 +52,6 @@ def tag_of(to: str | None, options: Mapping[str, object]) -> str:
     return sha256(chosen).hexdigest()[:8]
 
 
-def write_cursor(epoch: str, tag: str, position: Position) -> str:
-    """Return the cursor of a position."""
-    cursor = f"{epoch}-{tag}.{position.read}"
-    return f"{cursor}.{position.event}" if position.event else cursor
-
-
 def read_cursor(cursor: str, epoch: str, tag: str) -> Position:
     """Return the position that a cursor names.
 

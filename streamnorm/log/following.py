@@ -42,6 +42,7 @@ class LogReader:
         content_type: Its `content-type`.
         error_type: Type of the error that a header states.
         headers: Those that a stream depends on.
+        has_lost_stream: Whether the log failed: what is read then is not the stream's.
     """
 
     def __init__(self, tail: Tail) -> None:
@@ -50,6 +51,7 @@ class LogReader:
         self.content_type: str | None = None
         self.error_type: str | None = None
         self.headers: dict[str, str] = {}
+        self.has_lost_stream = False
         self._tail = tail
         self._reads: deque[bytes] = deque()
 
@@ -62,7 +64,11 @@ class LogReader:
         """
         while True:
             if not self._reads:
-                self._reads.extend(await self._tail.read(self.position))
+                try:
+                    self._reads.extend(await self._tail.read(self.position))
+                except Exception:
+                    self.has_lost_stream = True
+                    raise
             if not self._reads:
                 break
             data = self._reads.popleft()
@@ -119,6 +125,8 @@ class _Places:
         Raises:
             LogError: The reader's item was none of the stream's.
         """
+        if self._reader.has_lost_stream:
+            return 0
         read, event = self._after
         position = self._reader.position
         skipped = count
@@ -199,7 +207,8 @@ class _BytesPump(TranscodePump):
         skipped = self._places.skip(len(events))
         if skipped == len(events):
             return None
-        if self._tail.is_broken:  # nobody could read on from there
+        # Nobody could read on from there.
+        if self._tail.is_broken or self._reader.has_lost_stream:
             return b"".join(events[skipped:])
         read = self._reader.position
         return b"".join(

@@ -147,9 +147,8 @@ class Production:
                     if not self._count and not self._waiting:
                         self.failure = exc
                         return
-                if self._ending is None:
-                    state = _state_of(stream.outcome)
-                    self._ending = Ending(state, reader.cause, reader.reason)
+                ending = Ending(_state_of(stream.outcome), reader.cause, reader.reason)
+                self._ending = self._ending or ending
 
     def _tapped(self, reader: _WatchedReader) -> Stream[bytes]:
         origin = self.tail.origin

@@ -187,6 +187,20 @@ async def test_reader_waits_for_news(store: LogStore) -> None:
     assert found == [[Chunk(1, [b"a"])]]
 
 
+async def test_reader_waits_for_a_stream_that_never_begins(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    found: list[object] = []
+
+    async def read() -> None:
+        found.append(await store.aread(*KEY, 0, 1000, 60.0))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        await anyio.sleep(0.05)
+        await store.afree(*KEY, "e1")
+    assert found == [None]
+
+
 @pytest.mark.parametrize("ends", [True, False])
 async def test_reader_waits_no_longer_than_asked(store: LogStore, ends: bool) -> None:
     await store.aclaim(*KEY, CLAIM)

@@ -1,0 +1,334 @@
+"""A log whose store fails, loses or damages what it has."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec import structs
+from support.log.streams import GatedSource, follow, ids_in, produce, source_of, wait_for_reads
+from support.state.stores import Clock
+from support.streams.short import STREAMS
+
+from streamnorm import RemoteProtocolError, StreamError, Truncated
+from streamnorm._core.failures import SourceStopped
+from streamnorm._registry import FRAMINGS
+from streamnorm.log import Log, LogStore, StoreError, open_log
+from streamnorm.log.memory import MemoryLogStore
+from streamnorm.log.records import (
+    Chunk,
+    Ending,
+    Head,
+    Origin,
+    Reading,
+    Record,
+    pack,
+    read_options,
+    unpack_ending,
+    unpack_head,
+    unpack_origin,
+    unpack_reads,
+)
+
+pytestmark = pytest.mark.anyio
+
+CHAT = STREAMS["openai_chat"]
+PIECE = b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "%b"}}]}\n\n'
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run on asyncio alone: no test here depends on it."""
+    return "asyncio"
+
+
+class FailingStore(MemoryLogStore):
+    """A store that a test switches off.
+
+    Attributes:
+        is_down: Whether each method fails.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ttl_s=100)
+        self.is_down = False
+
+    def forget_reads(self, id: str) -> None:
+        """Lose all reads of a stream but the last that were stored."""
+        del self._streams["", id].chunks[:-1]
+
+    def _fail(self) -> None:
+        if self.is_down:
+            raise StoreError("the store is down")
+
+    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+        self._fail()
+        return await super().aclaim(scope, id, record)
+
+    async def aappend(
+        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+    ) -> bool:
+        self._fail()
+        return await super().aappend(scope, id, epoch, chunk, lease_s)
+
+    async def aend(
+        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
+    ) -> bool:
+        self._fail()
+        return await super().aend(scope, id, epoch, ending, only_lapsed=only_lapsed)
+
+    async def acancelled(self) -> set[str]:
+        self._fail()
+        return await super().acancelled()
+
+    async def aread(
+        self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+    ) -> Reading | None:
+        self._fail()
+        return await super().aread(scope, id, after, max_bytes, wait_s)
+
+
+@pytest.fixture
+def store() -> FailingStore:
+    """Provide a store that works until a test switches it off."""
+    return FailingStore()
+
+
+async def test_required_store_fails_before_the_provider_is_asked(store: FailingStore) -> None:
+    store.is_down = True
+
+    def open_source() -> GatedSource:
+        raise AssertionError
+
+    with pytest.raises(StoreError, match="is down"):
+        async with Log(store).produce("a", open_source):  # type: ignore[arg-type]
+            raise AssertionError
+
+
+async def test_best_effort_goes_on_for_readers_of_this_process(store: FailingStore) -> None:
+    store.is_down = True
+    log, source = Log(store), GatedSource(CHAT[:3], CHAT[3:])
+    async with log.produce("a", source, mode="best_effort") as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            source.open()
+            written = b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert written.count(b'"type":"text_delta"') == 2
+    assert ids_in(written) == []
+    with pytest.raises(StoreError, match="is down"):
+        await log.status("a")
+
+
+@pytest.mark.parametrize("source", [CHAT[:3], CHAT])
+async def test_store_that_fails_later_stops_no_reader(
+    store: FailingStore, source: list[bytes]
+) -> None:
+    log, gated = Log(store), GatedSource(source[:3], CHAT[3:])
+    async with log.produce("a", gated) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            written = await anext(stream)
+            assert ids_in(written)
+            store.is_down = True
+            await anyio.sleep(0.15)  # cancelled streams were asked for meanwhile
+            gated.open()
+            rest = b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert b"message_stop" in rest
+    store.is_down = False
+    # For others the producer has died; that is found when its lease has lapsed.
+    assert (await log.status("a")).state == "running"
+
+
+async def test_store_that_fails_at_the_end_stops_no_reader(store: FailingStore) -> None:
+    async def source() -> AsyncIterator[bytes]:
+        yield CHAT[1]
+        await wait_for_reads(Log(store), "a", 2)
+        store.is_down = True
+
+    log = Log(store)
+    async with log.produce("a", source()) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            written = b"".join([data async for data in stream])
+        assert await run.wait() == "truncated"
+    assert b"event: error" in written
+
+
+async def test_store_that_fails_when_asked_how_others_ended_it(store: FailingStore) -> None:
+    class LateStore(FailingStore):
+        async def aend(
+            self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
+        ) -> bool:
+            self.is_down = True
+            return False
+
+    async with Log(LateStore()).produce("a", GatedSource(CHAT)) as run:
+        assert await run.wait() == "complete"
+
+
+async def test_readers_elsewhere_read_the_store_once(store: FailingStore) -> None:
+    log, other = Log(store), Log(store)
+    source = GatedSource([*CHAT[:1], PIECE % (b"x" * 700_000), CHAT[1]], CHAT[2:])
+    texts: list[bytes] = []
+
+    async def read() -> None:
+        texts.append(await follow(other, "a", "anthropic"))
+
+    async with log.produce("a", source), anyio.create_task_group() as tasks:
+        for _ in range(4):
+            tasks.start_soon(read)
+        await anyio.sleep(0.05)
+        source.open()
+    assert len(texts) == 4
+    assert len(set(texts)) == 1
+
+
+async def test_reader_elsewhere_of_a_store_that_fails(store: FailingStore) -> None:
+    async with Log(store).produce("a", GatedSource(CHAT[:2])) as run:
+        async with await Log(store).follow("a", errors="yield") as stream:
+            await anext(stream)
+            await anext(stream)
+            store.is_down = True
+            *_, last = [event async for event in stream]
+        assert isinstance(last, StreamError)
+        assert stream.outcome == Truncated(last)
+        run.cancel()
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(), RemoteProtocolError("bad gzip"), None])
+async def test_later_readers_are_told_what_the_source_raised(
+    store: FailingStore, error: Exception | None
+) -> None:
+    class Stopped(SourceStopped):
+        reason = "the server stops"
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield CHAT[1]
+        raise error or Stopped
+
+    log = Log(store)
+    async with log.produce("a", broken()) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            live = b"".join([data async for data in stream])
+        is_damaged = isinstance(error, RemoteProtocolError)
+        assert await run.wait() == ("failed" if is_damaged else "truncated")
+    assert await follow(log, "a", "anthropic") == live
+    said = b"connection lost after 1 event" if isinstance(error, OSError) else b"bad gzip"
+    assert (said if error else b"the server stops") in live
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+async def test_reader_behind_the_tail_reads_the_store(
+    store: FailingStore, is_elsewhere: bool
+) -> None:
+    log = Log(store)
+    source = source_of([PIECE % (b"x" * 10_000)] * 300 + CHAT[3:])
+    async with log.produce("a", source) as run:
+        await run.wait()
+        written = await follow(Log(store) if is_elsewhere else log, "a", "openai_chat")
+        assert written.count(b"x" * 10_000) == 300
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+async def test_reads_that_a_store_has_lost(store: FailingStore, is_elsewhere: bool) -> None:
+    log = Log(store)
+    async with log.produce("a", GatedSource([PIECE % (b"x" * 10_000)] * 300 + CHAT[3:])) as run:
+        await run.wait()
+        store.forget_reads("a")
+        reader = Log(store) if is_elsewhere else log
+        async with await reader.follow("a", errors="yield") as stream:
+            events = [event async for event in stream]
+    assert isinstance(events[-1], StreamError)
+
+
+async def test_stream_that_expires_while_it_is_read(clock: Clock) -> None:
+    store = MemoryLogStore(ttl_s=100, clock=clock)
+    async with Log(store).produce("a", GatedSource(CHAT[:2])) as run:
+        async with await Log(store).follow("a", errors="yield") as stream:
+            await anext(stream)
+            await anext(stream)
+            clock.now += 101
+            *_, last = [event async for event in stream]
+        assert isinstance(last, StreamError)
+        run.cancel()
+        assert await run.wait() == "cancelled"
+
+
+# What a store holds may be of anybody
+
+
+def test_values_come_back_as_they_were_stored() -> None:
+    origin = Origin("gemini", "vertex", "sse", True, "id", b"{}")
+    ending = Ending("failed", "timeout", "why")
+    head = Head(200, "text/event-stream", None, {"x-amzn-requestid": "1"})
+    assert unpack_origin(pack(origin)) == origin
+    assert unpack_ending(pack(ending)) == ending
+    assert unpack_head(pack(head)) == head
+    assert unpack_reads(pack([b"", b"a"])) == [b"", b"a"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01\x02\x03", "text", None, 1])
+def test_damaged_values_are_errors_of_the_store(data: object) -> None:
+    for unpack in (unpack_origin, unpack_ending, unpack_head, unpack_reads):
+        with pytest.raises(StoreError):
+            unpack(data)
+
+
+def test_streams_of_another_release_are_refused() -> None:
+    origin = Origin(None, None, None, False, "id")
+    with pytest.raises(StoreError, match="streams of format 2, expected 1"):
+        unpack_origin(pack(structs.replace(origin, format=2)))
+    with pytest.raises(StoreError, match="an unknown framing"):
+        read_options(structs.replace(origin, framing="new"))
+
+
+async def test_damaged_rows(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    log = open_log(f"sqlite:{path}", ttl_s=1000, lease_s=5, max_bytes=1000)
+    await produce(log, "a", CHAT)
+    await log.aclose()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE streams SET origin = 'text'")
+    with pytest.raises(StoreError, match="a damaged stream"):
+        await log.status("a")
+
+
+async def test_file_of_another_application(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE other (x)")
+    with pytest.raises(StoreError, match="of another application"):
+        await open_log(f"sqlite:{path}").status("a")
+
+
+@pytest.mark.parametrize("url", ["", "memory", "sqlite:", "sqlite", "file:x", "redis:"])
+def test_url_of_no_log(url: str) -> None:
+    with pytest.raises(ValueError, match=r"no URL of a log, expected memory: or sqlite:PATH"):
+        open_log(url)
+
+
+async def test_log_in_memory() -> None:
+    log = open_log("memory:")
+    assert await produce(log, "a", CHAT) == "complete"
+    await log.aclose()
+
+
+async def test_framing_of_the_source_is_stored(store: FailingStore) -> None:
+    [framing] = [one for one in FRAMINGS.values() if one.name == "sse"]
+    log = Log(store)
+    async with log.produce("a", GatedSource(CHAT), dialect="openai_chat", framing=framing) as run:
+        assert await run.wait() == "complete"
+    assert b"message_stop" in await follow(log, "a", "anthropic")
+
+
+async def test_stream_of_a_framing_is_followed_in_it(store: LogStore) -> None:
+    log = Log(store)
+    await produce(log, "a", CHAT)
+    async with await log.follow("a", to="bedrock_converse") as stream:
+        items = [(data, stream.cursor) async for data in stream]
+    for number, (_, cursor) in enumerate(items):
+        async with await log.follow("a", to="bedrock_converse", after=cursor) as rest:
+            assert [data async for data in rest] == [data for data, _ in items[number + 1 :]]
