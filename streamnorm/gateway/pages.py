@@ -299,8 +299,7 @@ class Page(Struct, frozen=True):
         return _NO_ACCESS if is_of_account else error
 
     def prepare(self, request: Request, upstream: Upstream) -> Request:
-        """Return the request for an upstream: of the page's own it has the messages, and tools
-        that it may offer.
+        """Return the request for an upstream: its messages, and tools if allowed, are the page's.
 
         Args:
             request: The request of the page.
