@@ -116,6 +116,8 @@ class EventStreamDecoder:
         self._payload_at = 0  # bytes before the payload of a message with these headers
         # Their lengths, and the checksums of prelude and headers, by prelude and headers.
         self._known: dict[bytes, tuple[int, int]] = {}
+        # The same the other way round, of messages that a `message_reader` has read.
+        self._by_length: dict[int, tuple[bytes, int]] = {}
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that `data` completes."""
@@ -146,8 +148,7 @@ class EventStreamDecoder:
         self.offset += start
         self.messages += len(messages)
         if self.failure is not None:
-            self._last_head = b""  # nothing is read like the messages before
-            self._known.clear()
+            self._forget(b"")  # nothing is read like the messages before
         elif start < size:
             self.held = data[start:]
         return messages
@@ -198,7 +199,7 @@ class EventStreamDecoder:
         Args:
             decode: Reads a payload.
         """
-        known_for, learn = self._known.get, self._learn
+        known_of = self._by_length.get
 
         def read(data: bytes) -> str | None:
             if held := self.held:
@@ -208,28 +209,45 @@ class EventStreamDecoder:
                 data = bytes(held) + data
             if not self.reads_payloads:
                 return None
-            payload_at = self._payload_at
-            before = data[:payload_at]
-            if (learned := known_for(before) or learn(before)) is None:
-                return None
-            total, checksum = learned
-            if len(data) != total:
-                if held or len(data) > total:
+            if (known := known_of(len(data))) is None:
+                if not held and self._hold_beginning(data):
+                    return ""
+                if (known := self._learn_length(data)) is None:
                     return None
-                self.held, self._needed, self.last_message = data, total, b""
-                return ""
-            payload = data[payload_at:-_CHECKSUM_SIZE]
-            if data[-_CHECKSUM_SIZE:] != _write_checksum(crc32(payload, checksum)):
-                return None
+            before, checksum = known
+            payload = data[len(before) : -_CHECKSUM_SIZE]
+            # All bytes are compared at once, with those that the payload must stand in.
+            if before + payload + _write_checksum(crc32(payload, checksum)) != data:
+                return "" if not held and self._hold_beginning(data) else None
             if (text := decode(payload)) is not None:
                 self.messages += 1
-                self.offset += total
+                self.offset += len(data)
                 self.last_message = data
                 if held:
                     self.held = b""
             return text
 
         return read
+
+    def _hold_beginning(self, data: bytes) -> bool:
+        """Hold a read that is the beginning of a message with the last headers."""
+        before = data[: self._payload_at]
+        known = self._known.get(before) or self._learn(before)
+        if known is None or known[0] <= len(data):
+            return False
+        self.held, self._needed, self.last_message = data, known[0], b""
+        return True
+
+    def _learn_length(self, data: bytes) -> tuple[bytes, int] | None:
+        """Return what precedes the payload of a message with these headers, and its checksum."""
+        before = data[: self._payload_at]
+        known = self._known.get(before) or self._learn(before)
+        if known is None or known[0] != len(data):
+            return None
+        if len(self._by_length) == _MAX_KNOWN:
+            self._by_length.clear()
+        learned = self._by_length[len(data)] = before, known[1]
+        return learned
 
     def payload_of(self, message: bytes) -> bytes:
         """Return the payload of a message with the last headers."""
@@ -289,10 +307,15 @@ class EventStreamDecoder:
         if headers_size != len(head) or not data.startswith(head, head_at):
             _check_headers_size(headers_size, end - start)
             head = data[head_at:payload_at]
-            self._last_headers, self._last_head = _read_headers(head), head
-            self._payload_at = _PRELUDE_SIZE + headers_size
-            self._known.clear()
+            self._last_headers = _read_headers(head)
+            self._forget(head)
         return Message(self._last_headers, data[payload_at:checksum_at], data[start:end])
+
+    def _forget(self, head: bytes) -> None:
+        """Forget the messages with the last headers; the next ones have others."""
+        self._last_head, self._payload_at = head, _PRELUDE_SIZE + len(head)
+        self._known.clear()
+        self._by_length.clear()
 
     def _wrong_length(self, total: int, headers_size: int) -> _Malformed | _TooLarge:
         if total < headers_size + _OVERHEAD:

@@ -246,6 +246,26 @@ def test_read_that_ends_one_message_alike(cut: int) -> None:
         assert (reader.unfinished_bytes, reader.last_message) == (0, CHUNK)
 
 
+def test_beginning_that_is_as_long_as_a_message_before_it_is_held() -> None:
+    reader, _ = read(CHUNK)
+    read_message = reader.message_reader(bytes.decode)
+    assert read_message(CHUNK) == "snow"
+    longer = encode_message(TEXTS, b"x" * 100)
+    assert read_message(longer[: len(CHUNK)]) == ""
+    assert reader.held == longer[: len(CHUNK)]
+    assert read_message(longer[len(CHUNK) :]) == "x" * 100
+    assert (reader.messages, reader.unfinished_bytes) == (3, 0)
+
+
+def test_message_with_other_headers_is_not_read_like_those_before() -> None:
+    reader, _ = read(CHUNK)
+    read_message = reader.message_reader(bytes.decode)
+    assert read_message(CHUNK) == "snow"
+    assert len(reader.feed(encode_message({":event-type": "other"}, b"rain"))) == 1
+    assert read_message(CHUNK) is None
+    assert read_message(encode_message({":event-type": "other"}, b"hail")) == "hail"
+
+
 def test_message_that_is_no_payload_is_left_to_be_read_in_full() -> None:
     reader, _ = read(CHUNK)
     reader.reads_payloads = False
@@ -284,6 +304,10 @@ def test_known_lengths_are_bounded() -> None:
     data = lengths(3000)
     assert peak(lambda: [reader.feed_same_headers(data) for _ in range(3)]) < 3 * len(data)
     assert reader.feed_same_headers(lengths(30)) == [bytes(size) for size in range(30)]
+    messages = [encode_message(TEXTS, bytes(size)) for size in range(3000)]
+    read_message = reader.message_reader(lambda payload: "read")
+    assert peak(lambda: [read_message(message) for message in messages]) < len(data)
+    assert read_message(messages[7]) == "read"
 
 
 @given(streams, st.data())

@@ -227,7 +227,7 @@ class ConverseRun(DeltaRun):
         if event.content_block_index != self._index and not self._select(event.content_block_index):
             return None
         delta = event.delta
-        return delta.text if isinstance(delta, wire.TextDelta) else delta.member.text
+        return delta.text if type(delta) is wire.TextDelta else delta.member.text
 
     def _select(self, index: int) -> bool:
         """Expect deltas of the block at an index; return whether that can be extended."""

@@ -9,7 +9,7 @@ Nearly every payload of Amazon's has padding, `p`, which is no content.
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, final
 
 import msgspec
 from msgspec import Struct
@@ -56,6 +56,7 @@ def text_of(value: dict[str, Any], field: str) -> str:
 
 
 # A union has one member: a delta with any other field is read in full.
+@final
 class TextDelta(Struct, gc=False, forbid_unknown_fields=True):
     """A delta of text."""
 
