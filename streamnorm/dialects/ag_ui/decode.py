@@ -49,11 +49,12 @@ class AGUIDecoder(Decoder):
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)
         self._blocks = MessageBlocks(self._limits, self.note)
-        self._delta_run = AGUIRun(self._blocks)
+        self._delta_run = self._ag_ui_run = AGUIRun(self._blocks)
         self._has_started = False
         self._usage = Usage()
 
     def read(self, frame: Frame, events: list[Event]) -> None:
+        self._ag_ui_run.forget()
         try:
             content = wire.decode_content(frame.data)
         except FAST_ERRORS:
@@ -315,12 +316,29 @@ class AGUIRun(DeltaRun):
     def __init__(self, blocks: MessageBlocks) -> None:
         super().__init__()
         self._blocks = blocks
+        # Type and ids of the last content event; looking its block up costs half as much as
+        # decoding an event.  "" after an event that was read in full and may have ended the block.
+        self._type = self._message_id = self._call_id = ""
+
+    def forget(self) -> None:
+        """Look the block of the next content up again."""
+        self._type = ""
 
     def decode(self, payload: bytes) -> str | None:
         try:
             event = wire.decode_content(payload)
         except FAST_ERRORS:
             return None
+        if (
+            event.type != self._type
+            or event.message_id != self._message_id
+            or event.call_id != self._call_id
+        ) and not self._select(event):
+            return None
+        return event.delta
+
+    def _select(self, event: wire.Content) -> bool:
+        """Expect content of the block of an event; return whether that can be extended."""
         blocks = self._blocks
         if event.type == wire.TEXT_CONTENT:
             block = blocks.texts.get(event.message_id)
@@ -330,11 +348,12 @@ class AGUIRun(DeltaRun):
             block = self._reasoning_block(event.message_id)
         # The first text of a block opens it for the target.
         if block is None or not block.has_text or block.carry or block.signature:
-            return None
+            return False
         if blocks.lane is not None:  # which any other event closes
-            return None
-        self.delta = block.delta
-        return event.delta
+            return False
+        self._type, self.delta = event.type, block.delta
+        self._message_id, self._call_id = event.message_id, event.call_id
+        return True
 
     def _reasoning_block(self, message_id: str) -> OpenBlock | None:
         span = self._blocks.span

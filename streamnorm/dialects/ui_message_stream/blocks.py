@@ -119,6 +119,11 @@ class Call(Struct):
     has_result: bool = False
     takes_text: bool = False
 
+    def append(self, text: str, size: int) -> None:
+        """Store a fragment of the arguments, counted with `size` bytes; the end repeats it."""
+        self.stored_bytes += size
+        self.fragments.append(text)
+
 
 class MessageBlocks:
     """The open parts and the calls of one message.
@@ -327,15 +332,13 @@ class MessageBlocks:
             raise malformed("tool-input-delta of no open call, expected its start before it")
         text, call.carry = rejoin(call.carry, text)
         if text:
-            self.store_input(call, text)
+            self._store_input(call, text)
             events.append(JSONDelta(call.delta.index, text))
 
-    def store_input(self, call: Call, text: str) -> None:
-        """Store a fragment of the arguments, which the end of the call repeats."""
+    def _store_input(self, call: Call, text: str) -> None:
         size = text_bytes(text) + OBJECT_BYTES
         self.opener.store(size)
-        call.stored_bytes += size
-        call.fragments.append(text)
+        call.append(text, size)
 
     def complete_call(self, value: Chunk, data: str, events: list[Event]) -> None:
         """Close the call of a `tool-input-available` or `tool-input-error`.
@@ -385,7 +388,7 @@ class MessageBlocks:
         if not streamed:
             text = clean(value) if is_text and isinstance(value, str) else input_text(data, value)
             if text:
-                self.store_input(call, text)
+                self._store_input(call, text)
                 events.append(JSONDelta(call.delta.index, text))
         elif value not in (streamed, self._json_of(streamed)):
             # The AI SDK validates, completes and repairs the input behind the deltas.

@@ -29,10 +29,10 @@ from streamnorm._core.json import (
     is_object,
     string_of,
 )
-from streamnorm._core.limits import OBJECT_BYTES
+from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm._core.shapes import found
 from streamnorm.dialects.ui_message_stream import wire
-from streamnorm.dialects.ui_message_stream.blocks import MessageBlocks, OpenPart, PartKind
+from streamnorm.dialects.ui_message_stream.blocks import Call, MessageBlocks, PartKind
 from streamnorm.dialects.ui_message_stream.content import chunk_from_wire
 from streamnorm.dialects.ui_message_stream.outcome import (
     ERROR,
@@ -58,13 +58,14 @@ class UIMessageDecoder(Decoder):
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)
         self._blocks = MessageBlocks(self._limits, self.note)
-        self._delta_run = UIMessageRun(self._blocks)
+        self._delta_run = self._ui_run = UIMessageRun(self._blocks)
         self._id: str | None = None  # None before the start
         self._usage = Usage()
         self._has_step = False
         self._blocks_before_step = 0
 
     def read(self, frame: Frame, events: list[Event]) -> None:
+        self._ui_run.forget()
         try:
             chunk = wire.decode_delta(frame.data)
         except FAST_ERRORS:
@@ -284,50 +285,59 @@ class UIMessageRun(DeltaRun):
     def __init__(self, blocks: MessageBlocks) -> None:
         super().__init__()
         self._blocks = blocks
-        # The part of the last text or reasoning; looking it up costs as much as decoding a chunk.
-        self._part = OpenPart("text")
+        self._stored = blocks.opener.stored
+        # What the last chunk extended, a part or a call: looking it up costs as much as decoding
+        # the chunk.  None after a chunk that was read in full and may have ended it.
+        self._type: type[wire.TextDelta | wire.ReasoningDelta] | None = None
+        self._call: Call | None = None
         self._id = ""
-        self._type: type[wire.TextDelta | wire.ReasoningDelta] = wire.TextDelta
+
+    def forget(self) -> None:
+        """Look the part or call of the next delta up again."""
+        self._type = self._call = None
 
     def decode(self, payload: bytes) -> str | None:
         try:
             chunk = wire.decode_delta(payload)
         except FAST_ERRORS:
             return None
-        if isinstance(chunk, wire.InputDelta):
+        if type(chunk) is wire.InputDelta:
             return self._extend_input(chunk)
-        part = self._part
-        if not part.has_text or chunk.id != self._id or type(chunk) is not self._type:
-            found = self._find_part(chunk)
-            if found is None:
-                return None
-            part = found
-        delta = part.delta
-        if part.carry or delta is None or chunk.providerMetadata is not None:
+        if (type(chunk) is not self._type or chunk.id != self._id) and not self._select(chunk):
             return None
-        if self._blocks.ended is not None:
-            return None
-        self.delta = delta
-        return chunk.delta
+        return chunk.delta if chunk.providerMetadata is None else None
 
-    def _find_part(self, chunk: wire.TextDelta | wire.ReasoningDelta) -> OpenPart | None:
+    def _select(self, chunk: wire.TextDelta | wire.ReasoningDelta) -> bool:
+        """Expect deltas of the part of a chunk; return whether that can be extended."""
         kind: PartKind = "text" if type(chunk) is wire.TextDelta else "reasoning"
         part = self._blocks.open.get((kind, chunk.id))
         # The first text of a block opens it for the target.
-        if part is None or not part.has_text:
-            return None
-        self._part, self._id, self._type = part, chunk.id, type(chunk)
-        return part
+        if part is None or part.delta is None or not part.has_text or part.carry:
+            return False
+        if self._blocks.ended is not None:
+            return False
+        self._type, self._call, self._id, self.delta = type(chunk), None, chunk.id, part.delta
+        return True
 
     def _extend_input(self, chunk: wire.InputDelta) -> str | None:
-        blocks, text = self._blocks, chunk.inputTextDelta
-        call = blocks.calls.get(chunk.toolCallId)
+        call, text = self._call, chunk.inputTextDelta
+        if call is None or chunk.toolCallId != self._id:
+            call = self._select_call(chunk.toolCallId)
+            if call is None:
+                return None
+        if text:
+            size = text_bytes(text) + OBJECT_BYTES
+            if not self._stored.reserve(size):  # the full reading reports the limit
+                return None
+            call.append(text, size)
+        return text
+
+    def _select_call(self, id: str) -> Call | None:
+        """Expect deltas of a call, and return it; None if it cannot be extended."""
+        call = self._blocks.calls.get(id)
         if call is None or not call.is_open or not call.fragments or call.carry:
             return None
-        # A character has at most four bytes in UTF-8.  The full reading reports the limit.
-        if blocks.ended is not None or blocks.opener.stored.left < 4 * len(text) + OBJECT_BYTES:
+        if self._blocks.ended is not None:
             return None
-        if text:
-            blocks.store_input(call, text)
-        self.delta = call.delta
-        return text
+        self._type, self._call, self._id, self.delta = None, call, id, call.delta
+        return call

@@ -7,7 +7,7 @@ optional field.  An absent field is therefore left out.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import msgspec
 from msgspec import Struct
@@ -84,6 +84,7 @@ class ReasoningDelta(Struct, gc=False, tag="reasoning-delta"):
     providerMetadata: Any = None  # noqa: N815 - the protocol's
 
 
+@final
 class InputDelta(Struct, gc=False, tag="tool-input-delta"):
     """A piece of the input of a call."""
 

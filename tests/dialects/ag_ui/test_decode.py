@@ -124,6 +124,36 @@ def test_messages_and_calls_may_overlap() -> None:
     )
 
 
+def test_run_follows_messages_and_calls_that_alternate() -> None:
+    pieces = [text("CONTENT", delta="a"), text("CONTENT", "b", delta="b"), call("ARGS", delta="1")]
+    begun = [text("START"), text("START", "b"), call("START", toolCallName="f")]
+    events, notes = within(
+        *(*begun, *pieces, *pieces, *reversed(pieces)), text("END"), text("END", "b"), call("END")
+    )
+    assert notes == []
+    texts = {0: "", 1: ""}
+    for event in events:
+        if isinstance(event, TextDelta):
+            texts[event.index] += event.text
+    assert texts == {0: "aaa", 1: "bbb"}
+    assert [event for event in events if isinstance(event, JSONDelta)] == [JSONDelta(2, "1")] * 3
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        (text("START"), *[text("CONTENT", delta="a")] * 3, text("END"), text("CONTENT", delta="b")),
+        (
+            *(call("START", toolCallName="f"), *[call("ARGS", delta="1")] * 3),
+            *(call("END"), call("ARGS", delta="2")),
+        ),
+    ],
+    ids=["text", "arguments"],
+)
+def test_run_extends_nothing_that_has_ended(payloads: tuple[dict[str, Any], ...]) -> None:
+    assert failure(*payloads).kind == "malformed"
+
+
 def test_messages_of_one_span_are_parts() -> None:
     events, _ = within(
         *(SPAN, reasoning("START"), reasoning("CONTENT", delta="a"), reasoning("END")),

@@ -6,6 +6,20 @@ import json
 from typing import Any
 
 import pytest
+from support.ui_message_stream.reader import (
+    FINISH,
+    PM,
+    START,
+    STEP,
+    UI,
+    delta,
+    end,
+    failure,
+    middle,
+    read,
+    start,
+    tool,
+)
 
 from streamnorm import (
     BlockStart,
@@ -14,7 +28,6 @@ from streamnorm import (
     CitationDelta,
     Completed,
     Document,
-    Event,
     Failed,
     Image,
     JSONDelta,
@@ -28,65 +41,19 @@ from streamnorm import (
     ServerToolCall,
     ServerToolResult,
     SignatureDelta,
-    StreamError,
     Text,
     TextDelta,
     ToolCall,
     ToolResult,
     Transcoder,
-    Truncated,
     Usage,
     UsageUpdate,
     detect,
 )
-from streamnorm.codec import Decoder, decoder
+from streamnorm.codec import decoder
 from streamnorm.dialects.ui_message_stream.outcome import stop_reason_from_wire
 from streamnorm.dialects.ui_message_stream.traits import is_terminal, recognises
 from streamnorm.sse import Frame
-
-UI = "ui_message_stream"
-START = {"type": "start", "messageId": "m"}
-STEP = {"type": "start-step"}
-FINISH = {"type": "finish", "finishReason": "stop"}
-PM = {"anthropic": {"signature": "s"}}
-
-
-def read(*chunks: Any, **options: Any) -> tuple[list[Event], Decoder]:
-    reader = decoder(UI, **options)
-    frames = [each if isinstance(each, str) else json.dumps(each) for each in chunks]
-    events = reader.feed(b"".join(b"data: %b\n\n" % frame.encode() for frame in frames))
-    return events + reader.close(), reader
-
-
-def middle(*chunks: Any) -> list[Event]:
-    """Return the events between the start and the end of a complete message."""
-    events, reader = read(START, STEP, *chunks, FINISH, "[DONE]")
-    assert isinstance(reader.outcome, Completed), reader.outcome
-    return events[1:-1]
-
-
-def failure(*chunks: Any, **options: Any) -> StreamError:
-    events, reader = read(START, STEP, *chunks, **options)
-    assert isinstance(reader.outcome, Failed | Truncated)
-    assert isinstance(events[-1], StreamError)
-    return events[-1]
-
-
-def start(kind: str, id: str = "0", **fields: Any) -> dict[str, Any]:
-    return {"type": f"{kind}-start", "id": id, **fields}
-
-
-def delta(kind: str, text: str, id: str = "0", **fields: Any) -> dict[str, Any]:
-    return {"type": f"{kind}-delta", "id": id, "delta": text, **fields}
-
-
-def end(kind: str, id: str = "0", **fields: Any) -> dict[str, Any]:
-    return {"type": f"{kind}-end", "id": id, **fields}
-
-
-def tool(kind: str, id: str = "c", **fields: Any) -> dict[str, Any]:
-    named = {"toolName": "f"} if kind.startswith("input") and kind != "input-delta" else {}
-    return {"type": f"tool-{kind}", "toolCallId": id, **named, **fields}
 
 
 def test_message_with_text_and_usage() -> None:
@@ -494,20 +461,6 @@ def test_stored_input_is_bounded() -> None:
     assert failure(tool("input-start"), *pieces, limits=limits).kind == "too_large"
 
 
-def test_run_reads_what_the_full_reading_reads() -> None:
-    found = middle(
-        start("text"), delta("text", "a"), delta("text", "b"),
-        delta("text", "c", providerMetadata=PM), delta("text", "d", "0"), delta("text", ""),
-        end("text"), tool("input-start"), tool("input-delta", inputTextDelta="{"),
-        tool("input-delta", inputTextDelta=""), tool("input-delta", inputTextDelta="}"),
-        tool("input-available", input={}),
-    )  # fmt: skip
-    assert [e for e in found if isinstance(e, TextDelta | JSONDelta)] == [
-        *(TextDelta(0, text) for text in "abcd"),
-        *(JSONDelta(1, text) for text in "{}"),
-    ]
-
-
 def test_frames_are_recognised_by_their_type() -> None:
     known = decoder(None)
     assert known.feed(b'data: {"type":"start"}\n\n') == []  # says nothing alone
@@ -540,14 +493,6 @@ def test_error_is_recognised_by_its_text() -> None:
 def test_open_call_decides_between_the_reasons() -> None:
     assert stop_reason_from_wire("length", has_open_call=True) == "max_tokens"
     assert stop_reason_from_wire("tool-calls", has_open_call=False) == "end_turn"
-
-
-def test_delta_after_an_end_that_may_continue_is_read_in_full() -> None:
-    found = middle(
-        start("text"), delta("text", "a"), start("reasoning", "r:0"), end("reasoning", "r:0"),
-        delta("text", "b"), end("text"),
-    )  # fmt: skip
-    assert [e for e in found if isinstance(e, TextDelta)] == [TextDelta(0, "a"), TextDelta(0, "b")]
 
 
 def test_signature_at_the_start_of_a_call_holds_to_its_end() -> None:
