@@ -12,6 +12,7 @@ from msgspec import structs
 
 from streamnorm._core.codec import DeltaForwarder, DeltaRun, RunEncoder, StreamWriter, as_utf8
 from streamnorm._core.codec.framing import SSE, Framing, StreamPassthrough
+from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -201,13 +202,26 @@ class Transcoder:
             LocalProtocolError: The transcoder was closed.
         """
         forwarder, passthrough = self._forwarder, self._passthrough
-        if forwarder is not None and (written := forwarder.forward_read(data)) is not None:
-            if forwarder.failure is not None:
-                written = self._fail(forwarder.failure)
-            if passthrough is not None:
-                original = self._take_event(data)
-                written = original + written if written else original
-            return [written] if written else []
+        if forwarder is not None:
+            run = forwarder.run
+            # Most servers write one event at a time, and a read is what they wrote.
+            text = run.text_of_read(data) if run.reads_are_events else None
+            if text is not None:
+                written = b""
+                if text:
+                    if run.delta is not forwarder.delta:
+                        forwarder.select(run.delta)
+                    try:
+                        forwarder.append(text)
+                        if (write := forwarder.write) is not None:
+                            written = write(text) or b""
+                    except LimitExceeded as exc:
+                        written = self._fail(forwarder.fail(exc))
+                else:
+                    run.idle_frames += not run.framing.unfinished_bytes
+                if passthrough is not None:
+                    written = self._take_event(data) + written
+                return [written] if written else []
         frames = self._decoder.split(data)
         parts: list[bytes] = []
         position = 0 if forwarder is None else forwarder.forward(frames, parts)

@@ -172,6 +172,9 @@ class _DeltaSinks(Protocol):
 class DeltaForwarder:
     """Accumulate and write the deltas of a run without creating events.
 
+    `forward` handles the frames of a read; `Transcoder.feed` itself handles a read that is one
+    event, since one more call for each would cost as much as writing its text.
+
     Args:
         run: The delta run of the active decoder.
         accumulator: Receives the texts.
@@ -180,36 +183,21 @@ class DeltaForwarder:
     Attributes:
         run: The delta run.
         failure: The error of a frame that exceeded a limit, which ends the stream.
+        delta: Delta of the last block and part; None if its sinks are no longer valid.
+        append: Appends text of the last block to the message.
+        write: Returns more text of the last block as bytes; None if the original bytes are passed
+            on.
     """
 
     def __init__(self, run: DeltaRun, accumulator: TextSinks, writer: _DeltaSinks | None) -> None:
         self.failure: StreamError | None = None
         self.run = run
+        self.delta: Delta | None = None
+        self.append: _Append = _drop
+        self.write: _Write | None = None
         self._accumulator = accumulator
         self._writer = writer
         self._sinks: dict[int, _Sinks] = {}  # by block
-        # The sinks of the last block, unpacked.
-        self._delta: Delta | None = None
-        self._append: _Append = _drop
-        self._write: _Write | None = None
-
-    def forward_read(self, data: bytes) -> bytes | None:
-        """Forward a read that is one event and return its bytes; None if the run refuses it."""
-        run = self.run
-        text = run.text_of_read(data) if run.reads_are_events else None
-        if not text:
-            if text is None:
-                return None
-            run.idle_frames += not run.framing.unfinished_bytes
-            return b""
-        if run.delta is not self._delta:
-            self._select(run.delta)
-        try:
-            self._append(text)
-            return (self._write is not None and self._write(text)) or b""
-        except LimitExceeded as exc:
-            self._fail(exc)
-            return b""
 
     def forward(self, frames: list[RawFrame], parts: list[bytes], position: int = 0) -> int:
         """Forward frames that only extend open blocks.
@@ -225,7 +213,7 @@ class DeltaForwarder:
         run = self.run
         run.reads_are_events = len(frames) == 1 or (run.joins_reads and not frames)
         text_of = run.text_of
-        delta, append, write = self._delta, self._append, self._write
+        delta, append, write = self.delta, self.append, self.write
         # No slice: where every other frame must be read in full, all slices would be quadratic.
         rest = map(frames.__getitem__, range(position, len(frames))) if position else frames
         try:
@@ -235,36 +223,38 @@ class DeltaForwarder:
                 position += 1
                 if text:
                     if run.delta is not delta:
-                        delta, append, write = self._select(run.delta)
+                        delta, append, write = self.select(run.delta)
                     append(text)
                     if write is not None and (written := write(text)):
                         parts.append(written)
                 else:
                     run.idle_frames += 1
         except LimitExceeded as exc:
-            self._fail(exc)
+            self.fail(exc)
         return position
 
     def invalidate(self, events: list[Event]) -> None:
         """Discard the sinks after events that change where text of a block goes."""
         for event in events:
             if type(event) is not TextDelta and type(event) is not JSONDelta:
-                self._delta = None
+                self.delta = None
                 self._sinks.clear()
                 return
 
-    def _fail(self, exc: LimitExceeded) -> None:
+    def fail(self, exc: LimitExceeded) -> StreamError:
+        """Set and return the error of a frame that exceeded a limit."""
         self.failure = StreamError("too_large", str(exc), code=exc.limit)
         self.run.retract_usage()
+        return self.failure
 
-    def _select(self, delta: Delta) -> _Sinks:
+    def select(self, delta: Delta) -> _Sinks:
         """Return the sinks of the block and part of `delta`, and use them from now on."""
         sinks = self._sinks.get(delta.index)
         if sinks is None or sinks[0] is not delta:
             append = self._accumulator.text_sink(delta.index, part_of(delta))
             write = None if self._writer is None else self._writer.delta_sink(delta)
             sinks = self._sinks[delta.index] = (delta, append, write)
-        self._delta, self._append, self._write = sinks
+        self.delta, self.append, self.write = sinks
         return sinks
 
 
