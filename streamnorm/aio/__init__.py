@@ -10,10 +10,9 @@ A `Stream` owns its source: closing the stream, or iterating to its end, closes 
 It starts no task and sets no timeout, except for closing and draining a connection.
 """
 
-from streamnorm.aio.connecting import connect
 from streamnorm.aio.executing import run_tools
 from streamnorm.aio.stream import Stream, SyncStream
-from streamnorm.aio.transcoding import events, iter_events, iter_transcode, tap, transcode
+from streamnorm.aio.transcoding import connect, events, iter_events, iter_transcode, tap, transcode
 
 __all__ = [
     "Stream",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from streamnorm._core.bodies.request import Reply
     from streamnorm._core.codec.framing import Framing
     from streamnorm.aio.pump import Errors
-    from streamnorm.aio.sources import AsyncSource
+    from streamnorm.aio.stream import AsyncSource
     from streamnorm.log.producing import Opener
 
 Mode: TypeAlias = Literal["require", "best_effort"]

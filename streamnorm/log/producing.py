@@ -12,8 +12,7 @@ from msgspec import structs
 from streamnorm._core.errors import RemoteProtocolError, StoreError, StreamnormError
 from streamnorm._core.events import Completed, Failed, Outcome, Usage
 from streamnorm._core.failures import SourceStopped, broken_connection
-from streamnorm.aio.sources import AsyncReader, AsyncSource
-from streamnorm.aio.stream import Stream
+from streamnorm.aio.stream import AsyncReader, AsyncSource, Stream
 from streamnorm.aio.transcoding import TapPump
 from streamnorm.log.records import (
     Cause,

@@ -24,7 +24,7 @@ from streamnorm._upstream.answers import TranslatedAnswer, encode_error_response
 from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm.aio import Stream, SyncStream
 from streamnorm.aio.pump import Head, Pump
-from streamnorm.aio.sources import AsyncReader, Reader
+from streamnorm.aio.stream import AsyncReader, Reader
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
 from streamnorm.http.headers import response_headers
 from streamnorm.state import ResponseStore, SyncResponseStore

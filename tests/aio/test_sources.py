@@ -16,7 +16,7 @@ from support.openai_chat.chunks import DONE, content
 
 import streamnorm
 from streamnorm import NotAStream, Stream, TextDelta, TruncatedStream, UpstreamError
-from streamnorm.aio.sources import AsyncReader
+from streamnorm.aio.stream import AsyncReader
 
 pytestmark = pytest.mark.anyio
 
