@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from operator import is_
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter, is_
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
@@ -200,13 +202,14 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, bu
     source = part.source
     if not isinstance(source, Source) or source.dialect != dialect:
         return None
-    before = source.part
-    for name in part.__struct_fields__:
-        if name in ("source", but):
-            continue
-        if getattr(part, name) is not getattr(before, name):
-            return None
-    return source.value
+    fields_of = _fields_getter(type(part), but)
+    return source.value if all(map(is_, fields_of(part), fields_of(source.part))) else None
+
+
+@cache
+def _fields_getter(kind: type[Struct], but: str) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a getter of all fields of a part but its source, and but one of a name."""
+    return attrgetter(*(name for name in kind.__struct_fields__ if name not in ("source", but)))
 
 
 def request_source(request: Request, dialect: str) -> dict[str, Any] | None:

@@ -352,8 +352,12 @@ def _add_needed_betas(
     """
     known = target.allowed_betas
     for beta in _BETAS:
-        names = [name for name in (beta.name, *beta.also) if known is None or name in known]
-        if not any(name in betas for name in names) and beta.name in names and beta.is_needed(body):
+        if known is not None and beta.name not in known:
+            continue
+        allowed = betas if known is None or not betas else [name for name in betas if name in known]
+        if beta.name in allowed or any(name in allowed for name in beta.also):
+            continue
+        if beta.is_needed(body):
             betas = (*betas, beta.name)
     return betas
 
