@@ -23,7 +23,6 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.codec import Decoder
 from streamnorm._core.messages import UsageAccumulator
 
 each_stream = pytest.mark.parametrize("name", DELTA_STREAMS)
@@ -60,24 +59,6 @@ def test_message_without_keep_message_raises_local_protocol_error(name: str, tar
         run.feed(event)
         with pytest.raises(LocalProtocolError, match="keep_message=False"):
             run.message  # noqa: B018 - the access is the test
-
-
-@pytest.mark.parametrize("offers_run", [True, False])
-@each_target
-def test_message_bound_applies_to_what_encoders_store_without_keep_message(
-    target: str, *, offers_run: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Responses repeats the text at its end, Gemini counts its bytes for citations."""
-    monkeypatch.setattr(Decoder, "offers_run", offers_run)
-    stores_text = target in ("openai_responses", "gemini")
-    stream = delta_stream("anthropic text", 200)
-    limits = Limits(max_accumulated_bytes=200)
-    for keeps, outcome in ((True, Failed), (False, Failed if stores_text else Completed)):
-        run = Transcoder("anthropic", target, limits=limits, keep_message=keeps)
-        for event in stream.events:
-            run.feed(event)
-        run.close()
-        assert isinstance(run.outcome, outcome)
 
 
 @each_target

@@ -16,7 +16,8 @@ from support.openai_chat.chunks import (
     frame,
     reasoning,
 )
-from support.streams.content import transcode_in_any_chunks
+from support.streams.content import DIALECTS, transcode_in_any_chunks
+from support.streams.delta_streams import delta_stream
 
 from streamnorm import (
     Completed,
@@ -36,6 +37,7 @@ from streamnorm import (
     UnknownDialect,
     Usage,
 )
+from streamnorm._core.codec import Decoder
 
 A, B = '{"a":1}', '{"b":2}'
 USAGE = frame({"id": "1", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}})
@@ -249,6 +251,24 @@ def test_nothing_follows_an_exceeded_limit() -> None:
     )
 
 
+@pytest.mark.parametrize("offers_run", [True, False])
+@pytest.mark.parametrize("target", DIALECTS)
+def test_message_bound_applies_to_what_encoders_store_without_keep_message(
+    target: str, *, offers_run: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Responses repeats the text at its end, Gemini counts its bytes for citations."""
+    monkeypatch.setattr(Decoder, "offers_run", offers_run)
+    stores_text = target in ("openai_responses", "gemini")
+    stream = delta_stream("anthropic text", 200)
+    limits = Limits(max_accumulated_bytes=200)
+    for keeps, outcome in ((True, Failed), (False, Failed if stores_text else Completed)):
+        run = Transcoder("anthropic", target, limits=limits, keep_message=keeps)
+        for event in stream.events:
+            run.feed(event)
+        run.close()
+        assert isinstance(run.outcome, outcome)
+
+
 def test_feeding_a_closed_transcoder_raises_local_protocol_error() -> None:
     run = transcoder()
     run.close()
@@ -281,8 +301,10 @@ def test_losses_and_notes_are_reported_at_once_and_stored() -> None:
 
 def test_message_and_usage_are_available_at_any_time() -> None:
     run = transcoder()
+    assert run.is_empty
     assert (run.message, run.usage, run.outcome) == (Message(), Usage(), None)
     run.feed(reasoning("t") + TEXT)
+    assert not run.is_empty
     assert run.message == Message("chatcmpl-1", "gpt", (Reasoning(("t",)), Text("hi")))
     run.feed(USAGE + END + DONE)
     assert run.usage == Usage(9, 4)

@@ -18,6 +18,7 @@ from support.streams.run_comparison import Route, assert_same_without_run, trans
 from streamnorm import (
     Completed,
     Failed,
+    Limits,
     Loss,
     LossyEncoding,
     Note,
@@ -201,6 +202,23 @@ def test_patch_as_plain_text_is_not_lost(source: str) -> None:
     assert Note("not_wrapped", "tool call") in run.notes
     assert isinstance(run.outcome, Completed)
     assert not [loss for loss in run.losses if loss.feature == "custom_tool_members"]
+
+
+@each_source
+@pytest.mark.parametrize("keep_message", [False, True])
+def test_arguments_are_bounded(source: str, *, keep_message: bool) -> None:
+    """Also those that wait for the text to begin."""
+    frames = answer(source, ("apply_patch", ['{"a":"', *["x" * 100] * 20]))
+    limits = Limits(max_accumulated_bytes=1500)
+    for chunking in CHUNKINGS.values():
+        transcoder = Transcoder(
+            source, "openai_responses", reply=REPLY, limits=limits, keep_message=keep_message
+        )
+        for data in chunking(frames):
+            transcoder.feed(data)
+        outcome = transcoder.outcome
+        assert isinstance(outcome, Failed)
+        assert (outcome.error.kind, outcome.error.code) == ("too_large", "max_accumulated_bytes")
 
 
 @each_source

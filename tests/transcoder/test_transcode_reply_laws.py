@@ -20,7 +20,6 @@ from support.streams.replies import (
     PIECES,
     REPLY,
     answer,
-    each_source,
     inputs,
 )
 from support.streams.run_comparison import Route, assert_same_without_run, transcode_each_way
@@ -28,7 +27,6 @@ from support.streams.run_comparison import Route, assert_same_without_run, trans
 from streamnorm import (
     Completed,
     Failed,
-    Limits,
     Reply,
     StreamError,
     Text,
@@ -38,23 +36,6 @@ from streamnorm import (
 )
 from streamnorm._core.bodies.request import ToolName
 from streamnorm.validation import validate
-
-
-@each_source
-@pytest.mark.parametrize("keep_message", [False, True])
-def test_arguments_are_bounded(source: str, *, keep_message: bool) -> None:
-    """Also those that wait for the text to begin."""
-    frames = answer(source, ("apply_patch", ['{"a":"', *["x" * 100] * 20]))
-    limits = Limits(max_accumulated_bytes=1500)
-    for chunking in CHUNKINGS.values():
-        transcoder = Transcoder(
-            source, "openai_responses", reply=REPLY, limits=limits, keep_message=keep_message
-        )
-        for data in chunking(frames):
-            transcoder.feed(data)
-        outcome = transcoder.outcome
-        assert isinstance(outcome, Failed)
-        assert (outcome.error.kind, outcome.error.code) == ("too_large", "max_accumulated_bytes")
 
 
 @given(draws())

@@ -75,7 +75,8 @@ def test_body_in_place_of_a_stream_is_reported_by_its_kind(body: bytes, message:
         decoded = decode(body, dialect=dialect)
         assert decoded.events == [error]
         assert decoded.outcome == Failed(error)
-        by_byte = decode(*(body[at : at + 1] for at in range(len(body))), dialect=dialect)
+        head = (body[at : at + 1] for at in range(min(len(body), 1_000)))
+        by_byte = decode(*head, body[1_000:], dialect=dialect)
         assert by_byte == decoded
 
 

@@ -16,6 +16,7 @@ from streamnorm import (
     JSONDelta,
     LocalProtocolError,
     Loss,
+    LossyEncoding,
     MessageStart,
     MessageStop,
     Opaque,
@@ -187,6 +188,15 @@ def test_unsupported_features_are_counted(body: list[Event], left: list[Event], 
     events, losses = projected(*body)
     assert events == left
     assert losses == (loss,)
+
+
+@pytest.mark.parametrize(("body", "left", "loss"), LOST.values(), ids=LOST)
+def test_loss_is_refused_where_none_is_allowed(
+    body: list[Event], left: list[Event], loss: Loss
+) -> None:
+    projector = Projector(capabilities("anthropic"), Losses(strict=True))
+    with pytest.raises(LossyEncoding, match=f"{loss.feature} in {loss.where} would be lost"):
+        list(map(projector.push, [START, *body, USAGE, STOP]))
 
 
 def test_dialect_that_carries_everything_loses_nothing() -> None:

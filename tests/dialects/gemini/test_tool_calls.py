@@ -11,6 +11,9 @@ from streamnorm import Completed, Failed, Note, ToolCall
 
 CALL = {"functionCall": {"id": "c1", "name": "tide", "args": {"port": "Wick"}}}
 
+CODE = {"executableCode": {"language": "PYTHON", "code": "6*7"}}
+RESULT = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42"}}
+
 
 def entry(path: str, text: str, **fields: Any) -> dict[str, Any]:
     return {"jsonPath": path, "stringValue": text, **fields}
@@ -87,6 +90,8 @@ OTHER = function_call(id="c2", name="g", willContinue=True)
             [parts(CALL), function_call(**{**CALL["functionCall"], "name": "g"})],
             "the id of another call",
         ),
+        # It may be the result of either.
+        ([parts(CODE, CODE), parts(RESULT)], "a result without an id after 2 calls"),
     ],
 )
 def test_part_that_contradicts_its_call_is_malformed(frames: list[bytes], found: str) -> None:
@@ -94,6 +99,12 @@ def test_part_that_contradicts_its_call_is_malformed(frames: list[bytes], found:
     assert isinstance(outcome, Failed)
     assert outcome.error.kind == "malformed"
     assert outcome.error.message.startswith(f"function call with {found}")
+
+
+def test_fragment_that_contradicts_the_fragments_before_it_is_malformed() -> None:
+    outcome = decode(STARTED, function_call(partialArgs=[entry("$.b", "z")])).outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.error.kind == "malformed"
 
 
 def test_call_that_came_before_is_a_repetition() -> None:

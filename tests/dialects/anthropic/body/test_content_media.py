@@ -212,6 +212,8 @@ def test_file_without_a_legal_form_is_refused(block: Any, message: str) -> None:
         ({"type": "image", "source": {"type": "url"}}, ".source.url"),
         ({"type": "document", "source": {"type": "base64", "data": "a"}}, ".source.media_type"),
         ({"type": "document", "source": NOTE, "title": 1}, ".title"),
+        ({"type": "document", "source": NOTE, "cache_control": 1}, ".cache_control"),
+        ({**RESULT, "title": 1}, ".title"),
     ],
 )
 def test_broken_file_is_refused_with_its_path(block: Body, path: str) -> None:

@@ -200,6 +200,7 @@ def test_a_longer_conversation_repeats_the_shorter_one() -> None:
         ({"role": ["user"], "content": "Hi"}, ".role"),
         ({"role": "user", "content": "Hi", "name": 5}, ".name"),
         ({"role": "tool", "tool_call_id": 5, "content": "Hi"}, ".tool_call_id"),
+        ({"role": "tool", "tool_call_id": "c1", "content": 5}, ".content"),
     ],
 )
 def test_what_is_no_message_is_refused_with_its_path(value: Any, path: str) -> None:

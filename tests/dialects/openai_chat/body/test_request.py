@@ -261,6 +261,7 @@ def test_the_field_of_instructions_is_the_first_message() -> None:
             "response_format.json_schema.name",
         ),
         ({"metadata": []}, "metadata"),
+        ({"prompt_cache_options": "implicit"}, "prompt_cache_options"),
         (
             {"prompt_cache_options": {"mode": "implicit", "ttl": 5}},
             "prompt_cache_options.ttl",

@@ -228,6 +228,10 @@ def test_arguments_of_a_server_that_repeats_them_are_read_by_its_name() -> None:
         ({"choices": [{"message": "Hi"}]}, "$.choices[0].message: a string of 2 characters"),
         (response({"content": 5}), "$: "),
         (
+            {"choices": [{"index": True, "message": {"content": "Hi"}}]},
+            "$.choices[0].index: expected `int | null`, got `bool`",
+        ),
+        (
             {"choices": [{"index": 1, "message": {"content": "Hi"}}]},
             "$: choice 1 alone, expected choice 0",
         ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given, reject
+from msgspec import structs
 from openai.types.chat import ChatCompletion
 from support.bodies.samples import make_source
 from support.draws import Draws, draws
@@ -285,3 +286,10 @@ def test_body_is_revised_in_its_model_and_its_time() -> None:
     assert encode_message(message, "openai_chat").body == body
     revised = encode_message(message, "openai_chat", model="mine", created=7.5).body
     assert revised == {**body, "model": "mine", "created": 7}
+
+
+def test_unknown_fields_of_a_choice_that_states_its_index_as_text_are_written() -> None:
+    choice = {"index": "0", "finish_reason": "stop", "message": {"content": "Hi"}, "mood": 1}
+    message = structs.replace(read({"choices": [choice]}), id="c")
+    (written,) = encode_message(message, "openai_chat").body["choices"]
+    assert (written["index"], written["mood"]) == (0, 1)

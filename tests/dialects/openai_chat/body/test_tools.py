@@ -176,6 +176,10 @@ def test_a_tool_that_has_no_form_is_an_error() -> None:
         ({"tools": [{"type": "custom"}]}, "$.tools[0].custom"),
         ({"tools": [{"type": "custom", "custom": {}}]}, "$.tools[0].custom.name"),
         (
+            {"tools": [{"type": "custom", "custom": {"name": "p", "format": "grammar"}}]},
+            "$.tools[0].custom.format",
+        ),
+        (
             {"tools": [{"type": "custom", "custom": {"name": "p", "format": {"type": "grammar"}}}]},
             "$.tools[0].custom.format.grammar",
         ),
