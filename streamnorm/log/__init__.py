@@ -20,7 +20,7 @@ SQLite file are there after a crash, and for other processes of the machine.
 
 from __future__ import annotations
 
-from streamnorm._core.errors import LogError, StoreError
+from streamnorm._core.errors import LogError
 from streamnorm.log.following import FollowedStream
 from streamnorm.log.log import (
     DEFAULT_LEASE_S,
@@ -41,7 +41,6 @@ __all__ = [
     "LogStore",
     "Production",
     "State",
-    "StoreError",
     "StreamStatus",
     "open_log",
 ]

@@ -17,7 +17,7 @@ from support.streams.short import STREAMS
 from streamnorm import RemoteProtocolError, StreamError, Truncated
 from streamnorm._core.failures import SourceStopped
 from streamnorm._registry import FRAMINGS
-from streamnorm.log import Log, LogStore, StoreError, open_log
+from streamnorm.log import Log, LogStore, open_log
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import (
     Chunk,
@@ -33,6 +33,7 @@ from streamnorm.log.records import (
     unpack_origin,
     unpack_reads,
 )
+from streamnorm.state import StoreError
 
 pytestmark = pytest.mark.anyio
 
