@@ -104,8 +104,14 @@ def points_of(root: Any) -> set[Point]:
 def reached_by(bodies: Iterable[JSON], root: Any) -> set[Point]:
     """Return the points of a type that bodies, or the events of a stream, have."""
     found: set[Point] = set()
+    seen: set[tuple[str, str, str]] = set()
 
     def visit(owner: str, field: str, members: tuple[Any, ...], value: Any) -> None:
+        # The bodies of neighbouring cases are equal but for one field.
+        known = (owner, field, json.dumps(value))
+        if known in seen:
+            return
+        seen.add(known)
         fitting = [member for member in members if _fits(member, value)]
         for member in fitting or [member for member in members if _has_form(member, value)]:
             if member is type(None):
@@ -178,6 +184,13 @@ def _fits(expected: Any, value: Any) -> bool:
     """Return whether a value is of a type, with all that it holds."""
     if not _has_form(expected, value):
         return False
+    return not isinstance(value, dict | list) or _holds_fitting(expected, json.dumps(value))
+
+
+@cache
+def _holds_fitting(expected: Any, text: str) -> bool:
+    """Return whether all that an object or an array holds is of the types that a type has."""
+    value = json.loads(text)
     if (fields := _fields(expected)) is not None:
         return all(
             name in fields and any(_fits(member, item) for member in _members(fields[name]))
@@ -189,15 +202,25 @@ def _fits(expected: Any, value: Any) -> bool:
     return all(any(_fits(member, item) for member in _members(inner)) for item in items)
 
 
+@cache
+def _labels(expected: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Return the labels of an object's type that are literals, with their words."""
+    labels: list[tuple[str, tuple[Any, ...]]] = []
+    for name in _LABELS:
+        members = _members((_fields(expected) or {}).get(name, str))
+        words = [(None,) if member is type(None) else _words(member) for member in members]
+        if None not in words:
+            labels.append((name, tuple(word for each in words for word in each or ())))
+    return tuple(labels)
+
+
 def _has_form(expected: Any, value: Any) -> bool:
     """Return whether a value is of a type by its form, and by the words that label it."""
     if (words := _words(expected)) is not None:
         return any(type(word) is type(value) and word == value for word in words)
-    if (fields := _fields(expected)) is not None:
+    if _fields(expected) is not None:
         return isinstance(value, dict) and all(
-            any(_has_form(member, value[name]) for member in _members(fields[name]))
-            for name in _LABELS
-            if name in fields and name in value
+            value[name] in words for name, words in _labels(expected) if name in value
         )
     if _element(expected) is not None:
         return isinstance(value, dict if get_origin(expected) in _MAPS else list)
