@@ -95,7 +95,7 @@ def test_recording_reads_the_same_without_the_run_event_by_event(recording: Reco
         assert_same_without_run(events, route)
 
 
-@each_provider_of(*DIALECTS)
+@each_provider_of(*DIALECTS, one_in=2)
 def test_real_streams_read_the_same_without_the_run(streams: list[CorpusStream]) -> None:
     for stream in streams:
         assert_reads_the_same(stream.body, stream.dialect, stream.name, each=1, most=3)

@@ -72,7 +72,7 @@ def test_repaired_request_is_legal_for_its_target(
 def test_real_request_is_legal_for_its_target(target: Target) -> None:
     broken: Counter[str] = Counter()
     # All of them for each target take ten minutes.
-    for real in share_of(real_requests(), TARGETS.index(target), shares=5):
+    for real in share_of(real_requests(), TARGETS.index(target), shares=8):
         is_native = real.dialect == target.dialect and target.server is None
         request = None if is_native else decoded(real)
         if request is None:

@@ -94,7 +94,7 @@ def with_root_types(tools: Any) -> Any:
 @needs_requests
 @pytest.mark.parametrize("target", _NAMED, ids=str)
 def test_real_request_is_changed_where_its_server_refuses_it(target: Target) -> None:
-    for real in share_of(real_requests(target.dialect), _NAMED.index(target), shares=3):
+    for real in share_of(real_requests(target.dialect), _NAMED.index(target), shares=6):
         found = sent(real, target)
         if found is None:
             continue

@@ -25,7 +25,7 @@ COMPLETE = [
 @pytest.mark.parametrize("recording", COMPLETE, ids=lambda recording: recording.name)
 def test_prefix_of_a_recording_completes_only_after_its_terminal(recording: Recording) -> None:
     body, dialect = recording.body, str(recording.dialect)
-    for cut in cuts(recording.name, body)[::5]:
+    for cut in cuts(recording.name, body)[::4]:
         events, outcome, _ = decode([body[:cut]], dialect)
         whole = terminal_was_read(body[:cut], dialect)
         assert isinstance(outcome, Completed if whole else Truncated), cut
@@ -36,7 +36,7 @@ def test_prefix_of_a_recording_completes_only_after_its_terminal(recording: Reco
 def test_prefix_of_a_recording_is_never_written_as_complete(recording: Recording) -> None:
     body, source = recording.body, str(recording.dialect)
     ways = [*((target, False) for target in (*DIALECTS, *PAGES)), (source, True)]
-    for number, cut in enumerate(cuts(recording.name, body, 0)[::9]):
+    for number, cut in enumerate(cuts(recording.name, body, 0)[::7]):
         target, verbatim = ways[number % len(ways)]
         out, run = transcode([body[:cut]], source, target, verbatim=verbatim)
         if terminal_was_read(body[:cut], source):

@@ -35,8 +35,9 @@ def cuts(name: str, body: bytes, count: int = 30) -> list[int]:
     beside = [end + by for end in ends[:40] for by in (-2, -1, 0, 1)]
     rng = random.Random(name)  # noqa: S311 - a seed is the point
     anywhere = [rng.randrange(len(body)) for _ in range(count)]
-    last = range(max(len(body) - 200, 0), len(body))
-    return sorted({cut for cut in [*beside, *anywhere, *last] if 0 <= cut < len(body)})
+    end = len(body)
+    last = [*range(end - 200, end - 60, 3), *range(end - 60, end)]  # most terminals are shorter
+    return sorted({cut for cut in [*beside, *anywhere, *last] if 0 <= cut < end})
 
 
 def terminal_was_read(prefix: bytes, dialect: str) -> bool:
