@@ -56,9 +56,11 @@ async def assert_resumes(body: bytes, dialect: str, targets: tuple[str, ...], si
 def test_written_recordings_resume_at_each_cursor(dialect: str) -> None:
     async def resume_all() -> int:
         sizes = cycle((1 << 20, 300, 17))
+        # All targets of each take twenty seconds; neighbours are of one kind.
+        halves = cycle((TARGETS[::2], TARGETS[1::2]))
         return sum(
             [
-                await assert_resumes(recording.body, dialect, TARGETS, next(sizes))
+                await assert_resumes(recording.body, dialect, next(halves), next(sizes))
                 for recording in recordings(dialect)
             ]
         )
