@@ -15,7 +15,8 @@ same bytes at any time and in any process.  A producer that dies is no clean end
 that notices ends the stream as truncated, for all.
 
 `open_log` returns the log that a URL names.  Streams in memory end with the process; those in a
-SQLite file are there after a crash, and for other processes of the machine.
+SQLite file are there after a crash, and for other processes of the machine; those in Redis or
+Valkey for processes of other machines.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from streamnorm.log.log import (
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.producing import Production
 from streamnorm.log.records import LogStore, State
+from streamnorm.log.redis import RedisLogStore
 from streamnorm.log.sqlite import SQLiteLogStore
 
 __all__ = [
@@ -56,13 +58,15 @@ def open_log(
     """Return the log that a URL names; nothing is opened before its first use.
 
     Args:
-        url: `memory:` for one process; `sqlite:PATH` for the processes of one machine.
+        url: `memory:` for one process; `sqlite:PATH` for the processes of one machine;
+            `redis://`, `rediss://`, `valkey://` or `valkeys://` for those of several.
         ttl_s: Seconds after its last change at which a stream is forgotten.
         lease_s: Seconds without news after which a producer counts as dead.
         max_bytes: Bytes of one stream; it ends there as truncated.
 
     Raises:
         ValueError: The URL names no store.
+        ImportError: redis-py is needed and not installed.
     """
     scheme, _, rest = url.partition(":")
     store: LogStore
@@ -70,6 +74,8 @@ def open_log(
         store = MemoryLogStore(ttl_s=ttl_s)
     elif scheme == "sqlite" and rest:
         store = SQLiteLogStore(rest, ttl_s=ttl_s)
+    elif scheme in ("redis", "rediss", "valkey", "valkeys"):
+        store = RedisLogStore(url, ttl_s=ttl_s)
     else:
-        raise ValueError("no URL of a log, expected memory: or sqlite:PATH")
+        raise ValueError("no URL of a log, expected memory:, sqlite:PATH or redis://HOST")
     return Log(store, lease_s=lease_s, max_bytes=max_bytes)

@@ -8,15 +8,14 @@ up all other clients, it returns at most 1 MiB; each further one takes another r
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from streamnorm._core.errors import StoreError
+from streamnorm.state.redis_server import open_client, store_failures
 from streamnorm.state.stored import (
     DEFAULT_TTL_S,
     MAX_CHAIN_BYTES,
@@ -29,10 +28,6 @@ from streamnorm.state.stored import (
     pack,
     unpack,
 )
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
 
 _COMMON = """
 local prefix = KEYS[1]
@@ -184,33 +179,10 @@ end
 DELETE = _COMMON + "return remove(ARGV[1])\n"
 
 
-_SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
-_MAX_CONNECTIONS = 32
 # What one script returns; more is read by further ones.
 _MAX_RETURNED_BYTES = 1024 * 1024
 # Items of a response, and of a lookup: a script takes some 10 µs for each.
 _MAX_ITEMS = 10_000
-_CLUSTER = "is part of a cluster, expected one server"
-_NO_REDIS = "answers in another protocol"
-# What it means that the client fails, by the class of its error or a base of that.
-_FAILURES = {
-    "AuthenticationError": "refuses the user or the password",
-    "BusyLoadingError": "is loading its data",
-    "ConnectionError": "cannot be reached",
-    "MovedError": _CLUSTER,
-    "NoPermissionError": "refuses a command to this user",
-    "OutOfMemoryError": "has no memory left",
-    "ReadOnlyError": "is read-only",
-    "RecursionError": _NO_REDIS,
-    "TimeoutError": "is late",
-    "ValueError": _NO_REDIS,
-}
-# The same, by the first word of an error that has no class of its own.
-_REFUSALS = {
-    "MISCONF": "cannot write to its disk",
-    "MOVED": _CLUSTER,
-    "WRONGTYPE": "holds data of another application",
-}
 
 
 class RedisStore:
@@ -241,7 +213,7 @@ class RedisStore:
     ) -> None:
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._max_chain_bytes = max_chain_bytes
-        self._redis = _client(url, timeout_s)
+        self._redis = open_client(url, timeout_s)
         self._find = self._redis.register_script(FIND)
         self._read = self._redis.register_script(READ)
         self._put = self._redis.register_script(PUT)
@@ -254,7 +226,7 @@ class RedisStore:
         items = tuple(dict.fromkeys(lookup.items))[:_MAX_ITEMS]
         starts = [] if lookup.response is None else [key_of(lookup.response)]
         prefix = _prefix(scope)
-        with _failures():
+        with store_failures():
             reply = await self._find(
                 keys=[prefix],
                 args=[
@@ -279,7 +251,7 @@ class RedisStore:
             return
         ids = [*response.items_by_id][:_MAX_ITEMS]
         previous = [] if response.previous is None else [key_of(response.previous)]
-        with _failures():
+        with store_failures():
             await self._put(
                 keys=[_prefix(scope)],
                 args=[
@@ -295,7 +267,7 @@ class RedisStore:
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""
-        with _failures():
+        with store_failures():
             return bool(await self._delete(keys=[_prefix(scope)], args=[key_of(id)]))
 
     async def aclose(self) -> None:
@@ -303,56 +275,10 @@ class RedisStore:
         await self._redis.aclose()
 
 
-def _client(url: str, timeout_s: float) -> Redis:
-    """Return a client that waits for a connection, and for an answer, for some time only."""
-    try:
-        from redis.asyncio import BlockingConnectionPool, Redis
-        from redis.asyncio.retry import Retry
-        from redis.backoff import NoBackoff
-        from redis.exceptions import ConnectionError, RedisError
-    except ImportError as exc:
-        raise ImportError("no redis, expected the extra `redis`: pip install redis") from exc
-
-    scheme, separator, rest = url.partition("://")
-    try:
-        pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - **kwargs
-            _SCHEMES.get(scheme, scheme) + separator + rest,
-            max_connections=_MAX_CONNECTIONS,
-            timeout=timeout_s,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            # A connection that the server has closed since its last use is opened again.
-            retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
-            # RESP2, which every server and proxy has.
-            protocol=2,
-        )
-        # Fails where the URL has an unknown option; redis-py declares no type of it.
-        pool.make_connection()  # type: ignore[no-untyped-call]
-    except (AttributeError, RedisError, TypeError, ValueError):
-        # The text of the error may hold the URL, and this its password.
-        raise ValueError("no URL of a Redis server, expected redis://HOST") from None
-    return Redis.from_pool(pool)
-
-
 def _prefix(scope: str) -> bytes:
     """Return what all keys of a scope begin with; a digest, so that none contains another."""
     # In braces, so that all keys of a scope would have one slot of a cluster.
     return b"streamnorm:{%b}:" % sha256(key_of(scope)).hexdigest().encode()
-
-
-@contextmanager
-def _failures() -> Generator[None]:
-    """Raise `StoreError` for what the client raises."""
-    from redis.exceptions import RedisError
-
-    try:
-        yield
-    except (RedisError, ValueError, RecursionError) as exc:  # the last two by its parser
-        # Errors of scripts begin with a code in capitals.
-        word = str(exc).partition(" ")[0]
-        bases = [base.__name__ for base in type(exc).__mro__ if base.__name__ in _FAILURES]
-        reason = _FAILURES[bases[0]] if bases else _REFUSALS.get(word, "refuses a command")
-        raise StoreError(f"the store {reason}") from exc
 
 
 _ENTRY = struct.Struct(">iiIi")  # lengths of id, previous id and content; between them the size

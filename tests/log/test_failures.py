@@ -245,7 +245,8 @@ async def test_reads_that_a_store_has_lost(store: FailingStore, is_elsewhere: bo
     assert isinstance(events[-1], StreamError)
 
 
-async def test_stream_that_expires_while_it_is_read(clock: Clock) -> None:
+async def test_stream_that_expires_while_it_is_read() -> None:
+    clock = Clock()
     store = MemoryLogStore(ttl_s=100, clock=clock)
     async with Log(store).produce("a", GatedSource(CHAT[:2])) as run:
         async with await Log(store).follow("a", errors="yield") as stream:
@@ -305,9 +306,9 @@ async def test_file_of_another_application(tmp_path: Path) -> None:
         await open_log(f"sqlite:{path}").status("a")
 
 
-@pytest.mark.parametrize("url", ["", "memory", "sqlite:", "sqlite", "file:x", "redis:"])
+@pytest.mark.parametrize("url", ["", "memory", "sqlite:", "sqlite", "file:x", "redis://a:b"])
 def test_url_of_no_log(url: str) -> None:
-    with pytest.raises(ValueError, match=r"no URL of a log, expected memory: or sqlite:PATH"):
+    with pytest.raises(ValueError, match="no URL of a"):
         open_log(url)
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Generator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 from support.log.streams import follow, ids_in, wait_for_reads
+from support.state.stores import emptied
 from support.streams.short import STREAMS
 
 from streamnorm import Truncated, TruncatedStream
-from streamnorm.log import LogError, open_log
+from streamnorm.log import Log, LogError, open_log
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +48,23 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(params=["sqlite", "redis"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of an empty store that processes share."""
+    if request.param == "sqlite":
+        return f"sqlite:{tmp_path}/log.db"
+    server: str = request.getfixturevalue("valkey_url")
+    emptied(server)
+    return server
+
+
+@pytest.fixture
+async def log(url: str) -> AsyncIterator[Log]:
+    """Provide a log in the store."""
+    async with aclosing(open_log(url)) as log:
+        yield log
+
+
 @contextmanager
 def producer(url: str, reads: list[bytes]) -> Generator[subprocess.Popen[str]]:
     """Run a process that produces a stream without an end, and has read all that comes."""
@@ -62,9 +80,7 @@ def producer(url: str, reads: list[bytes]) -> Generator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "anthropic"])
-async def test_killed_producer_is_truncated_for_all(tmp_path: Path, dialect: str) -> None:
-    url = f"sqlite:{tmp_path}/log.db"
-    log = open_log(url)
+async def test_killed_producer_is_truncated_for_all(log: Log, url: str, dialect: str) -> None:
     with producer(url, STREAMS["openai_chat"][:2]) as process:
         await wait_for_reads(log, "a", 3)
         async with await log.follow("a", to=dialect) as stream:
@@ -76,15 +92,13 @@ async def test_killed_producer_is_truncated_for_all(tmp_path: Path, dialect: str
     assert b"its producer died" in written
     assert (await log.status("a")).state == "truncated"
     # Another process, later: the same bytes, whole and from each cursor.
-    later = open_log(url)
-    assert await follow(later, "a", dialect) == written
-    *_, last = ids_in(written)
-    assert await follow(later, "a", dialect, after=last) == b""
+    async with aclosing(open_log(url)) as later:
+        assert await follow(later, "a", dialect) == written
+        *_, last = ids_in(written)
+        assert await follow(later, "a", dialect, after=last) == b""
 
 
-async def test_cancel_reaches_another_process(tmp_path: Path) -> None:
-    url = f"sqlite:{tmp_path}/log.db"
-    log = open_log(url)
+async def test_cancel_reaches_another_process(log: Log, url: str) -> None:
     with producer(url, STREAMS["openai_chat"][:2]) as process:
         await wait_for_reads(log, "a", 3)
         assert await log.cancel("a")
@@ -95,9 +109,7 @@ async def test_cancel_reaches_another_process(tmp_path: Path) -> None:
     assert (await log.status("a")).state == "cancelled"
 
 
-async def test_second_process_does_not_produce(tmp_path: Path) -> None:
-    url = f"sqlite:{tmp_path}/log.db"
-    log = open_log(url)
+async def test_second_process_does_not_produce(log: Log, url: str) -> None:
 
     async def never() -> None:
         raise AssertionError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from msgspec import structs
 from support.state.stores import Clock
 
 from streamnorm.log import LogStore
@@ -15,6 +16,11 @@ KEY = "scope", "id"
 LEASE_S = 5.0
 CLAIM = Record("e1", b"origin", b"print", 0, 0, False, None, LEASE_S)
 ODD = ["", "\0", "\ud800", "é", "a" * 2000, "'; --", "%", "1"]
+
+
+def fresh(record: Record) -> Record:
+    """Return a record as it was claimed, since time passes by the clock of a server."""
+    return structs.replace(record, lease_s=LEASE_S)
 
 
 async def count_of(store: LogStore, scope: str, id: str) -> int | None:
@@ -35,13 +41,15 @@ async def test_epoch_is_found_as_it_was_claimed(store: LogStore) -> None:
     assert (record, is_new) == (CLAIM, True)
     reading = await store.aread(*KEY, 0, 1000, 0)
     assert reading is not None
-    assert (reading.record, reading.chunks) == (CLAIM, [])
+    assert LEASE_S - 1 < reading.record.lease_s <= LEASE_S
+    assert (fresh(reading.record), reading.chunks) == (CLAIM, [])
 
 
 async def test_second_claim_gets_the_first_epoch(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
     other = Record("e2", b"", b"other", 0, 0, False, None, 9.0)
-    assert await store.aclaim(*KEY, other) == (CLAIM, False)
+    record, is_new = await store.aclaim(*KEY, other)
+    assert (fresh(record), is_new) == (CLAIM, False)
 
 
 async def test_odd_names_are_streams_of_their_own(store: LogStore) -> None:

@@ -1,0 +1,355 @@
+"""A store of streams in Redis or Valkey, for processes of several machines.
+
+https://redis.io/docs/latest/develop/data-types/streams/ (read 2026-11-27).  A stream here is a
+hash, and a stream of the server whose entries are the reads that were stored at once, with the
+number of the first as their id.  Each step is a script, so that no two processes end one epoch.
+Readers elsewhere are woken by a message of `PUBLISH`, which may be lost: they look again each
+second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from streamnorm._core.errors import StoreError
+from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_reads
+from streamnorm.state.redis_server import open_client, store_failures
+from streamnorm.state.stored import key_of
+
+_Value: TypeAlias = str | bytes | int
+
+# Keys: the hash; the stream; the set of cancelled epochs.
+# Fields of the hash: epoch, origin, fingerprint; count and size of the reads; end; time at which
+# the lease lapses, and at which the reads are forgotten, in milliseconds.
+_COMMON = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function is_running(epoch)
+    local found = redis.call('HMGET', KEYS[1], 'epoch', 'end', 'expires')
+    return found[1] == epoch and not found[2] and tonumber(found[3]) > now
+end
+
+local function change(ttl)
+    redis.call('HSET', KEYS[1], 'expires', now + ttl)
+    redis.call('PEXPIRE', KEYS[1], ttl * 2)
+    redis.call('PEXPIRE', KEYS[2], ttl)
+    redis.call('PUBLISH', KEYS[1], '')
+end
+
+local function record()
+    local found = redis.call(
+        'HMGET', KEYS[1], 'epoch', 'origin', 'print', 'count', 'size', 'cancelled', 'end',
+        'lease', 'expires'
+    )
+    if not found[1] then
+        return false
+    end
+    found[8] = tonumber(found[8]) - now
+    found[9] = tonumber(found[9]) <= now and 1 or 0
+    return found
+end
+"""
+_CLAIM = (
+    _COMMON
+    + """
+local ttl, lease, epoch, origin, print = unpack(ARGV)
+local found = record()
+if found and found[9] == 0 then
+    return {0, found}
+end
+redis.call('DEL', KEYS[1], KEYS[2])
+redis.call(
+    'HSET', KEYS[1], 'epoch', epoch, 'origin', origin, 'print', print, 'count', 0, 'size', 0,
+    'lease', now + lease
+)
+change(ttl)
+return {1, record()}
+"""
+)
+_APPEND = (
+    _COMMON
+    + """
+local ttl, lease, epoch, first, count, size, content = unpack(ARGV)
+if not is_running(epoch) then
+    return 0
+end
+redis.call('HSET', KEYS[1], 'lease', now + lease)
+if tonumber(count) > 0 then
+    redis.call('XADD', KEYS[2], first .. '-1', 'r', content)
+    redis.call('HINCRBY', KEYS[1], 'count', count)
+    redis.call('HINCRBY', KEYS[1], 'size', size)
+end
+change(ttl)
+return 1
+"""
+)
+_END = (
+    _COMMON
+    + """
+local ttl, epoch, ending, only_lapsed = unpack(ARGV)
+if not is_running(epoch) then
+    return 0
+end
+if only_lapsed == '1' and tonumber(redis.call('HGET', KEYS[1], 'lease')) > now then
+    return 0
+end
+redis.call('HSET', KEYS[1], 'end', ending)
+redis.call('ZREM', KEYS[3], epoch)
+change(ttl)
+return 1
+"""
+)
+_FREE = (
+    _COMMON
+    + """
+if is_running(ARGV[1]) and redis.call('HGET', KEYS[1], 'count') == '0' then
+    redis.call('DEL', KEYS[1], KEYS[2])
+    redis.call('ZREM', KEYS[3], ARGV[1])
+    redis.call('PUBLISH', KEYS[1], '')
+end
+"""
+)
+_CANCEL = (
+    _COMMON
+    + """
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+if not epoch or not is_running(epoch) then
+    return 0
+end
+redis.call('HSET', KEYS[1], 'cancelled', 1)
+-- Those that were never ended are forgotten with their streams.
+redis.call('ZREMRANGEBYSCORE', KEYS[3], 0, now - 2 * ARGV[1])
+redis.call('ZADD', KEYS[3], now, epoch)
+return 1
+"""
+)
+# The first read behind a position may stand in an entry that begins before it.
+_READ = (
+    _COMMON
+    + """
+local after, left = tonumber(ARGV[1]), tonumber(ARGV[2])
+local found = record()
+if not found then
+    return false
+end
+local entries = {}
+if found[9] == 0 and after < tonumber(found[4]) then
+    local next = string.format('%.0f-1', after + 1)
+    local start = redis.call('XREVRANGE', KEYS[2], next, '-', 'COUNT', 1)
+    local from = start[1] and start[1][1] or '-'
+    while left > 0 do
+        local some = redis.call('XRANGE', KEYS[2], from, '+', 'COUNT', 8)
+        for _, entry in ipairs(some) do
+            local content = entry[2][2]
+            left = left - #content
+            if left < 0 and #entries > 0 then
+                break
+            end
+            entries[#entries + 1] = entry[1]
+            entries[#entries + 1] = content
+            from = '(' .. entry[1]
+        end
+        if #some < 8 then
+            break
+        end
+    end
+end
+return {found, entries}
+"""
+)
+
+_CANCELLED = b"streamnorm:log:cancelled"
+# Readers whose stream nobody told to have ended.
+_MAX_SUBSCRIPTIONS = 4096
+
+
+class RedisLogStore:
+    """A `LogStore` in Redis or Valkey, for asyncio.
+
+    Args:
+        url: URL of the server: `redis://`, `rediss://`, `valkey://` or `valkeys://`.
+        ttl_s: Seconds after its last change at which a stream is forgotten.
+        timeout_s: Seconds in which the server must answer.
+
+    Raises:
+        ValueError: The URL is none.
+        ImportError: redis-py is not installed.
+    """
+
+    def __init__(self, url: str, *, ttl_s: float, timeout_s: float = 5.0) -> None:
+        self._ttl_ms = max(1, int(ttl_s * 1000))
+        # redis-py declares many of its results as one type or another.
+        self._redis: Any = open_client(url, timeout_s)
+        self._news = _News(self._redis)
+        register = self._redis.register_script
+        self._claim, self._append, self._end = map(register, (_CLAIM, _APPEND, _END))
+        self._free, self._cancel, self._read = map(register, (_FREE, _CANCEL, _READ))
+
+    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+        """Begin an epoch, unless the id has one; see `LogStore`."""
+        lease_ms = int(record.lease_s * 1000)
+        values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch]
+        values += [record.origin, record.fingerprint]
+        with store_failures():
+            is_new, found = await self._claim(keys=_keys(scope, id), args=values)
+        return (record, True) if is_new else (_record_of(found), False)
+
+    async def aappend(
+        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+    ) -> bool:
+        """Store reads and renew the lease; see `LogStore`."""
+        values: list[_Value] = [self._ttl_ms, int(lease_s * 1000), epoch]
+        if chunk is None:
+            values += [0, 0, 0, b""]
+        else:
+            size = sum(map(len, chunk.reads))
+            values += [chunk.first, len(chunk.reads), size, pack(chunk.reads)]
+        with store_failures():
+            return bool(await self._append(keys=_keys(scope, id), args=values))
+
+    async def aend(
+        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
+    ) -> bool:
+        """End an epoch; see `LogStore`."""
+        values: list[_Value] = [self._ttl_ms, epoch, ending, int(only_lapsed)]
+        with store_failures():
+            return bool(await self._end(keys=_keys(scope, id), args=values))
+
+    async def afree(self, scope: str, id: str, epoch: str) -> None:
+        """Forget an epoch of which no read was stored; see `LogStore`."""
+        with store_failures():
+            await self._free(keys=_keys(scope, id), args=[epoch])
+
+    async def acancel(self, scope: str, id: str) -> bool:
+        """Ask the producer to stop; see `LogStore`."""
+        with store_failures():
+            return bool(await self._cancel(keys=_keys(scope, id), args=[self._ttl_ms]))
+
+    async def acancelled(self) -> set[str]:
+        """Return the running epochs whose producers were asked to stop."""
+        with store_failures():
+            found: list[bytes] = await self._redis.zrange(_CANCELLED, 0, -1)
+        return {epoch.decode(errors="replace") for epoch in found}
+
+    async def aread(
+        self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+    ) -> Reading | None:
+        """Return what is stored behind a position; see `LogStore`."""
+        keys, values = _keys(scope, id), [after, max_bytes]
+        reading = await self._read_once(keys, values)
+        if wait_s <= 0 or reading is None or reading.chunks or not reading.record.is_running:
+            return reading
+        with store_failures():
+            changed = await self._news.watch(keys[0])
+        # What came before the subscription was not heard.
+        reading = await self._read_once(keys, values)
+        if reading is None or reading.chunks or not reading.record.is_running:
+            return reading
+        with suppress(TimeoutError):
+            await asyncio.wait_for(changed.wait(), wait_s)
+        return await self._read_once(keys, values)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._news.aclose()
+        await self._redis.aclose()
+
+    async def _read_once(self, keys: list[bytes], values: list[int]) -> Reading | None:
+        with store_failures():
+            reply = await self._read(keys=keys, args=values)
+        if reply is None:
+            return None
+        found, entries = reply
+        chunks = [
+            Chunk(int(name.partition(b"-")[0]), unpack_reads(content))
+            for name, content in zip(entries[::2], entries[1::2], strict=True)
+        ]
+        return Reading(_record_of(found), chunks)
+
+
+class _News:
+    """Hears which streams have changed, for all readers of a store."""
+
+    def __init__(self, redis: Any) -> None:
+        self._redis = redis
+        self._channels = redis.pubsub()
+        self._changes: dict[bytes, asyncio.Event] = {}  # last watched last
+        self._listening: asyncio.Task[None] | None = None
+
+    async def watch(self, channel: bytes) -> asyncio.Event:
+        """Return an event that is set when a stream changes."""
+        if self._listening is None or self._listening.done():
+            await self._close()
+            self._channels = self._redis.pubsub()
+            self._changes.clear()
+        changed = self._changes.pop(channel, None)
+        if changed is None:
+            await self._channels.subscribe(channel)
+            changed = asyncio.Event()
+        elif changed.is_set():
+            changed = asyncio.Event()
+        self._changes[channel] = changed
+        if len(self._changes) > _MAX_SUBSCRIPTIONS:
+            oldest = next(iter(self._changes))
+            del self._changes[oldest]
+            await self._channels.unsubscribe(oldest)
+        if self._listening is None or self._listening.done():
+            self._listening = asyncio.create_task(self._listen())
+        return changed
+
+    async def aclose(self) -> None:
+        """Hear no more."""
+        if self._listening is not None:
+            self._listening.cancel()
+            with suppress(asyncio.CancelledError, StoreError):
+                await self._listening
+        await self._close()
+
+    async def _close(self) -> None:
+        await self._channels.aclose()
+
+    async def _listen(self) -> None:
+        try:
+            with store_failures():
+                async for message in self._channels.listen():
+                    if message["type"] == "message" and message["channel"] in self._changes:
+                        self._changes[message["channel"]].set()
+        except StoreError:
+            pass  # the next reader subscribes again
+        finally:
+            for changed in self._changes.values():
+                changed.set()
+
+
+def _keys(scope: str, id: str) -> list[bytes]:
+    # Digests, so that no name contains another; in braces, as all keys of a stream would have to
+    # have one slot of a cluster.
+    name = sha256(sha256(key_of(scope)).digest() + key_of(id)).hexdigest().encode()
+    return [b"streamnorm:log:{%b}" % name, b"streamnorm:log:{%b}:reads" % name, _CANCELLED]
+
+
+def _record_of(found: Any) -> Record:
+    """Return the record that a script has found.
+
+    Raises:
+        StoreError: It is none.
+    """
+    try:
+        epoch, origin, fingerprint, count, size, cancelled, ending, lease_ms, is_expired = found
+        return Record(
+            epoch.decode(),
+            origin,
+            fingerprint,
+            int(count),
+            int(size),
+            cancelled is not None,
+            ending,
+            lease_ms / 1000,
+            bool(is_expired),
+        )
+    except (TypeError, ValueError, AttributeError) as exc:
+        raise StoreError("the store holds data of another application") from exc
