@@ -15,6 +15,7 @@ from msgspec import Struct
 from streamnorm._core.errors import LogError, StoreError
 from streamnorm._core.events import Event, Usage
 from streamnorm._registry import lookup
+from streamnorm.aio.stream import AsyncReader
 from streamnorm.log.cursors import START, read_cursor, tag_of
 from streamnorm.log.following import FollowedStream, FollowOptions, follow_bytes, follow_events
 from streamnorm.log.producing import Production
@@ -125,8 +126,8 @@ class Log:
 
         Args:
             id: Id of the stream.
-            source: The source, as for `events`; or a function that opens it, which is called once
-                the id is this producer's.
+            source: The source, as for `events`, which is closed on every path; or a function that
+                opens it, which is called once the id is this producer's.
             dialect: Dialect of the source; None to detect it.
             server: Name of its server.
             think_tags: Whether `<think>…</think>` is reasoning.
@@ -152,25 +153,15 @@ class Log:
             token_hex(16),
             None if reply is None else msgspec.json.encode(reply),
         )
-        claimed = Record(token_hex(8), pack(origin), fingerprint, 0, 0, False, None, self._lease_s)
-        store: LogStore | None = self._store
+        production: Production | None = None
         try:
-            record, is_new = await self._store.aclaim(scope, id, claimed)
-        except StoreError:
-            if mode == "require":
-                raise
-            store, record, is_new = None, claimed, True
-        if record.fingerprint != fingerprint:
-            raise LogError("the id is that of the answer to another request", code="conflict")
-        tail = self._tail((scope, id), record, is_fed=is_new)
-        tail.is_broken = store is None
-        production = Production(
-            store, (scope, id), tail, lease_s=self._lease_s, max_bytes=self._max_bytes
-        )
-        production.is_new = is_new
+            production = await self._claim((scope, id), origin, fingerprint, mode)
+        finally:
+            if not callable(source) and (production is None or not production.is_new):
+                await AsyncReader(source).close()
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            if is_new:
+            if production.is_new:
                 self._productions[scope, id] = production
                 tasks.start_soon(production.run, source)
                 tasks.start_soon(self._stop_cancelled)
@@ -182,6 +173,25 @@ class Log:
             tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
+
+    async def _claim(self, key: Key, origin: Origin, fingerprint: bytes, mode: Mode) -> Production:
+        """Claim an id, or join the stream that it has."""
+        claimed = Record(token_hex(8), pack(origin), fingerprint, 0, 0, False, None, self._lease_s)
+        store: LogStore | None = self._store
+        try:
+            record, is_new = await self._store.aclaim(*key, claimed)
+        except StoreError:
+            if mode == "require":
+                raise
+            store, record, is_new = None, claimed, True
+        if record.fingerprint != fingerprint:
+            raise LogError("the id is that of the answer to another request", code="conflict")
+        tail = self._tail(key, record, is_fed=is_new)
+        if store is None:
+            tail.is_broken = True
+        production = Production(store, key, tail, lease_s=self._lease_s, max_bytes=self._max_bytes)
+        production.is_new = is_new
+        return production
 
     @overload
     async def follow(

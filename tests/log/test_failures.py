@@ -144,6 +144,16 @@ async def test_store_that_fails_later_stops_no_reader(
     assert (await log.status("a")).state == "running"
 
 
+async def test_who_joins_a_broken_stream_mends_nothing(store: FailingStore) -> None:
+    log, source = Log(store), GatedSource(CHAT[:2], CHAT[2:])
+    async with log.produce("a", source) as run:
+        await wait_for_reads(log, "a", 3)
+        run.tail.is_broken = True
+        async with log.produce("a", GatedSource([])) as joined:
+            assert joined.tail.is_broken
+            source.open()
+
+
 async def test_store_that_fails_at_the_end_stops_no_reader(store: FailingStore) -> None:
     async def source() -> AsyncIterator[bytes]:
         yield CHAT[1]

@@ -212,9 +212,20 @@ async def test_second_request_joins_the_first(log: Log) -> None:
 
 async def test_another_request_under_the_same_id_is_refused(log: Log) -> None:
     await produce(log, "a", CHAT, fingerprint=b"x")
+    source = GatedSource(CHAT)
     with pytest.raises(LogError) as caught:
-        await produce(log, "a", CHAT, fingerprint=b"y")
+        async with log.produce("a", source, fingerprint=b"y"):
+            raise AssertionError
     assert (caught.value.code, caught.value.status) == ("conflict", 409)
+    assert source.is_closed
+
+
+async def test_source_that_is_not_needed_is_closed(log: Log) -> None:
+    await produce(log, "a", CHAT)
+    source = GatedSource(CHAT)
+    async with log.produce("a", source) as run:
+        assert source.is_closed
+        assert await run.wait() == "complete"
 
 
 async def test_refusal_frees_the_id(log: Log) -> None:
