@@ -17,7 +17,7 @@ from streamnorm.aio.pump import Pump, TranscodePump
 from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import EventPump
 from streamnorm.log.cursors import START, Position
-from streamnorm.log.records import Ending, read_options, unpack_head
+from streamnorm.log.records import Ending, Origin, read_options, unpack_origin
 
 if TYPE_CHECKING:
     from streamnorm._core.codec.framing import Framing
@@ -75,9 +75,9 @@ class LogReader:
             self.position += 1
             if self.position > 1:
                 return data
-            head = unpack_head(data)
-            self.status, self.content_type = head.status, head.content_type
-            self.error_type, self.headers = head.error_type, head.headers
+            origin = unpack_origin(data)
+            self.status, self.content_type = origin.status, origin.content_type
+            self.error_type, self.headers = origin.error_type, origin.headers
         self.position += 1
         if self._tail.ending is None or self._tail.ending.cause == "eof":
             raise StopAsyncIteration
@@ -175,6 +175,7 @@ class _BytesPump(TranscodePump):
         self,
         reader: LogReader,
         tail: Tail,
+        origin: Origin,
         to: str,
         places: _Places,
         **options: Unpack[TranscodeOptions],
@@ -182,8 +183,8 @@ class _BytesPump(TranscodePump):
         self._tail = tail
         self._reader = reader
         self._places = places
-        super().__init__(reader, tail.origin.dialect, to, on_end=None, **options)
-        self._transcoder.set_minted_id(tail.origin.minted_id)
+        super().__init__(reader, origin.dialect, to, on_end=None, **options)
+        self._transcoder.set_minted_id(origin.minted_id)
 
     @property
     def cursor(self) -> str:
@@ -225,13 +226,13 @@ class _EventPump(EventPump):
     def __init__(
         self,
         reader: LogReader,
-        tail: Tail,
+        origin: Origin,
         errors: Errors,
         places: _Places,
         **options: Unpack[ReadOptions],
     ) -> None:
         self._places = places
-        super().__init__(reader, tail.origin.dialect, errors=errors, **options)
+        super().__init__(reader, origin.dialect, errors=errors, **options)
 
     @property
     def cursor(self) -> str:
@@ -273,24 +274,25 @@ class FollowedStream(Stream[T]):
 
 
 def follow_bytes(
-    tail: Tail, to: str, after: Position, tag: str, options: FollowOptions
+    tail: Tail, origin: Origin, to: str, after: Position, tag: str, options: FollowOptions
 ) -> FollowedStream[bytes]:
     """Return a stream in the bytes of a dialect.
 
     Args:
         tail: The last reads of the stream.
+        origin: Its origin.
         to: The dialect.
         after: Position of the last event that the reader has.
         tag: Tag of its cursors.
         options: Options of the transcoder, those of the origin excluded.
     """
-    origin = tail.origin
     reader = LogReader(tail)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     reply = None if origin.reply is None else msgspec.json.decode(origin.reply, type=Reply)
     pump = _BytesPump(
         reader,
         tail,
+        origin,
         to,
         places,
         **options,
@@ -300,10 +302,11 @@ def follow_bytes(
     return FollowedStream(pump, reader, lambda: pump.cursor)
 
 
-def follow_events(tail: Tail, after: Position, tag: str, errors: Errors) -> FollowedStream[Event]:
+def follow_events(
+    tail: Tail, origin: Origin, after: Position, tag: str, errors: Errors
+) -> FollowedStream[Event]:
     """Return a stream as events; the arguments are those of `follow_bytes`."""
-    origin = tail.origin
     reader = LogReader(tail)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
-    pump = _EventPump(reader, tail, errors, places, **read_options(origin))
+    pump = _EventPump(reader, origin, errors, places, **read_options(origin))
     return FollowedStream(pump, reader, lambda: pump.cursor)

@@ -26,9 +26,7 @@ from streamnorm.log.records import (
     Origin,
     Record,
     State,
-    pack,
     unpack_ending,
-    unpack_origin,
 )
 from streamnorm.log.tails import DEAD, Tail
 
@@ -155,7 +153,7 @@ class Log:
         )
         production: Production | None = None
         try:
-            production = await self._claim((scope, id), origin, fingerprint, mode)
+            production = await self._claim((scope, id), fingerprint, mode)
         finally:
             if not callable(source) and (production is None or not production.is_new):
                 await AsyncReader(source).close()
@@ -163,7 +161,7 @@ class Log:
         async with anyio.create_task_group() as tasks:
             if production.is_new:
                 self._productions[scope, id] = production
-                tasks.start_soon(production.run, source)
+                tasks.start_soon(production.run, source, origin)
                 tasks.start_soon(self._stop_cancelled)
             try:
                 yield production
@@ -174,9 +172,9 @@ class Log:
         if failure is not None:
             raise failure
 
-    async def _claim(self, key: Key, origin: Origin, fingerprint: bytes, mode: Mode) -> Production:
+    async def _claim(self, key: Key, fingerprint: bytes, mode: Mode) -> Production:
         """Claim an id, or join the stream that it has."""
-        claimed = Record(token_hex(8), pack(origin), fingerprint, 0, 0, False, None, self._lease_s)
+        claimed = Record(token_hex(8), fingerprint, 0, 0, False, None, self._lease_s)
         store: LogStore | None = self._store
         try:
             record, is_new = await self._store.aclaim(*key, claimed)
@@ -227,6 +225,8 @@ class Log:
     ) -> FollowedStream[Event] | FollowedStream[bytes]:
         """Return a stream of the log, from its start or from behind a cursor, live to its end.
 
+        Returns once the stream has begun.
+
             return EventStreamResponse(await log.follow(id, to="anthropic", after=last_event_id))
 
         Each server-sent event has its cursor as `id:`; what follows a cursor is the same at any
@@ -244,6 +244,7 @@ class Log:
             LogError: There is no such stream, or not from there on.
             StoreError: The store failed.
             UnknownDialect: There is no such dialect.
+            Exception: It never began: what the provider or the source has raised.
         """
         production = self._productions.get((scope, id))
         if production is None:
@@ -257,9 +258,10 @@ class Log:
         position = read_cursor(after, tail.epoch, tag) if after else START
         if position.read > count + 1:
             raise LogError("the cursor names no place in the stream", code="bad_cursor")
+        origin = await tail.origin()
         if target is None:
-            return follow_events(tail, position, tag, errors)
-        return follow_bytes(tail, target, position, tag, options)
+            return follow_events(tail, origin, position, tag, errors)
+        return follow_bytes(tail, origin, target, position, tag, options)
 
     async def cancel(self, id: str, *, scope: str = "") -> bool:
         """Stop a stream, wherever its producer is; return whether it was running.
@@ -314,8 +316,7 @@ class Log:
     def _tail(self, key: Key, record: Record, *, is_fed: bool) -> Tail:
         tail = None if is_fed else self._tails.get(record.epoch)
         if tail is None:
-            origin = unpack_origin(record.origin)
-            tail = Tail(self._store, key, record.epoch, origin, is_fed=is_fed)
+            tail = Tail(self._store, key, record.epoch, is_fed=is_fed)
             self._tails[record.epoch] = tail
         return tail
 

@@ -20,8 +20,9 @@ from streamnorm.log.records import (
     Ending,
     Key,
     LogStore,
+    Origin,
     State,
-    head_of,
+    add_head,
     pack,
     read_options,
     unpack_ending,
@@ -111,12 +112,12 @@ class Production:
         """Stop the stream: what was read stays, and ends as cancelled."""
         self._stop("cancelled", _CANCELLED)
 
-    async def run(self, source: AsyncSource | Opener) -> None:
-        """Read the source to its end, and store it."""
+    async def run(self, source: AsyncSource | Opener, origin: Origin) -> None:
+        """Read a source to its end, and store it."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write)
-                await self._read(source)
+                await self._read(source, origin)
                 self._is_read = True
                 self._news.set()
         except BaseException:
@@ -127,7 +128,7 @@ class Production:
         finally:
             self._has_ended.set()
 
-    async def _read(self, source: AsyncSource | Opener) -> None:
+    async def _read(self, source: AsyncSource | Opener, origin: Origin) -> None:
         """Read the source into `_waiting`, until it ends or is stopped."""
         with self._reading:
             async with AsyncExitStack() as stack:
@@ -135,12 +136,12 @@ class Production:
                     if callable(source):
                         source = await stack.enter_async_context(source())
                     reader = _WatchedReader(source)
-                    stream = await stack.enter_async_context(self._tapped(reader))
+                    stream = await stack.enter_async_context(_tapped(reader, origin))
                 except Exception as exc:  # noqa: BLE001 - whatever opens a source may raise
                     self.failure = exc
                     return
                 try:
-                    await self._read_stream(stream, reader)
+                    await self._read_stream(stream, reader, origin)
                 except StreamnormError as exc:
                     # A failure behind the first byte stands in the ending.
                     if not self._count and not self._waiting:
@@ -149,18 +150,13 @@ class Production:
                 ending = Ending(_state_of(stream.outcome), reader.cause, reader.reason)
                 self._ending = self._ending or ending
 
-    def _tapped(self, reader: _WatchedReader) -> Stream[bytes]:
-        origin = self.tail.origin
-        pump = TapPump(
-            reader, origin.dialect, lambda _: None, keep_message=False, **read_options(origin)
-        )
-        return Stream(pump, reader)
-
-    async def _read_stream(self, stream: Stream[bytes], reader: _WatchedReader) -> None:
+    async def _read_stream(
+        self, stream: Stream[bytes], reader: _WatchedReader, origin: Origin
+    ) -> None:
         size = 0
         async for data in stream:
             if not size:
-                self._put(pack(head_of(reader)))
+                self._put(pack(add_head(origin, reader)))
             self._put(data)
             self._usage = stream.usage
             size += len(data)
@@ -274,6 +270,13 @@ class _WatchedReader(AsyncReader):
             elif isinstance(exc, SourceStopped):
                 self.reason = exc.reason
             raise
+
+
+def _tapped(reader: _WatchedReader, origin: Origin) -> Stream[bytes]:
+    pump = TapPump(
+        reader, origin.dialect, lambda _: None, keep_message=False, **read_options(origin)
+    )
+    return Stream(pump, reader)
 
 
 _CAUSES: dict[str, Cause] = {"malformed": "undecodable", "stalled": "timeout"}

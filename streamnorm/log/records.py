@@ -1,8 +1,8 @@
 """What a log stores of a stream, and the protocol of its stores.
 
-A stream has one *epoch*: the run of its one producer.  Of an epoch the store has the
-`Origin`, which is fixed before the source is opened; its reads, which are numbered from 1 and of
-which the first is the `Head` of the response; and one `Ending`, after which nothing is stored.
+A stream has one *epoch*: the run of its one producer.  Of an epoch the store has its reads, which
+are numbered from 1 and of which the first is the `Origin`; and one `Ending`, after which nothing is
+stored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.framing import Framing
@@ -49,22 +49,6 @@ _HEADERS = frozenset({BEDROCK.request_id_header}).union(
 )
 
 
-class Head(Struct, frozen=True, array_like=True):
-    """The head of the response that is stored; None for what it lacks.
-
-    Attributes:
-        status: HTTP status.
-        content_type: Its `content-type`.
-        error_type: Type of the error that a header states.
-        headers: Those that a stream depends on, by lower-case name.
-    """
-
-    status: int | None
-    content_type: str | None
-    error_type: str | None
-    headers: dict[str, str]
-
-
 class Origin(Struct, frozen=True, array_like=True):
     """All that the bytes which readers get depend on, besides what the source sends.
 
@@ -75,15 +59,23 @@ class Origin(Struct, frozen=True, array_like=True):
         think_tags: Whether `<think>…</think>` is reasoning.
         minted_id: Id of a message that its provider gives none.
         reply: What the request has changed, as JSON; None if nothing.
+        status: HTTP status of the response; None if the source is none, as for what follows.
+        content_type: Its `content-type`.
+        error_type: Type of the error that a header states.
+        headers: Its headers that a stream depends on, by lower-case name.
         format: Version of what is stored.
     """
 
-    dialect: str | None
-    server: str | None
-    framing: str | None
-    think_tags: bool
-    minted_id: str
+    dialect: str | None = None
+    server: str | None = None
+    framing: str | None = None
+    think_tags: bool = False
+    minted_id: str = ""
     reply: bytes | None = None
+    status: int | None = None
+    content_type: str | None = None
+    error_type: str | None = None
+    headers: dict[str, str] = {}
     format: int = _FORMAT
 
 
@@ -109,7 +101,6 @@ class Record(Struct, frozen=True):
 
     Attributes:
         epoch: Id of its epoch.
-        origin: Its origin.
         fingerprint: Digest of the request that it answers.
         count: Number of reads stored.
         size: Bytes of them.
@@ -120,7 +111,6 @@ class Record(Struct, frozen=True):
     """
 
     epoch: str
-    origin: bytes
     fingerprint: bytes
     count: int
     size: int
@@ -222,16 +212,20 @@ class LogStore(Protocol):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _ORIGINS: msgspec.msgpack.Decoder[Origin] = msgspec.msgpack.Decoder(Origin)
-_HEADS: msgspec.msgpack.Decoder[Head] = msgspec.msgpack.Decoder(Head)
 _ENDINGS: msgspec.msgpack.Decoder[Ending] = msgspec.msgpack.Decoder(Ending)
 _READS: msgspec.msgpack.Decoder[list[bytes]] = msgspec.msgpack.Decoder(list[bytes])
 
 
-def head_of(response: pump.Head) -> Head:
-    """Return what is stored of the head of a response."""
+def add_head(origin: Origin, response: pump.Head) -> Origin:
+    """Return an origin with what is stored of the head of its response."""
     found = response.headers
-    headers = {name: str(found[name]) for name in _HEADERS if name in found}
-    return Head(response.status, response.content_type, response.error_type, headers)
+    return structs.replace(
+        origin,
+        status=response.status,
+        content_type=response.content_type,
+        error_type=response.error_type,
+        headers={name: str(found[name]) for name in _HEADERS if name in found},
+    )
 
 
 class SourceOptions(TypedDict, total=False):
@@ -256,7 +250,7 @@ def read_options(origin: Origin) -> SourceOptions:
     return options
 
 
-def pack(value: Origin | Head | Ending | list[bytes]) -> bytes:
+def pack(value: Origin | Ending | list[bytes]) -> bytes:
     """Return a value as the bytes that are stored."""
     return _ENCODER.encode(value)
 
@@ -271,16 +265,6 @@ def unpack_origin(data: object) -> Origin:
     if origin.format != _FORMAT:
         raise StoreError(f"the store has streams of format {origin.format}, expected {_FORMAT}")
     return origin
-
-
-def unpack_head(data: object) -> Head:
-    """Return a stored head.
-
-    Raises:
-        StoreError: It is none.
-    """
-    head: Head = _unpack(_HEADS, data)
-    return head
 
 
 def unpack_ending(data: object) -> Ending:

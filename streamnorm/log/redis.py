@@ -22,7 +22,7 @@ from streamnorm.state.stored import key_of
 _Value: TypeAlias = str | bytes | int
 
 # Keys: the hash; the stream; the set of cancelled epochs.
-# Fields of the hash: epoch, origin, fingerprint; count and size of the reads; end; time at which
+# Fields of the hash: epoch, fingerprint; count and size of the reads; end; time at which
 # the lease lapses, and at which the reads are forgotten, in milliseconds.
 _COMMON = """
 local time = redis.call('TIME')
@@ -42,28 +42,28 @@ end
 
 local function record()
     local found = redis.call(
-        'HMGET', KEYS[1], 'epoch', 'origin', 'print', 'count', 'size', 'cancelled', 'end',
+        'HMGET', KEYS[1], 'epoch', 'print', 'count', 'size', 'cancelled', 'end',
         'lease', 'expires'
     )
     if not found[1] then
         return false
     end
-    found[8] = tonumber(found[8]) - now
-    found[9] = tonumber(found[9]) <= now and 1 or 0
+    found[7] = tonumber(found[7]) - now
+    found[8] = tonumber(found[8]) <= now and 1 or 0
     return found
 end
 """
 _CLAIM = (
     _COMMON
     + """
-local ttl, lease, epoch, origin, print = unpack(ARGV)
+local ttl, lease, epoch, print = unpack(ARGV)
 local found = record()
-if found and found[9] == 0 then
+if found and found[8] == 0 then
     return {0, found}
 end
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call(
-    'HSET', KEYS[1], 'epoch', epoch, 'origin', origin, 'print', print, 'count', 0, 'size', 0,
+    'HSET', KEYS[1], 'epoch', epoch, 'print', print, 'count', 0, 'size', 0,
     'lease', now + lease
 )
 change(ttl)
@@ -137,7 +137,7 @@ if not found then
     return false
 end
 local entries = {}
-if found[9] == 0 and after < tonumber(found[4]) then
+if found[8] == 0 and after < tonumber(found[3]) then
     local next = string.format('%.0f-1', after + 1)
     local start = redis.call('XREVRANGE', KEYS[2], next, '-', 'COUNT', 1)
     local from = start[1] and start[1][1] or '-'
@@ -192,8 +192,7 @@ class RedisLogStore:
     async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
         """Begin an epoch, unless the id has one; see `LogStore`."""
         lease_ms = int(record.lease_s * 1000)
-        values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch]
-        values += [record.origin, record.fingerprint]
+        values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch, record.fingerprint]
         with store_failures():
             is_new, found = await self._claim(keys=_keys(scope, id), args=values)
         return (record, True) if is_new else (_record_of(found), False)
@@ -339,10 +338,9 @@ def _record_of(found: Any) -> Record:
         StoreError: It is none.
     """
     try:
-        epoch, origin, fingerprint, count, size, cancelled, ending, lease_ms, is_expired = found
+        epoch, fingerprint, count, size, cancelled, ending, lease_ms, is_expired = found
         return Record(
             epoch.decode(),
-            origin,
             fingerprint,
             int(count),
             int(size),

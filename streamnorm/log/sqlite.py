@@ -30,7 +30,6 @@ CREATE TABLE streams (
     scope BLOB NOT NULL,
     id BLOB NOT NULL,
     epoch TEXT NOT NULL,
-    origin BLOB NOT NULL,
     fingerprint BLOB NOT NULL,
     count INTEGER NOT NULL,
     size INTEGER NOT NULL,
@@ -52,17 +51,17 @@ CREATE TABLE reads (
 )
 """
 _RECORD = """
-SELECT key, epoch, origin, fingerprint, count, size, is_cancelled, ending, lease_until,
+SELECT key, epoch, fingerprint, count, size, is_cancelled, ending, lease_until,
     is_expired OR expires <= :now
 FROM streams WHERE scope = :scope AND id = :id
 """
 _CLAIM = """
 INSERT INTO streams (
-    scope, id, epoch, origin, fingerprint, count, size, is_cancelled, ending, lease_until,
+    scope, id, epoch, fingerprint, count, size, is_cancelled, ending, lease_until,
     expires, is_expired
 )
 VALUES (
-    :scope, :id, :epoch, :origin, :fingerprint, 0, 0, 0, NULL, :lease_until, :expires, 0
+    :scope, :id, :epoch, :fingerprint, 0, 0, 0, NULL, :lease_until, :expires, 0
 )
 """
 # In the statements below a constant, which ruff cannot see.
@@ -182,8 +181,7 @@ class SQLiteLogStore:
             if known is not None and not known[1].is_expired:
                 return known[1], False
             values = {**self._known(scope, id), "lease_until": self._later(record.lease_s)}
-            values |= {"epoch": record.epoch, "origin": record.origin}
-            values |= {"fingerprint": record.fingerprint}
+            values |= {"epoch": record.epoch, "fingerprint": record.fingerprint}
             connection.execute("DELETE FROM streams WHERE scope = :scope AND id = :id", values)
             connection.execute(_CLAIM, values)
             return record, True
@@ -238,14 +236,13 @@ class SQLiteLogStore:
         row = connection.execute(_RECORD, self._known(scope, id)).fetchone()
         if row is None:
             return None
-        key, epoch, origin, fingerprint, count, size, cancelled, ending, lease, expired = row
-        kinds = (str, bytes, bytes, int, int, int)
-        if not all(map(isinstance, (epoch, origin, fingerprint, count, size, lease), kinds)):
+        key, epoch, fingerprint, count, size, cancelled, ending, lease, expired = row
+        kinds = (str, bytes, int, int, int)
+        if not all(map(isinstance, (epoch, fingerprint, count, size, lease), kinds)):
             raise StoreError("the store holds a damaged stream")
         lease_s = lease / 1000 - self._clock()
         return key, Record(
             epoch,
-            origin,
             fingerprint,
             count,
             size,

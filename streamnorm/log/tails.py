@@ -17,6 +17,7 @@ from streamnorm.log.records import (
     Record,
     pack,
     unpack_ending,
+    unpack_origin,
 )
 
 # A reader that is further behind reads the store.
@@ -38,23 +39,19 @@ class Tail:
         store: The store.
         key: Scope and id of the stream.
         epoch: Its epoch.
-        origin: How it is read.
         is_fed: Whether its producer is in this process.
 
     Attributes:
         epoch: As above.
-        origin: As above.
         ending: Its end; None while it runs.
         failure: Why its producer got no stream; None unless that happened.
         is_broken: Whether the store lacks what readers of this process get.
         count: Number of reads known; the tail has the last of them.
     """
 
-    def __init__(
-        self, store: LogStore, key: Key, epoch: str, origin: Origin, *, is_fed: bool
-    ) -> None:
+    def __init__(self, store: LogStore, key: Key, epoch: str, *, is_fed: bool) -> None:
         self.epoch = epoch
-        self.origin = origin
+        self._origin: Origin | None = None
         self.ending: Ending | None = None
         self.failure: Exception | None = None
         self.is_broken = False
@@ -67,6 +64,21 @@ class Tail:
         self._lease_s = 0.0  # of a producer elsewhere, when it was last heard of
         self._changed = anyio.Event()
         self._lock = anyio.Lock()
+
+    async def origin(self) -> Origin:
+        """Return the origin, once the stream has begun; an empty one if it ended before.
+
+        Raises:
+            LogError: The stream is stored no longer, or lacks its start.
+            StoreError: The store failed.
+            Exception: There was no stream: what the source or the provider has raised.
+        """
+        if self._origin is None:
+            reads = await self.read(0)
+            if not reads:
+                return Origin()
+            self._origin = unpack_origin(reads[0])
+        return self._origin
 
     def publish(self, chunk: Chunk) -> None:
         """Add reads that follow those known."""

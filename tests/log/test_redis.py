@@ -21,7 +21,7 @@ from streamnorm.state import StoreError
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 KEY = "scope", "id"
-CLAIM = Record("e1", b"origin", b"print", 0, 0, False, None, 60.0)
+CLAIM = Record("e1", b"print", 0, 0, False, None, 60.0)
 CHAT = STREAMS["openai_chat"]
 
 
@@ -86,6 +86,14 @@ async def test_reader_is_woken_by_the_append(store: RedisLogStore) -> None:
         found = await asyncio.wait_for(reading, 5)
         assert found is not None
         assert found.chunks == [Chunk(number, [b"a"])]
+
+
+async def test_reader_that_waited_in_vain_waits_again(store: RedisLogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    for _ in range(2):
+        found = await store.aread(*KEY, 0, 1000, 0.01)
+        assert found is not None
+        assert found.chunks == []
 
 
 async def test_lost_subscription_is_made_again(store: RedisLogStore) -> None:

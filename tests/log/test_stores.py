@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 KEY = "scope", "id"
 LEASE_S = 5.0
-CLAIM = Record("e1", b"origin", b"print", 0, 0, False, None, LEASE_S)
+CLAIM = Record("e1", b"print", 0, 0, False, None, LEASE_S)
 ODD = ["", "\0", "\ud800", "é", "a" * 2000, "'; --", "%", "1"]
 
 
@@ -47,7 +47,7 @@ async def test_epoch_is_found_as_it_was_claimed(store: LogStore) -> None:
 
 async def test_second_claim_gets_the_first_epoch(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
-    other = Record("e2", b"", b"other", 0, 0, False, None, 9.0)
+    other = Record("e2", b"other", 0, 0, False, None, 9.0)
     record, is_new = await store.aclaim(*KEY, other)
     assert (fresh(record), is_new) == (CLAIM, False)
 
@@ -129,7 +129,7 @@ async def test_stream_that_never_began_frees_its_id(store: LogStore) -> None:
 
 async def test_cancelled_are_those_that_run(store: LogStore) -> None:
     for id in ("a", "b", "c"):
-        await store.aclaim("", id, Record(id, b"", b"", 0, 0, False, None, LEASE_S))
+        await store.aclaim("", id, Record(id, b"", 0, 0, False, None, LEASE_S))
     await store.aend("", "c", "c", b"end", only_lapsed=False)
     assert await store.acancelled() == set()
     assert await store.acancel("", "a")
@@ -162,7 +162,7 @@ async def test_stream_is_forgotten_and_later_its_id(store: LogStore, clock: Cloc
 async def test_expired_id_can_be_claimed_anew(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, CLAIM)
     clock.now += 101
-    record, is_new = await store.aclaim(*KEY, Record("e2", b"", b"", 0, 0, False, None, 1.0))
+    record, is_new = await store.aclaim(*KEY, Record("e2", b"", 0, 0, False, None, 1.0))
     assert (record.epoch, is_new) == ("e2", True)
 
 
