@@ -10,6 +10,7 @@ from time import monotonic
 import anyio
 from msgspec import Struct, structs
 
+from streamnorm._core.errors import StoreError
 from streamnorm.log.records import Chunk, Reading, Record
 
 
@@ -36,11 +37,21 @@ class MemoryLogStore:
 
     Args:
         ttl_s: Seconds after its last change at which a stream is forgotten.
+        max_bytes: Bytes of all streams.  Beyond them, those that have ended are forgotten, the
+            oldest first; where all run, no more can be stored.
         clock: Returns the time in seconds.
     """
 
-    def __init__(self, *, ttl_s: float, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        ttl_s: float,
+        max_bytes: int = 256 * 1024 * 1024,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._ttl_s = ttl_s
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._clock = clock
         self._streams: OrderedDict[tuple[str, str], _Stream] = OrderedDict()  # last changed last
 
@@ -63,12 +74,13 @@ class MemoryLogStore:
         if stream is None:
             return False
         if chunk is not None:
+            size = sum(map(len, chunk.reads))
+            self._make_room(size)
+            self._bytes += size
             stream.chunks.append(chunk)
             record = stream.record
             stream.record = structs.replace(
-                record,
-                count=record.count + len(chunk.reads),
-                size=record.size + sum(map(len, chunk.reads)),
+                record, count=record.count + len(chunk.reads), size=record.size + size
             )
         stream.lease_until = self._clock() + lease_s
         self._change(scope, id, stream)
@@ -155,13 +167,31 @@ class MemoryLogStore:
             key, stream = next(iter(self._streams.items()))
             if stream.expires_at > now:
                 return
-            del self._streams[key]
-            if not stream.record.is_expired:
-                stream.record = structs.replace(stream.record, is_expired=True, size=0)
-                stream.chunks = []
-                self._streams[key] = stream  # as one that has changed now
+            if stream.record.is_expired:
+                del self._streams[key]
+            else:
+                self._forget_reads(stream)
                 stream.expires_at += self._ttl_s
-                stream.changed.set()
+                self._streams.move_to_end(key)  # as one that has changed now
+
+    def _make_room(self, size: int) -> None:
+        """Forget the reads of as many streams that have ended as it takes.
+
+        Raises:
+            StoreError: It takes those that run.
+        """
+        ended = (one for one in self._streams.values() if one.record.ending is not None)
+        while self._bytes + size > self._max_bytes:
+            oldest = next(ended, None)
+            if oldest is None:
+                raise StoreError("the store has no memory left")
+            self._forget_reads(oldest)
+
+    def _forget_reads(self, stream: _Stream) -> None:
+        self._bytes -= stream.record.size
+        stream.record = structs.replace(stream.record, is_expired=True, size=0)
+        stream.chunks = []
+        stream.changed.set()
 
 
 def _behind(chunks: list[Chunk], after: int) -> list[Chunk]:

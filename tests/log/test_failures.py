@@ -266,6 +266,25 @@ async def test_stream_that_expires_while_it_is_read() -> None:
         assert await run.wait() == "cancelled"
 
 
+async def test_memory_is_bounded_over_all_streams() -> None:
+    store = MemoryLogStore(ttl_s=100, max_bytes=30_000)
+    log = Log(store)
+    whole = [PIECE % (b"x" * 5000), *CHAT[3:]]
+    for id in "abcdefgh":
+        assert await produce(log, id, whole) == "complete"
+    states = [(await log.status(id)).state for id in "abcdefgh"]
+    assert states == ["expired"] * 3 + ["complete"] * 5
+    # What runs is not forgotten: its reader gets it all the same, and nobody else.
+    source = GatedSource([PIECE % (b"x" * 5000)] * 9, CHAT[3:])
+    async with log.produce("i", source) as run:
+        async with await log.follow("i", to="openai_chat") as stream:
+            source.open()
+            written = b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert written.count(b"x" * 5000) == 9
+    assert (await log.status("i")).size <= 30_000
+
+
 # What a store holds may be of anybody
 
 
