@@ -95,7 +95,7 @@ class Log:
         self._max_bytes = max_bytes
         # Of the streams that are read or produced here.
         self._tails: WeakValueDictionary[str, Tail] = WeakValueDictionary()
-        self._productions: WeakValueDictionary[Key, Production] = WeakValueDictionary()
+        self._productions: dict[Key, Production] = {}
         self._watch = anyio.Lock()
 
     @asynccontextmanager
@@ -159,15 +159,19 @@ class Log:
                 await AsyncReader(source).close()
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            if production.is_new:
-                self._productions[scope, id] = production
-                tasks.start_soon(production.run, source, origin)
-                tasks.start_soon(self._stop_cancelled)
             try:
+                if production.is_new:
+                    self._productions[scope, id] = production
+                    tasks.start_soon(production.run, source, origin)
+                    tasks.start_soon(self._stop_cancelled)
                 yield production
                 await production.wait()
             except Exception as exc:  # noqa: BLE001 - raised below, not as a group of one
                 failure = exc
+            finally:
+                # Others may hold it; who follows the stream later asks the store.
+                if self._productions.get((scope, id)) is production:
+                    del self._productions[scope, id]
             tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure

@@ -169,8 +169,10 @@ async def test_unknown_id(log: Log) -> None:
 
 
 async def test_expired_id(log: Log, clock: Clock) -> None:
-    await produce(log, "a", CHAT)
+    async with log.produce("a", GatedSource(CHAT)) as run:
+        assert await run.wait() == "complete"
     clock.now += 101
+    assert run.has_ended  # and is still held
     with pytest.raises(LogError) as caught:
         await log.follow("a", to="anthropic")
     assert (caught.value.code, caught.value.status) == ("expired", 410)
