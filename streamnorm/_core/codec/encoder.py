@@ -274,13 +274,13 @@ class RunEncoder(Encoder):
         usage = self._usage if earlier is None else sum_usage((earlier, self._usage))
         return {**self._earlier_usage, model: usage}
 
+    @abstractmethod
     def end_answer(self, stop: MessageStop) -> bytes:
         """Return the bytes that wait for the stop reason of an answer; the message goes on.
 
         Args:
             stop: End of the answer.
         """
-        return b""
 
     def begin_step(self, start: MessageStart) -> bytes:
         """Begin the next answer, and return the bytes between it and the one before.
