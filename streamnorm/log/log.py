@@ -151,11 +151,12 @@ class Log:
             token_hex(16),
             None if reply is None else msgspec.json.encode(reply),
         )
-        production: Production | None = None
+        is_read = False
         try:
             production = await self._claim((scope, id), fingerprint, mode)
+            is_read = production.is_new
         finally:
-            if not callable(source) and (production is None or not production.is_new):
+            if not is_read and not callable(source):
                 await AsyncReader(source).close()
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
