@@ -67,7 +67,13 @@ class MemoryLogStore:
         return self._record(stream), True
 
     async def aappend(
-        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk | None,
+        lease_s: float,
+        ending: bytes | None = None,
     ) -> bool:
         """Store reads and renew the lease; see `LogStore`."""
         stream = self._running(scope, id, epoch)
@@ -82,6 +88,7 @@ class MemoryLogStore:
             stream.record = structs.replace(
                 record, count=record.count + len(chunk.reads), size=record.size + size
             )
+        stream.record = structs.replace(stream.record, ending=ending)
         stream.lease_until = self._clock() + lease_s
         self._change(scope, id, stream)
         return True

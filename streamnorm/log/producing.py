@@ -79,6 +79,7 @@ class Production:
         self._waiting_bytes = 0
         self._count = 0  # reads that were
         self._ending: Ending | None = None
+        self._stored_ending: Ending | None = None
         self._usage = Usage()
         self._is_read = False  # the source has ended, or is read no more
         self._news = anyio.Event()
@@ -199,10 +200,18 @@ class Production:
             self._count += len(chunk.reads)
         if self._store is not None:
             try:
-                epoch = self.tail.epoch
-                if not await self._store.aappend(*self._key, epoch, chunk, self._lease_s):
+                # The end with the last reads: who dies between them would cut a complete stream.
+                ending = None if self._ending is None else self._counted(self._ending)
+                if not await self._store.aappend(
+                    *self._key,
+                    self.tail.epoch,
+                    chunk,
+                    self._lease_s,
+                    None if ending is None else pack(ending),
+                ):
                     self._stop("truncated", _LAPSED)
                     return  # no reader gets what the others never will
+                self._stored_ending = ending
             except StoreError:
                 self._lose_store()
         if chunk is not None:
@@ -221,7 +230,10 @@ class Production:
             self.tail.fail(self.failure)
             return
         assert self._ending is not None  # noqa: S101 - set by `_read` or `_stop`
-        ending = structs.replace(self._ending, usage=structs.replace(self._usage, extra=None))
+        if self._stored_ending is not None:
+            self.tail.end(self._stored_ending)
+            return
+        ending = self._counted(self._ending)
         packed = pack(ending)
         ended = await self._attempt(
             lambda store: store.aend(*self._key, epoch, packed, only_lapsed=False)
@@ -232,6 +244,10 @@ class Production:
             if reading is not None and reading.record.ending is not None:
                 ending = unpack_ending(reading.record.ending)
         self.tail.end(ending)
+
+    def _counted(self, ending: Ending) -> Ending:
+        """Return an end with the usage by then."""
+        return structs.replace(ending, usage=structs.replace(self._usage, extra=None))
 
     async def _attempt(self, step: Callable[[LogStore], Awaitable[_T]]) -> _T | None:
         if self._store is not None:

@@ -156,9 +156,15 @@ class LogStore(Protocol):
         ...
 
     async def aappend(
-        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk | None,
+        lease_s: float,
+        ending: bytes | None = None,
     ) -> bool:
-        """Store reads, if there are any, and renew the lease.
+        """Store reads, if there are any, and the end behind them, if there is one; renew the lease.
 
         Returns:
             Whether the epoch is that of the id and has not ended; otherwise nothing is stored.

@@ -73,7 +73,7 @@ return {1, record()}
 _APPEND = (
     _COMMON
     + """
-local ttl, lease, epoch, first, count, size, content = unpack(ARGV)
+local ttl, lease, epoch, ending, first, count, size, content = unpack(ARGV)
 if not is_running(epoch) then
     return 0
 end
@@ -82,6 +82,10 @@ if tonumber(count) > 0 then
     redis.call('XADD', KEYS[2], first .. '-1', 'r', content)
     redis.call('HINCRBY', KEYS[1], 'count', count)
     redis.call('HINCRBY', KEYS[1], 'size', size)
+end
+if #ending > 0 then
+    redis.call('HSET', KEYS[1], 'end', ending)
+    redis.call('ZREM', KEYS[3], epoch)
 end
 change(ttl)
 return 1
@@ -198,10 +202,16 @@ class RedisLogStore:
         return (record, True) if is_new else (_record_of(found), False)
 
     async def aappend(
-        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk | None,
+        lease_s: float,
+        ending: bytes | None = None,
     ) -> bool:
         """Store reads and renew the lease; see `LogStore`."""
-        values: list[_Value] = [self._ttl_ms, int(lease_s * 1000), epoch]
+        values: list[_Value] = [self._ttl_ms, int(lease_s * 1000), epoch, ending or b""]
         if chunk is None:
             values += [0, 0, 0, b""]
         else:

@@ -71,7 +71,8 @@ _RUNNING = (
 )
 _APPEND = f"""
 UPDATE streams
-SET count = count + :added, size = size + :bytes, lease_until = :lease_until, expires = :expires
+SET count = count + :added, size = size + :bytes, ending = :ending,
+    lease_until = :lease_until, expires = :expires
 WHERE {_RUNNING}
 RETURNING key
 """  # noqa: S608
@@ -132,10 +133,16 @@ class SQLiteLogStore:
         return await to_thread.run_sync(self._claim, scope, id, record)
 
     async def aappend(
-        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk | None,
+        lease_s: float,
+        ending: bytes | None = None,
     ) -> bool:
         """Store reads and renew the lease; see `LogStore`."""
-        return await to_thread.run_sync(self._append, scope, id, epoch, chunk, lease_s)
+        return await to_thread.run_sync(self._append, scope, id, epoch, chunk, lease_s, ending)
 
     async def aend(
         self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
@@ -186,10 +193,18 @@ class SQLiteLogStore:
             connection.execute(_CLAIM, values)
             return record, True
 
-    def _append(self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float) -> bool:
+    def _append(
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk | None,
+        lease_s: float,
+        ending: bytes | None,
+    ) -> bool:
         reads = [] if chunk is None else chunk.reads
         values = {**self._known(scope, id), "epoch": epoch, "lease_until": self._later(lease_s)}
-        values |= {"added": len(reads), "bytes": sum(map(len, reads))}
+        values |= {"added": len(reads), "bytes": sum(map(len, reads)), "ending": ending}
         content = pack(reads)
         with self._file.connection() as connection, self._file.writing(connection):
             row = connection.execute(_APPEND, values).fetchone()

@@ -35,11 +35,17 @@ class CutStore(MemoryLogStore):
         self.is_cut = False
 
     async def aappend(
-        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk | None,
+        lease_s: float,
+        ending: bytes | None = None,
     ) -> bool:
         if self.is_cut:
             raise StoreError("cut off")
-        return await super().aappend(scope, id, epoch, chunk, lease_s)
+        return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
 
     async def aend(
         self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool

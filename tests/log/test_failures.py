@@ -69,10 +69,16 @@ class FailingStore(MemoryLogStore):
         return await super().aclaim(scope, id, record)
 
     async def aappend(
-        self, scope: str, id: str, epoch: str, chunk: Chunk | None, lease_s: float
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk | None,
+        lease_s: float,
+        ending: bytes | None = None,
     ) -> bool:
         self._fail()
-        return await super().aappend(scope, id, epoch, chunk, lease_s)
+        return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
 
     async def aend(
         self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool

@@ -265,6 +265,15 @@ async def test_source_that_cannot_be_opened_frees_the_id(log: Log) -> None:
 # Ends
 
 
+async def test_end_is_never_stored_behind_a_complete_stream(
+    store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who dies between the two would leave one that is complete and truncated."""
+    monkeypatch.setattr(store, "aend", None)
+    assert await produce(Log(store), "a", CHAT) == "complete"
+    assert (await Log(store).status("a")).state == "complete"
+
+
 async def test_broken_source(log: Log) -> None:
     async def broken() -> AsyncGenerator[bytes]:
         yield CHAT[0]

@@ -103,6 +103,17 @@ async def test_first_end_is_the_only_one(store: LogStore) -> None:
     assert (record.ending, record.count, is_new) == (b"end", 0, False)
 
 
+async def test_end_is_stored_with_the_last_reads(store: LogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    await store.acancel(*KEY)
+    assert await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S, b"end")
+    assert not await store.aappend(*KEY, "e1", Chunk(2, [b"b"]), LEASE_S, b"another")
+    reading = await store.aread(*KEY, 0, 1000, 60.0)
+    assert reading is not None
+    assert (reading.record.ending, reading.chunks) == (b"end", [Chunk(1, [b"a"])])
+    assert await store.acancelled() == set()
+
+
 async def test_dead_is_who_was_silent_for_the_lease(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, CLAIM)
     clock.now += LEASE_S - 0.1
