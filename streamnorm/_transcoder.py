@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 Ordering = Literal["sequential", "interleaved"]
 
 
-class TranscodeOptions(TypedDict, total=False):
-    """How a stream is transcoded; see `Transcoder`."""
+class WriterOptions(TypedDict, total=False):
+    """How a stream is written; see `Transcoder`."""
 
     ordering: Ordering
     verbatim: bool
@@ -52,16 +52,21 @@ class TranscodeOptions(TypedDict, total=False):
     limits: Limits
     on_loss: OnLoss | None
     on_note: OnNote | None
-    server: str | None
-    think_tags: bool
     model: str | None
     include_usage: bool
     reasoning: ReasoningField | None
     page_client: str | None
     keep_message: bool
+    to_framing: Framing | None
+
+
+class TranscodeOptions(WriterOptions, total=False):
+    """How a stream is transcoded; see `Transcoder`."""
+
+    server: str | None
+    think_tags: bool
     reply: Reply | None
     framing: Framing | None
-    to_framing: Framing | None
 
 
 class Transcoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import msgspec
 
@@ -20,10 +20,7 @@ from streamnorm.log.cursors import START, Position
 from streamnorm.log.records import Ending, Origin, read_options, unpack_origin
 
 if TYPE_CHECKING:
-    from streamnorm._core.codec.framing import Framing
-    from streamnorm._core.limits import Limits
-    from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
-    from streamnorm._transcoder import Ordering, TranscodeOptions
+    from streamnorm._transcoder import TranscodeOptions, WriterOptions
     from streamnorm.aio.pump import Errors, ReadOptions
     from streamnorm.log.tails import Tail
 
@@ -151,23 +148,6 @@ class _Places:
         return f"{self._prefix}{read}.{event}" if event else f"{self._prefix}{read}"
 
 
-class FollowOptions(TypedDict, total=False):
-    """How a stream is written for a reader; see `Transcoder`."""
-
-    ordering: Ordering
-    verbatim: bool
-    strict: bool
-    limits: Limits
-    on_loss: OnLoss | None
-    on_note: OnNote | None
-    model: str | None
-    include_usage: bool
-    reasoning: ReasoningField | None
-    page_client: str | None
-    keep_message: bool
-    to_framing: Framing | None
-
-
 class _BytesPump(TranscodePump):
     """The pump of a followed stream that gives bytes."""
 
@@ -259,9 +239,9 @@ class _EventPump(EventPump):
 class FollowedStream(Stream[T]):
     """A stream of a log, made by `Log.follow`."""
 
-    def __init__(self, pump: Pump[T], reader: LogReader, places: Callable[[], str]) -> None:
+    def __init__(self, pump: Pump[T], reader: LogReader, cursor: Callable[[], str]) -> None:
         super().__init__(pump, reader)
-        self._cursor = places
+        self._cursor = cursor
 
     @property
     def cursor(self) -> str:
@@ -274,7 +254,7 @@ class FollowedStream(Stream[T]):
 
 
 def follow_bytes(
-    tail: Tail, origin: Origin, to: str, after: Position, tag: str, options: FollowOptions
+    tail: Tail, origin: Origin, to: str, after: Position, tag: str, options: WriterOptions
 ) -> FollowedStream[bytes]:
     """Return a stream in the bytes of a dialect.
 

@@ -17,7 +17,7 @@ from streamnorm._core.events import Event, Usage
 from streamnorm._registry import lookup
 from streamnorm.aio.stream import AsyncReader
 from streamnorm.log.cursors import START, read_cursor, tag_of
-from streamnorm.log.following import FollowedStream, FollowOptions, follow_bytes, follow_events
+from streamnorm.log.following import FollowedStream, follow_bytes, follow_events
 from streamnorm.log.producing import Production
 from streamnorm.log.records import (
     NO_READS,
@@ -33,6 +33,7 @@ from streamnorm.log.tails import DEAD, Tail
 if TYPE_CHECKING:
     from streamnorm._core.bodies.request import Reply
     from streamnorm._core.codec.framing import Framing
+    from streamnorm._transcoder import WriterOptions
     from streamnorm.aio.pump import Errors
     from streamnorm.aio.stream import AsyncSource
     from streamnorm.log.producing import Opener
@@ -215,7 +216,7 @@ class Log:
         to: str,
         after: str = "",
         scope: str = "",
-        **options: Unpack[FollowOptions],
+        **options: Unpack[WriterOptions],
     ) -> FollowedStream[bytes]: ...
 
     async def follow(
@@ -226,7 +227,7 @@ class Log:
         after: str = "",
         scope: str = "",
         errors: Errors = "raise",
-        **options: Unpack[FollowOptions],
+        **options: Unpack[WriterOptions],
     ) -> FollowedStream[Event] | FollowedStream[bytes]:
         """Return a stream of the log, from its start or from behind a cursor, live to its end.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 import anyio
 
@@ -14,7 +15,6 @@ from streamnorm.log.records import (
     LogStore,
     Origin,
     Reading,
-    Record,
     pack,
     unpack_ending,
     unpack_origin,
@@ -123,21 +123,17 @@ class Tail:
                 await self._follow(after)
 
     def _behind(self, after: int) -> list[bytes]:
-        found: list[bytes] = []
+        # From the end: most readers lack the last chunk alone.
+        lacking: list[Chunk] = []
         for chunk in reversed(self._chunks):
             if chunk.first + len(chunk.reads) <= after + 1:
                 break
-            found[:0] = chunk.reads[max(0, after + 1 - chunk.first) :]
-        return found
+            lacking.append(chunk)
+        return _join(reversed(lacking), after)
 
     async def _read_store(self, after: int) -> list[bytes]:
-        reading = await self._store.aread(*self._key, after, _READ_BYTES, 0)
-        self._check(reading)
-        found: list[bytes] = []
-        for first, reads in () if reading is None else reading.chunks:
-            if first > after + len(found) + 1:
-                break
-            found += reads[after + len(found) + 1 - first :]
+        reading = self._check(await self._store.aread(*self._key, after, _READ_BYTES, 0))
+        found = _join(reading.chunks, after)
         if not found:
             raise LogError(_GONE, code="trimmed")
         return found
@@ -148,10 +144,11 @@ class Tail:
             if after < self.count or self.ending is not None:
                 return  # another reader has learnt it
             wait_s = min(_WAIT_S, max(0.0, self._lease_s))
-            reading = await self._store.aread(*self._key, self.count, _READ_BYTES, wait_s)
-            record = self._check(reading)
+            record, chunks = self._check(
+                await self._store.aread(*self._key, self.count, _READ_BYTES, wait_s)
+            )
             self._lease_s = record.lease_s
-            for first, reads in () if reading is None else reading.chunks:
+            for first, reads in chunks:
                 if first > self.count + 1:
                     raise LogError(_GONE, code="trimmed")
                 known = self.count + 1 - first
@@ -164,16 +161,27 @@ class Tail:
                 # Whoever notices it first says so to all.
                 await self._store.aend(*self._key, self.epoch, DEAD, only_lapsed=True)
 
-    def _check(self, reading: Reading | None) -> Record:
-        """Return the record of this epoch.
+    def _check(self, reading: Reading | None) -> Reading:
+        """Return what was read, if it is of this epoch.
 
         Raises:
             LogError: It is stored no longer.
         """
         if reading is None or reading.record.epoch != self.epoch or reading.record.is_expired:
             raise LogError(_GONE, code="trimmed")
-        return reading.record
+        return reading
 
     def _notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
+
+
+def _join(chunks: Iterable[Chunk], after: int) -> list[bytes]:
+    """Return the reads behind a position, up to the first that is missing."""
+    found: list[bytes] = []
+    for first, reads in chunks:
+        start = after + len(found) + 1 - first
+        if start < 0:
+            break
+        found += reads[start:]
+    return found

@@ -9,8 +9,8 @@ from typing import Unpack
 import anyio
 from anyio.lowlevel import checkpoint
 
+from streamnorm._transcoder import WriterOptions
 from streamnorm.log import Log
-from streamnorm.log.following import FollowOptions
 
 __all__ = ["GatedSource", "follow", "ids_in", "produce", "source_of", "wait_for_reads"]
 
@@ -64,7 +64,7 @@ async def produce(log: Log, id: str, reads: Iterable[bytes], **options: object) 
 
 
 async def follow(
-    log: Log, id: str, to: str, after: str = "", scope: str = "", **options: Unpack[FollowOptions]
+    log: Log, id: str, to: str, after: str = "", scope: str = "", **options: Unpack[WriterOptions]
 ) -> bytes:
     """Return the bytes of a stream behind a cursor."""
     async with await log.follow(id, to=to, after=after, scope=scope, **options) as stream:
