@@ -108,8 +108,7 @@ class Transcoder:
         reply: What `encode_request` returned for the request that is answered: calls get the
             client's names, namespaces and kinds back, as they arrive, and the response the
             client's fields.  For a page, calls get ids that no call of its chat has.
-        framing: How the events stand in the bytes that are read; None for the framing of their
-            dialect.
+        framing: How the events stand in the bytes that are read; None for that of their dialect.
         to_framing: How they stand in the bytes that are written; None for the framing of `to`.
             Original bytes are returned if it is `framing`, too.
 
