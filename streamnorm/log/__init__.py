@@ -22,7 +22,7 @@ Valkey for processes of other machines.
 from __future__ import annotations
 
 from streamnorm._core.errors import LogError
-from streamnorm.log.following import FollowedStream
+from streamnorm.log.following import FollowedStream, LogReader
 from streamnorm.log.log import (
     DEFAULT_LEASE_S,
     DEFAULT_TTL_S,
@@ -40,6 +40,7 @@ __all__ = [
     "FollowedStream",
     "Log",
     "LogError",
+    "LogReader",
     "LogStore",
     "Production",
     "State",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -17,7 +16,7 @@ from streamnorm.aio.pump import Pump, TranscodePump
 from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import EventPump
 from streamnorm.log.cursors import START, Position
-from streamnorm.log.records import Ending, Origin, read_options, unpack_origin
+from streamnorm.log.records import Chunk, Ending, Origin, read_options
 
 if TYPE_CHECKING:
     from streamnorm._transcoder import TranscodeOptions, WriterOptions
@@ -26,31 +25,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_NO_READS = Chunk(1, [], [])
+
 
 class LogReader:
     """The reader of a stream in a log: its reads as they came, and its end as it was.
 
     Args:
         tail: The last reads of the stream.
+        origin: Its origin.
 
     Attributes:
+        origin: As above.
         position: Number of the last read that was returned; one more for the end.
-        status: HTTP status of the response; None before its first bytes.
+        gap_ms: Milliseconds between its arrival and that of the one before.
+        status: HTTP status of the response; None if the source is none.
         content_type: Its `content-type`.
         error_type: Type of the error that a header states.
         headers: Those that a stream depends on.
         has_lost_stream: Whether the log failed: what is read then is not the stream's.
     """
 
-    def __init__(self, tail: Tail) -> None:
+    def __init__(self, tail: Tail, origin: Origin) -> None:
+        self.origin = origin
         self.position = 0
-        self.status: int | None = None
-        self.content_type: str | None = None
-        self.error_type: str | None = None
-        self.headers: dict[str, str] = {}
+        self.gap_ms = 0
+        self.status, self.content_type = origin.status, origin.content_type
+        self.error_type, self.headers = origin.error_type, origin.headers
         self.has_lost_stream = False
         self._tail = tail
-        self._reads: deque[bytes] = deque()
+        self._chunk = _NO_READS
+        self._next = 0  # in the chunk
 
     async def read(self) -> bytes:
         """Return the next read.
@@ -60,29 +65,33 @@ class LogReader:
             Exception: It ended in another way, or the store has failed.
         """
         while True:
-            if not self._reads:
+            if self._next == len(self._chunk.reads):
                 try:
-                    self._reads.extend(await self._tail.read(self.position))
+                    self._chunk, self._next = await self._tail.read(self.position), 0
                 except Exception:
                     self.has_lost_stream = True
                     raise
-            if not self._reads:
-                break
-            data = self._reads.popleft()
+                if not self._chunk.reads:
+                    break
+            data, self.gap_ms = self._chunk.reads[self._next], self._chunk.gaps_ms[self._next]
+            self._next += 1
             self.position += 1
+            # The first is the origin.
             if self.position > 1:
                 return data
-            origin = unpack_origin(data)
-            self.status, self.content_type = origin.status, origin.content_type
-            self.error_type, self.headers = origin.error_type, origin.headers
         self.position += 1
-        if self._tail.ending is None or self._tail.ending.cause == "eof":
+        if self.ending is None or self.ending.cause == "eof":
             raise StopAsyncIteration
-        raise _failure_of(self._tail.ending)
+        raise _failure_of(self.ending)
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the stream ended; None while it runs."""
+        return self._tail.ending
 
     async def close(self) -> None:
         """Forget what was read."""
-        self._reads.clear()
+        self._chunk, self._next = _NO_READS, 0
 
 
 class _Stopped(SourceStopped):
@@ -266,7 +275,7 @@ def follow_bytes(
         tag: Tag of its cursors.
         options: Options of the transcoder, those of the origin excluded.
     """
-    reader = LogReader(tail)
+    reader = LogReader(tail, origin)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     reply = None if origin.reply is None else msgspec.json.decode(origin.reply, type=Reply)
     pump = _BytesPump(
@@ -286,7 +295,7 @@ def follow_events(
     tail: Tail, origin: Origin, after: Position, tag: str, errors: Errors
 ) -> FollowedStream[Event]:
     """Return a stream as events; the arguments are those of `follow_bytes`."""
-    reader = LogReader(tail)
+    reader = LogReader(tail, origin)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     pump = _EventPump(reader, origin, errors, places, **read_options(origin))
     return FollowedStream(pump, reader, lambda: pump.cursor)

@@ -17,7 +17,7 @@ from streamnorm._core.events import Event, Usage
 from streamnorm._registry import lookup
 from streamnorm.aio.stream import AsyncReader
 from streamnorm.log.cursors import START, read_cursor, tag_of
-from streamnorm.log.following import FollowedStream, follow_bytes, follow_events
+from streamnorm.log.following import FollowedStream, LogReader, follow_bytes, follow_events
 from streamnorm.log.producing import Production
 from streamnorm.log.records import (
     NO_READS,
@@ -252,12 +252,7 @@ class Log:
             UnknownDialect: There is no such dialect.
             Exception: It never began: what the provider or the source has raised.
         """
-        production = self._productions.get((scope, id))
-        if production is None:
-            record = await self._find((scope, id))
-            tail, count = self._tail((scope, id), record, is_fed=False), record.count
-        else:
-            tail, count = production.tail, production.tail.count
+        tail, count = await self._find_tail((scope, id))
         target = None if to is None else lookup(to).name
         seen = {name: value for name, value in options.items() if name not in _UNSEEN}
         tag = tag_of(target, seen)
@@ -268,6 +263,23 @@ class Log:
         if target is None:
             return follow_events(tail, origin, position, tag, errors)
         return follow_bytes(tail, origin, target, position, tag, options)
+
+    async def open_reader(self, id: str, *, scope: str = "") -> LogReader:
+        """Return a reader of what the source of a stream has sent, from its start, live to its end.
+
+        Returns once the stream has begun.  Nothing is decoded, and nothing redacted.
+
+        Args:
+            id: Id of the stream.
+            scope: Scope of the id.
+
+        Raises:
+            LogError: There is no such stream, or not from its start.
+            StoreError: The store failed.
+            Exception: It never began: what the provider or the source has raised.
+        """
+        tail, _ = await self._find_tail((scope, id))
+        return LogReader(tail, await tail.origin())
 
     async def cancel(self, id: str, *, scope: str = "") -> bool:
         """Stop a stream, wherever its producer is; return whether it was running.
@@ -318,6 +330,18 @@ class Log:
             await self._store.aend(*key, record.epoch, DEAD, only_lapsed=True)
             return await self._find(key)
         return record
+
+    async def _find_tail(self, key: Key) -> tuple[Tail, int]:
+        """Return the last reads of a stream, and the number of its reads.
+
+        Raises:
+            LogError: The store has none.
+        """
+        production = self._productions.get(key)
+        if production is not None:
+            return production.tail, production.tail.count
+        record = await self._find(key)
+        return self._tail(key, record, is_fed=False), record.count
 
     def _tail(self, key: Key, record: Record, *, is_fed: bool) -> Tail:
         tail = None if is_fed else self._tails.get(record.epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from time import monotonic
 from typing import TypeAlias, TypeVar
 
 import anyio
@@ -76,6 +77,7 @@ class Production:
         self._lease_s = lease_s
         self._max_bytes = max_bytes
         self._waiting: list[bytes] = []  # reads that were not given to the store
+        self._waiting_gaps_ms: list[int] = []  # before each of them
         self._waiting_bytes = 0
         self._count = 0  # reads that were
         self._ending: Ending | None = None
@@ -95,7 +97,7 @@ class Production:
         """
         if not self.is_new:
             read = 0
-            while reads := await self.tail.read(read):
+            while reads := (await self.tail.read(read)).reads:
                 read += len(reads)
         else:
             await self._has_ended.wait()
@@ -131,6 +133,7 @@ class Production:
 
     async def _read(self, source: AsyncSource | Opener, origin: Origin) -> None:
         """Read the source into `_waiting`, until it ends or is stopped."""
+        opened_s = monotonic()
         with self._reading:
             async with AsyncExitStack() as stack:
                 try:
@@ -142,7 +145,7 @@ class Production:
                     self.failure = exc
                     return
                 try:
-                    await self._read_stream(stream, reader, origin)
+                    await self._read_stream(stream, reader, origin, opened_s)
                 except StreamnormError as exc:
                     # A failure behind the first byte stands in the ending.
                     if not self._count and not self._waiting:
@@ -152,13 +155,16 @@ class Production:
                 self._ending = self._ending or ending
 
     async def _read_stream(
-        self, stream: Stream[bytes], reader: _WatchedReader, origin: Origin
+        self, stream: Stream[bytes], reader: _WatchedReader, origin: Origin, opened_s: float
     ) -> None:
-        size = 0
+        size = elapsed_ms = 0
         async for data in stream:
+            # Times since the start are rounded, so that errors do not add up.
+            gap_ms = round((monotonic() - opened_s) * 1000) - elapsed_ms
+            elapsed_ms += gap_ms
             if not size:
-                self._put(pack(add_head(origin, reader)))
-            self._put(data)
+                self._put(pack(add_head(origin, reader)), 0)
+            self._put(data, gap_ms)
             self._usage = stream.usage
             size += len(data)
             if size > self._max_bytes:
@@ -171,8 +177,9 @@ class Production:
                 await self._room.wait()
         self._usage = stream.usage
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes, gap_ms: int) -> None:
         self._waiting.append(data)
+        self._waiting_gaps_ms.append(gap_ms)
         self._waiting_bytes += len(data)
         self._news.set()
 
@@ -190,9 +197,10 @@ class Production:
                 await self._news.wait()
             if not self._is_read:
                 self._news = anyio.Event()
-            reads, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            chunk = Chunk(self._count + 1, self._waiting, self._waiting_gaps_ms)
+            self._waiting, self._waiting_gaps_ms, self._waiting_bytes = [], [], 0
             self._room.set()
-            await self._store_reads(Chunk(self._count + 1, reads) if reads else None)
+            await self._store_reads(chunk if chunk.reads else None)
         await self._finish()
 
     async def _store_reads(self, chunk: Chunk | None) -> None:

@@ -7,10 +7,10 @@ stored.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.framing import Framing
@@ -43,6 +43,7 @@ NO_READS = 1 << 53
 """A position behind all reads."""
 
 _FORMAT = 1
+_DAMAGED = "the store holds a damaged stream"
 # Of a response the decoder reads the framing, and the id of a message that has none.
 _HEADERS = frozenset({BEDROCK.request_id_header}).union(
     *(framing.headers for framing in FRAMINGS.values())
@@ -131,10 +132,13 @@ class Chunk(NamedTuple):
     Attributes:
         first: Number of the first.
         reads: Their bytes.
+        gaps_ms: Milliseconds before each of them, since the one before; before the first bytes,
+            since the source was opened.
     """
 
     first: int
     reads: list[bytes]
+    gaps_ms: list[Annotated[int, Meta(ge=0)]]
 
 
 class Reading(NamedTuple):
@@ -219,7 +223,7 @@ class LogStore(Protocol):
 _ENCODER = msgspec.msgpack.Encoder()
 _ORIGINS: msgspec.msgpack.Decoder[Origin] = msgspec.msgpack.Decoder(Origin)
 _ENDINGS: msgspec.msgpack.Decoder[Ending] = msgspec.msgpack.Decoder(Ending)
-_READS: msgspec.msgpack.Decoder[list[bytes]] = msgspec.msgpack.Decoder(list[bytes])
+_CHUNKS: msgspec.msgpack.Decoder[Chunk] = msgspec.msgpack.Decoder(Chunk)
 
 
 def add_head(origin: Origin, response: pump.Head) -> Origin:
@@ -256,7 +260,7 @@ def read_options(origin: Origin) -> SourceOptions:
     return options
 
 
-def pack(value: Origin | Ending | list[bytes]) -> bytes:
+def pack(value: Origin | Ending | Chunk) -> bytes:
     """Return a value as the bytes that are stored."""
     return _ENCODER.encode(value)
 
@@ -283,14 +287,16 @@ def unpack_ending(data: object) -> Ending:
     return ending
 
 
-def unpack_reads(data: object) -> list[bytes]:
+def unpack_chunk(data: object) -> Chunk:
     """Return stored reads.
 
     Raises:
         StoreError: They are none.
     """
-    reads: list[bytes] = _unpack(_READS, data)
-    return reads
+    chunk: Chunk = _unpack(_CHUNKS, data)
+    if len(chunk.reads) != len(chunk.gaps_ms):
+        raise StoreError(_DAMAGED)
+    return chunk
 
 
 def _unpack(decoder: msgspec.msgpack.Decoder[Any], data: object) -> Any:
@@ -299,4 +305,4 @@ def _unpack(decoder: msgspec.msgpack.Decoder[Any], data: object) -> Any:
     try:
         return decoder.decode(data)
     except msgspec.MsgspecError as exc:
-        raise StoreError("the store holds a damaged stream") from exc
+        raise StoreError(_DAMAGED) from exc

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from streamnorm._core.errors import StoreError
-from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_reads
+from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_chunk
 from streamnorm.state.redis_server import open_client, store_failures
 from streamnorm.state.stored import key_of
 
@@ -153,7 +153,6 @@ if found[8] == 0 and after < tonumber(found[3]) then
             if left < 0 and #entries > 0 then
                 break
             end
-            entries[#entries + 1] = entry[1]
             entries[#entries + 1] = content
             from = '(' .. entry[1]
         end
@@ -216,7 +215,7 @@ class RedisLogStore:
             values += [0, 0, 0, b""]
         else:
             size = sum(map(len, chunk.reads))
-            values += [chunk.first, len(chunk.reads), size, pack(chunk.reads)]
+            values += [chunk.first, len(chunk.reads), size, pack(chunk)]
         with store_failures():
             return bool(await self._append(keys=_keys(scope, id), args=values))
 
@@ -273,11 +272,7 @@ class RedisLogStore:
         if reply is None:
             return None
         found, entries = reply
-        chunks = [
-            Chunk(int(name.partition(b"-")[0]), unpack_reads(content))
-            for name, content in zip(entries[::2], entries[1::2], strict=True)
-        ]
-        return Reading(_record_of(found), chunks)
+        return Reading(_record_of(found), [unpack_chunk(content) for content in entries])
 
 
 class _News:

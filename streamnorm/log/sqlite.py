@@ -15,7 +15,7 @@ import anyio
 from anyio import to_thread
 
 from streamnorm._core.errors import StoreError
-from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_reads
+from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_chunk
 from streamnorm.state.stored import key_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ WHERE scope = :scope AND id = :id AND ending IS NULL AND NOT is_expired AND expi
 """
 # The first read behind a position may stand in a row that begins before it.
 _READS = """
-SELECT first, content FROM reads
+SELECT content FROM reads
 WHERE stream = :key AND first >= (
     SELECT ifnull(max(first), 0) FROM reads WHERE stream = :key AND first <= :after + 1
 )
@@ -205,12 +205,11 @@ class SQLiteLogStore:
         reads = [] if chunk is None else chunk.reads
         values = {**self._known(scope, id), "epoch": epoch, "lease_until": self._later(lease_s)}
         values |= {"added": len(reads), "bytes": sum(map(len, reads)), "ending": ending}
-        content = pack(reads)
         with self._file.connection() as connection, self._file.writing(connection):
             row = connection.execute(_APPEND, values).fetchone()
             if row is not None and chunk is not None:
                 connection.execute(
-                    "INSERT INTO reads VALUES (?, ?, ?)", (row[0], chunk.first, content)
+                    "INSERT INTO reads VALUES (?, ?, ?)", (row[0], chunk.first, pack(chunk))
                 )
             return row is not None
 
@@ -239,11 +238,11 @@ class SQLiteLogStore:
             size = 0
             if after < record.count and not record.is_expired:
                 cursor = connection.execute(_READS, {"key": key, "after": after})
-                for first, content in cursor:
+                for [content] in cursor:
                     size += len(content)
                     if chunks and size > max_bytes:
                         break
-                    chunks.append(Chunk(first, unpack_reads(content)))
+                    chunks.append(unpack_chunk(content))
                 cursor.close()
             return Reading(record, chunks)
 

@@ -74,10 +74,10 @@ class Tail:
             Exception: There was no stream: what the source or the provider has raised.
         """
         if self._origin is None:
-            reads = await self.read(0)
-            if not reads:
+            first = await self.read(0)
+            if not first.reads:
                 return Origin()
-            self._origin = unpack_origin(reads[0])
+            self._origin = unpack_origin(first.reads[0])
         return self._origin
 
     def publish(self, chunk: Chunk) -> None:
@@ -100,7 +100,7 @@ class Tail:
         self.failure = failure
         self._notify()
 
-    async def read(self, after: int) -> list[bytes]:
+    async def read(self, after: int) -> Chunk:
         """Return reads behind a position, once there are some; none if the stream ends there.
 
         Raises:
@@ -116,13 +116,13 @@ class Tail:
                     return self._behind(after)
                 return await self._read_store(after)
             if self.ending is not None:
-                return []
+                return _join((), after)
             if self._is_fed:
                 await self._changed.wait()
             else:
                 await self._follow(after)
 
-    def _behind(self, after: int) -> list[bytes]:
+    def _behind(self, after: int) -> Chunk:
         # From the end: most readers lack the last chunk alone.
         lacking: list[Chunk] = []
         for chunk in reversed(self._chunks):
@@ -131,10 +131,10 @@ class Tail:
             lacking.append(chunk)
         return _join(reversed(lacking), after)
 
-    async def _read_store(self, after: int) -> list[bytes]:
+    async def _read_store(self, after: int) -> Chunk:
         reading = self._check(await self._store.aread(*self._key, after, _READ_BYTES, 0))
         found = _join(reading.chunks, after)
-        if not found:
+        if not found.reads:
             raise LogError(_GONE, code="trimmed")
         return found
 
@@ -148,11 +148,11 @@ class Tail:
                 await self._store.aread(*self._key, self.count, _READ_BYTES, wait_s)
             )
             self._lease_s = record.lease_s
-            for first, reads in chunks:
+            for first, reads, gaps_ms in chunks:
                 if first > self.count + 1:
                     raise LogError(_GONE, code="trimmed")
                 known = self.count + 1 - first
-                self.publish(Chunk(self.count + 1, reads[known:]))
+                self.publish(Chunk(self.count + 1, reads[known:], gaps_ms[known:]))
             if self.count < record.count:
                 return
             if record.ending is not None:
@@ -176,12 +176,13 @@ class Tail:
         self._changed = anyio.Event()
 
 
-def _join(chunks: Iterable[Chunk], after: int) -> list[bytes]:
+def _join(chunks: Iterable[Chunk], after: int) -> Chunk:
     """Return the reads behind a position, up to the first that is missing."""
-    found: list[bytes] = []
-    for first, reads in chunks:
-        start = after + len(found) + 1 - first
+    found = Chunk(after + 1, [], [])
+    for first, reads, gaps_ms in chunks:
+        start = after + len(found.reads) + 1 - first
         if start < 0:
             break
-        found += reads[start:]
+        found.reads.extend(reads[start:])
+        found.gaps_ms.extend(gaps_ms[start:])
     return found

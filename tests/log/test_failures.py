@@ -27,9 +27,9 @@ from streamnorm.log.records import (
     Record,
     pack,
     read_options,
+    unpack_chunk,
     unpack_ending,
     unpack_origin,
-    unpack_reads,
 )
 from streamnorm.state import StoreError
 
@@ -302,14 +302,21 @@ def test_values_come_back_as_they_were_stored() -> None:
     ending = Ending("failed", "timeout", "why")
     assert unpack_origin(pack(origin)) == origin
     assert unpack_ending(pack(ending)) == ending
-    assert unpack_reads(pack([b"", b"a"])) == [b"", b"a"]
+    chunk = Chunk(3, [b"", b"a"], [0, 70_000])
+    assert unpack_chunk(pack(chunk)) == chunk
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01\x02\x03", "text", None, 1])
 def test_damaged_values_are_errors_of_the_store(data: object) -> None:
-    for unpack in (unpack_origin, unpack_ending, unpack_reads):
+    for unpack in (unpack_origin, unpack_ending, unpack_chunk):
         with pytest.raises(StoreError):
             unpack(data)
+
+
+@pytest.mark.parametrize("gaps_ms", [[0], [0, 0, 0], [0, -1]])
+def test_each_read_has_the_time_before_it(gaps_ms: list[int]) -> None:
+    with pytest.raises(StoreError, match="a damaged stream"):
+        unpack_chunk(pack(Chunk(1, [b"a", b"b"], gaps_ms)))
 
 
 def test_streams_of_another_release_are_refused() -> None:

@@ -188,6 +188,35 @@ async def test_scopes_share_nothing(log: Log) -> None:
     assert await follow(log, "a", "anthropic", scope="one")
 
 
+async def test_source_is_read_as_it_came(store: LogStore) -> None:
+    source = GatedSource(CHAT[:2], [CHAT[2], b"".join(CHAT[3:])])
+    async with Log(store).produce("a", source, dialect="openai_chat") as run:
+        readers = [await Log(store).open_reader("a") for _ in range(2)]
+        assert readers[0].origin.dialect == "openai_chat"
+        reads = [[(await reader.read(), reader.gap_ms) for _ in range(2)] for reader in readers]
+        assert readers[0].ending is None
+        await anyio.sleep(0.05)
+        source.open()
+        assert await run.wait() == "complete"
+    readers.append(await Log(store).open_reader("a"))
+    reads.append([])
+    for reader, found in zip(readers, reads, strict=True):
+        found += [(await reader.read(), reader.gap_ms) for _ in range(4 - len(found))]
+        with pytest.raises(StopAsyncIteration):
+            await reader.read()
+        assert [data for data, _ in found] == [*CHAT[:3], b"".join(CHAT[3:])]
+        gaps_ms = [gap_ms for _, gap_ms in found]
+        assert 50 <= gaps_ms[2] <= sum(gaps_ms) < 60_000
+        assert reader.ending is not None
+        assert reader.ending.state == "complete"
+    assert reads[0] == reads[1] == reads[2]
+
+
+async def test_source_of_a_stream_that_is_not_there(log: Log) -> None:
+    with pytest.raises(LogError, match="no stream has this id"):
+        await log.open_reader("a")
+
+
 # One producer an id
 
 

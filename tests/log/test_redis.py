@@ -82,10 +82,10 @@ async def test_reader_is_woken_by_the_append(store: RedisLogStore) -> None:
     for number in (1, 2):  # the second time it is subscribed
         reading = asyncio.create_task(store.aread(*KEY, number - 1, 1000, 60.0))
         await asyncio.sleep(0.05)
-        await store.aappend(*KEY, "e1", Chunk(number, [b"a"]), 60.0)
+        await store.aappend(*KEY, "e1", Chunk(number, [b"a"], [0]), 60.0)
         found = await asyncio.wait_for(reading, 5)
         assert found is not None
-        assert found.chunks == [Chunk(number, [b"a"])]
+        assert found.chunks == [Chunk(number, [b"a"], [0])]
 
 
 async def test_reader_that_waited_in_vain_waits_again(store: RedisLogStore) -> None:
@@ -102,7 +102,7 @@ async def test_lost_subscription_is_made_again(store: RedisLogStore) -> None:
     await store._redis.client_kill_filter(_type="pubsub")
     while not await store._redis.pubsub_channels():  # noqa: ASYNC110 - of another connection
         await asyncio.sleep(0.001)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), 60.0)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
     assert await asyncio.wait_for(reading, 5)
 
 
@@ -119,7 +119,7 @@ async def test_server_that_dies_while_readers_wait() -> None:
         server.start()
         await store.aclaim(*KEY, CLAIM)
         again = await waiting_for_news(store)
-        await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), 60.0)
+        await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
         assert await asyncio.wait_for(again, 5)
         await store.aclose()
 
@@ -139,13 +139,13 @@ async def test_append_between_two_looks_is_not_missed(store: RedisLogStore) -> N
     watch = store._news.watch
 
     async def append_meanwhile(channel: bytes) -> asyncio.Event:
-        await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), 60.0)
+        await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
         return await watch(channel)
 
     store._news.watch = append_meanwhile  # type: ignore[method-assign]
     found = await asyncio.wait_for(store.aread(*KEY, 0, 1000, 60.0), 5)
     assert found is not None
-    assert found.chunks == [Chunk(1, [b"a"])]
+    assert found.chunks == [Chunk(1, [b"a"], [0])]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ async def test_damaged_record(
 
 async def test_damaged_reads(store: RedisLogStore, valkey_url: str) -> None:
     await store.aclaim(*KEY, CLAIM)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), 60.0)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
     with Redis.from_url(valkey_url) as server:
         server.xadd(redis_log._keys(*KEY)[1].decode(), {"r": b"\xc1"}, id="2-1")
         server.hset(redis_log._keys(*KEY)[0].decode(), "count", "2")

@@ -61,7 +61,11 @@ async def test_odd_names_are_streams_of_their_own(store: LogStore) -> None:
 
 async def test_reads_are_found_in_order_behind_any_position(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
-    chunks = [Chunk(1, [b"a", b"b"]), Chunk(3, [b""]), Chunk(4, [b"c", b"d", b"e"])]
+    chunks = [
+        Chunk(1, [b"a", b"b"], [0, 0]),
+        Chunk(3, [b""], [0]),
+        Chunk(4, [b"c", b"d", b"e"], [0, 0, 0]),
+    ]
     for chunk in chunks:
         assert await store.aappend(*KEY, "e1", chunk, LEASE_S)
     # A chunk is found whole, also one whose first reads are known.
@@ -79,17 +83,17 @@ async def test_reads_are_found_in_order_behind_any_position(store: LogStore) -> 
 async def test_as_many_bytes_are_returned_as_were_asked_for(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
     for number in range(1, 9):
-        await store.aappend(*KEY, "e1", Chunk(number, [b"x" * 100]), LEASE_S)
+        await store.aappend(*KEY, "e1", Chunk(number, [b"x" * 100], [0]), LEASE_S)
     assert [chunk.first for chunk in await reads_behind(store, 0, max_bytes=350)] == [1, 2, 3]
     assert [chunk.first for chunk in await reads_behind(store, 3, max_bytes=1)] == [4]
 
 
 async def test_another_epoch_stores_nothing(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
-    assert not await store.aappend(*KEY, "e2", Chunk(1, [b"a"]), LEASE_S)
+    assert not await store.aappend(*KEY, "e2", Chunk(1, [b"a"], [0]), LEASE_S)
     assert not await store.aend(*KEY, "e2", b"end", only_lapsed=False)
     await store.afree(*KEY, "e2")
-    assert not await store.aappend("other", "id", "e1", Chunk(1, [b"a"]), LEASE_S)
+    assert not await store.aappend("other", "id", "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     assert await count_of(store, *KEY) == 0
 
 
@@ -97,7 +101,7 @@ async def test_first_end_is_the_only_one(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
     assert await store.aend(*KEY, "e1", b"end", only_lapsed=False)
     assert not await store.aend(*KEY, "e1", b"another", only_lapsed=False)
-    assert not await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S)
+    assert not await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     assert not await store.acancel(*KEY)
     record, is_new = await store.aclaim(*KEY, CLAIM)
     assert (record.ending, record.count, is_new) == (b"end", 0, False)
@@ -106,11 +110,11 @@ async def test_first_end_is_the_only_one(store: LogStore) -> None:
 async def test_end_is_stored_with_the_last_reads(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
     await store.acancel(*KEY)
-    assert await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S, b"end")
-    assert not await store.aappend(*KEY, "e1", Chunk(2, [b"b"]), LEASE_S, b"another")
+    assert await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S, b"end")
+    assert not await store.aappend(*KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S, b"another")
     reading = await store.aread(*KEY, 0, 1000, 60.0)
     assert reading is not None
-    assert (reading.record.ending, reading.chunks) == (b"end", [Chunk(1, [b"a"])])
+    assert (reading.record.ending, reading.chunks) == (b"end", [Chunk(1, [b"a"], [0])])
     assert await store.acancelled() == set()
 
 
@@ -133,7 +137,7 @@ async def test_stream_that_never_began_frees_its_id(store: LogStore) -> None:
     await store.afree(*KEY, "e1")
     assert await count_of(store, *KEY) is None
     await store.aclaim(*KEY, CLAIM)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     await store.afree(*KEY, "e1")
     assert await count_of(store, *KEY) == 1
 
@@ -153,9 +157,9 @@ async def test_cancelled_are_those_that_run(store: LogStore) -> None:
 
 async def test_stream_is_forgotten_and_later_its_id(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, CLAIM)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     clock.now += 99
-    await store.aappend(*KEY, "e1", Chunk(2, [b"b"]), LEASE_S)  # a change
+    await store.aappend(*KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S)  # a change
     clock.now += 99
     assert len(await reads_behind(store, 0)) == 2
     clock.now += 2
@@ -163,7 +167,7 @@ async def test_stream_is_forgotten_and_later_its_id(store: LogStore, clock: Cloc
     reading = await store.aread(*KEY, 0, 1000, 0)
     assert reading is not None
     assert (reading.record.is_expired, reading.chunks) == (True, [])
-    assert not await store.aappend(*KEY, "e1", Chunk(3, [b"c"]), LEASE_S)
+    assert not await store.aappend(*KEY, "e1", Chunk(3, [b"c"], [0]), LEASE_S)
     assert not await store.acancel(*KEY)
     clock.now += 101
     await store.aclaim("", "another", CLAIM)
@@ -180,13 +184,13 @@ async def test_expired_id_can_be_claimed_anew(store: LogStore, clock: Clock) -> 
 async def test_many_streams_expire_at_once(store: LogStore, clock: Clock) -> None:
     for number in range(9):
         await store.aclaim("", str(number), CLAIM)
-        await store.aappend("", str(number), "e1", Chunk(1, [b"a"]), LEASE_S)
+        await store.aappend("", str(number), "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     clock.now += 101
     await store.aclaim(*KEY, CLAIM)
     for number in range(9):
         reading = await store.aread("", str(number), 0, 1000, 0)
         assert reading is None or (reading.record.is_expired and not reading.chunks)
-        assert not await store.aappend("", str(number), "e1", Chunk(2, [b"b"]), LEASE_S)
+        assert not await store.aappend("", str(number), "e1", Chunk(2, [b"b"], [0]), LEASE_S)
 
 
 async def test_reader_waits_for_news(store: LogStore) -> None:
@@ -202,8 +206,8 @@ async def test_reader_waits_for_news(store: LogStore) -> None:
         tasks.start_soon(read)
         await anyio.sleep(0.05)
         assert not found
-        await store.aappend(*KEY, "e1", Chunk(1, [b"a"]), LEASE_S)
-    assert found == [[Chunk(1, [b"a"])]]
+        await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    assert found == [[Chunk(1, [b"a"], [0])]]
 
 
 async def test_reader_waits_for_a_stream_that_never_begins(store: LogStore) -> None:
