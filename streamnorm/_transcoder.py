@@ -328,6 +328,11 @@ class Transcoder:
         return self._decoder.idle_frames
 
     @property
+    def progress(self) -> int:
+        """Number of frames with events, plus one for the end of the message."""
+        return self._decoder.progress
+
+    @property
     def waiting_bytes(self) -> int:
         """Bytes that the next read, however small, may have to process.
 
@@ -425,9 +430,10 @@ class Transcoder:
         """Read a frame in full, and return the bytes to write."""
         self._write_pending_usage()
         events = self._decoder.read_raw(raw)
-        self._decoder = self._decoder.active
-        if not self._is_decided and self._decoder.dialect:
-            self._decide()
+        if not self._is_decided:
+            self._decoder = self._decoder.active  # the room's, once detection has found it
+            if self._decoder.dialect:
+                self._decide()
         written = self._write(events) if events else b""
         self._renew_forwarder(events)
         return written

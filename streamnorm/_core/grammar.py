@@ -73,16 +73,24 @@ class _Open(Struct):
     signed: bool = False
 
 
-class Grammar:
-    """Check one stream of events against the grammar."""
+class Grammar(Struct, eq=False):
+    """Check one stream of events against the grammar.
 
-    def __init__(self) -> None:
-        self._started = False
-        self._failed = False
-        self._next = 0
-        self._open: dict[int, _Open] = {}
-        self._choices: dict[int, bool] = {}  # whether each choice has stopped
-        self._stopped = False  # whether any choice has stopped
+    Attributes:
+        started: Whether the message has started.
+        failed: Whether the stream has failed.
+        next: Index of the next block.
+        open: The open blocks, by their index.
+        choices: Whether each choice has stopped.
+        stopped: Whether any choice has stopped.
+    """
+
+    started: bool = False
+    failed: bool = False
+    next: int = 0
+    open: dict[int, _Open] = {}
+    choices: dict[int, bool] = {}
+    stopped: bool = False
 
     def check(self, event: Event) -> str | None:
         """Check the next event, and return the problem; None if it is legal.
@@ -90,26 +98,24 @@ class Grammar:
         An illegal event still changes the state where it makes sense, so that one mistake is
         reported once.
         """
-        if self._failed:
+        if self.failed:
             return f"{_name(event)} after stream_error, expected nothing"
         match event:
             case Ping():
                 return None
             case StreamError():
-                self._failed = True
-                return (
-                    "stream_error after message_stop, expected nothing" if self._stopped else None
-                )
+                self.failed = True
+                return "stream_error after message_stop, expected nothing" if self.stopped else None
             case Opaque(index=None):
                 return None
             case MessageStart():
-                if self._started:
+                if self.started:
                     return "second message_start, expected one"
-                self._started = True
+                self.started = True
                 return None
             case _:
-                if not self._started:
-                    self._started = True
+                if not self.started:
+                    self.started = True
                     self._check_body(event)
                     return f"{_name(event)} comes first, expected message_start"
                 return self._check_body(event)
@@ -126,12 +132,12 @@ class Grammar:
 
     def missing(self) -> list[str]:
         """Return the problems of a stream that ends here: missing events."""
-        if self._failed:
+        if self.failed:
             return []
-        lacking = [f"block {index} is open, expected block_stop" for index in self._open]
-        if not self._started:
+        lacking = [f"block {index} is open, expected block_stop" for index in self.open]
+        if not self.started:
             lacking.append("no event, expected message_start")
-        choices = self._choices or {0: False}
+        choices = self.choices or {0: False}
         unstopped = sorted(choice for choice, has_stopped in choices.items() if not has_stopped)
         return lacking + [f"choice {choice} ends without message_stop" for choice in unstopped]
 
@@ -140,29 +146,27 @@ class Grammar:
             case BlockStart():
                 return self._check_start(event)
             case BlockStop(index):
-                if self._open.pop(index, None) is None:
+                if self.open.pop(index, None) is None:
                     return f"block {index} stops, expected an open block"
                 return None
             case UsageUpdate():
                 return (
-                    "usage_update after message_stop, expected it before" if self._stopped else None
+                    "usage_update after message_stop, expected it before" if self.stopped else None
                 )
             case MessageStop(choice=choice):
                 return self._check_stop(choice)
             case Opaque(index=int(index)):
                 return (
-                    None
-                    if index < self._next
-                    else f"opaque of block {index}, which has not started"
+                    None if index < self.next else f"opaque of block {index}, which has not started"
                 )
             case _:
                 return self._check_delta(event)
 
     def _check_start(self, event: BlockStart) -> str | None:
-        expected = self._next
-        self._next = max(expected, event.index) + 1
-        self._open[event.index] = _Open(type(event.block), event.choice)
-        has_stopped = self._choices.setdefault(event.choice, False)
+        expected = self.next
+        self.next = max(expected, event.index) + 1
+        self.open[event.index] = _Open(type(event.block), event.choice)
+        has_stopped = self.choices.setdefault(event.choice, False)
         if event.index != expected:
             return f"block {event.index} starts, expected {expected}"
         if has_stopped:
@@ -172,17 +176,17 @@ class Grammar:
         return None
 
     def _check_stop(self, choice: int) -> str | None:
-        if self._choices.get(choice):
+        if self.choices.get(choice):
             return f"second message_stop of choice {choice}, expected one"
-        self._choices[choice] = self._stopped = True
-        left = [index for index, block in self._open.items() if block.choice == choice]
+        self.choices[choice] = self.stopped = True
+        left = [index for index, block in self.open.items() if block.choice == choice]
         if left:
             return f"message_stop with block {left[0]} open, expected block_stop first"
         return None
 
     def _check_delta(self, event: Event) -> str | None:
         index: int = getattr(event, "index")  # noqa: B009 - every event that gets here has one
-        block = self._open.get(index)
+        block = self.open.get(index)
         if block is None:
             return f"{_name(event)} of block {index}, expected an open block"
         if block.kind not in DELTAS[type(event)]:

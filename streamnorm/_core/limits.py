@@ -57,31 +57,26 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_companion_bytes: int = 256 * 1024 * 1024
 
 
-class StoredBytes:
+class StoredBytes(Struct, eq=False):
     """Counter of the bytes that one part of a stream stores, at most `max_accumulated_bytes`.
 
     A stream has one counter for its decoder, one for its encoder, and one for its message; each
     part stores the message at most a few times.
 
-    Args:
-        bound: `max_accumulated_bytes`.
-
     Attributes:
-        bound: The bound.
-        left: Bytes that may still be stored.  Text that is counted in batches can make it
-            negative; the next piece is then refused.
+        bound: `max_accumulated_bytes`.
+        size: Bytes that are stored.  Text that is counted in batches can make it exceed the
+            bound; the next piece is then refused.
     """
 
-    __slots__ = ("bound", "left")
-
-    def __init__(self, bound: int = Limits().max_accumulated_bytes) -> None:
-        self.bound = self.left = bound
+    bound: int = Limits().max_accumulated_bytes
+    size: int = 0
 
     def reserve(self, size: int) -> bool:
         """Count bytes and return True; return False and count nothing if they are too many."""
-        if size > self.left:
+        if self.size + size > self.bound:
             return False
-        self.left -= size
+        self.size += size
         return True
 
     def add(self, size: int) -> None:
@@ -96,11 +91,11 @@ class StoredBytes:
 
     def release(self, size: int) -> None:
         """Subtract bytes that are no longer stored."""
-        self.left += size
+        self.size -= size
 
     def lift(self) -> None:
         """Remove the bound: the stream has failed, and its error must still be written."""
-        self.left = sys.maxsize
+        self.bound, self.size = sys.maxsize, 0
 
 
 def text_bytes(text: str) -> int:

@@ -450,7 +450,7 @@ def _excess_bytes(value: object) -> int:
     return max(value_bytes(value) - USUAL_FIELDS_BYTES, 0)
 
 
-class UsageAccumulator:
+class UsageAccumulator(Struct, eq=False):
     """Store the start and the usage of a message, without its content.
 
     Attributes:
@@ -459,10 +459,9 @@ class UsageAccumulator:
         has_blocks: Whether a block has begun.
     """
 
-    def __init__(self) -> None:
-        self.start = MessageStart()
-        self.usage = Usage()
-        self.has_blocks = False
+    start: MessageStart = MessageStart()
+    usage: Usage = Usage()
+    has_blocks: bool = False
 
     @property
     def is_empty(self) -> bool:

@@ -88,8 +88,8 @@ class Core(Protocol):
         ...
 
     @property
-    def idle_frames(self) -> int:
-        """Number of frames read that gave no event, or a ping."""
+    def progress(self) -> int:
+        """Number of frames with events, plus one for the end of the message."""
         ...
 
     @property
@@ -218,9 +218,7 @@ class Pump(ABC, Generic[T]):
     @property
     def progress(self) -> int:
         """Number of frames with events, plus one for the end of the message."""
-        # Pings, comments and empty frames are no progress: a server may send them without end.
-        core = self._core
-        return core.frames - core.idle_frames + core.lacks_only_terminal
+        return self._core.progress
 
     @property
     def lacks_only_terminal(self) -> bool:

@@ -25,7 +25,7 @@ class _RunCore:
     """A run as the core of its stream: it has events instead of frames."""
 
     dialect = ""
-    frames = idle_frames = 0
+    frames = progress = 0
     lacks_only_terminal = False
     notes: tuple[Note, ...] = ()
 

@@ -272,6 +272,12 @@ class Decoder(ABC):
         return self._idle_frames + (0 if run is None else run.idle_frames)
 
     @property
+    def progress(self) -> int:
+        """Number of frames with events, plus one for the end of the message."""
+        # Pings, comments and empty frames are no progress: a server may send them without end.
+        return self.framing.frames - self.idle_frames + self.lacks_only_terminal
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         """Deviations that were accepted, in order of first appearance."""
         return tuple(Note(note.kind, note.where, count) for note, count in self._notes.items())

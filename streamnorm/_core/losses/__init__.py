@@ -71,20 +71,27 @@ OnLoss: TypeAlias = Callable[[Loss], None]
 OnNote: TypeAlias = Callable[[Note], None]
 
 
-class Losses:
+_Occurrence: TypeAlias = tuple[str, str, str]
+"""The arguments of `Losses.add`: feature, position and result."""
+_Record: TypeAlias = list[_Occurrence]
+
+
+class Losses(Struct, eq=False, kw_only=True):
     """A counter of losses; equal losses are counted as one entry.
 
-    Args:
+    Attributes:
         strict: Whether to raise `LossyEncoding` at the first.
         on_loss: Called with each loss as it happens, with a count of 1.
+        counts: How often each loss was counted.
+        kinds: The losses by the arguments of `add`.
+        recorded: The arguments of `add` since `record` began; None outside it.
     """
 
-    def __init__(self, *, strict: bool = False, on_loss: OnLoss | None = None) -> None:
-        self._strict = strict
-        self._on_loss = on_loss
-        self._kinds: dict[tuple[str, str, str], Loss] = {}  # by the arguments of `add`
-        self._counts: dict[Loss, int] = {}
-        self._record: list[tuple[str, str, str]] | None = None
+    strict: bool = False
+    on_loss: OnLoss | None = None
+    counts: dict[Loss, int] = {}
+    kinds: dict[_Occurrence, Loss] = {}
+    recorded: _Record | None = None
 
     def add(self, feature: str, where: str, detail: str = "", *, expected: str = "") -> None:
         """Count one loss.
@@ -99,7 +106,7 @@ class Losses:
             LossyEncoding: Losses are not allowed.
         """
         loss = self.count(feature, where, detail)
-        if self._strict:
+        if self.strict:
             hint = f", expected {expected}" if expected else ""
             raise LossyEncoding(
                 f"{loss.feature} in {loss.where} would be lost{hint}", losses=[loss]
@@ -107,40 +114,40 @@ class Losses:
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
         """Count and return one loss; never raises, even if `strict`."""
-        if self._record is not None:
-            self._record.append((feature, where, detail))
-        loss = self._kinds.get((feature, where, detail))
+        if self.recorded is not None:
+            self.recorded.append((feature, where, detail))
+        loss = self.kinds.get((feature, where, detail))
         if loss is None:
             loss = self._kind(feature[:_MAX_NAME_CHARS], where[:_MAX_NAME_CHARS], detail)
-        self._counts[loss] = self._counts.get(loss, 0) + 1
-        if self._on_loss is not None:
-            self._on_loss(loss)
+        self.counts[loss] = self.counts.get(loss, 0) + 1
+        if self.on_loss is not None:
+            self.on_loss(loss)
         return loss
 
-    def record(self, work: Callable[[], T]) -> tuple[T, tuple[tuple[str, str, str], ...]]:
+    def record(self, work: Callable[[], T]) -> tuple[T, tuple[_Occurrence, ...]]:
         """Return the result of `work`, and the arguments of `add` for each loss it counted."""
-        record: list[tuple[str, str, str]] = []
-        self._record = record
+        record: _Record = []
+        self.recorded = record
         try:
             return work(), tuple(record)
         finally:
-            self._record = None
+            self.recorded = None
 
     def _kind(self, feature: str, where: str, detail: str) -> Loss:
         """Return the entry for a new loss; beyond the bounds on entries, a common one."""
         loss = Loss(feature, where, 1, detail)
-        if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
+        if loss not in self.counts and len(self.counts) >= _MAX_KINDS:
             loss = Loss(feature, "elsewhere", 1, detail)
             # Unknown fields of a request are features, too, and a client may send any number.
-            if loss not in self._counts and len(self._counts) >= 2 * _MAX_KINDS:
+            if loss not in self.counts and len(self.counts) >= 2 * _MAX_KINDS:
                 loss = Loss("other", "elsewhere")
         if loss.where == where and loss.feature == feature:
-            self._kinds[feature, where, detail] = loss
+            self.kinds[feature, where, detail] = loss
         return loss
 
     def list(self) -> tuple[Loss, ...]:
         """Return the losses with their counts, in order of first appearance."""
-        return tuple(structs.replace(loss, count=count) for loss, count in self._counts.items())
+        return tuple(structs.replace(loss, count=count) for loss, count in self.counts.items())
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

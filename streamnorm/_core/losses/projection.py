@@ -47,6 +47,7 @@ from streamnorm._core.losses.reducers import (
     DroppedCalls,
     MessageMetadata,
     ToolCalls,
+    VendorFields,
     WholeArguments,
 )
 from streamnorm._core.text import SignatureCarrier, TextBuffer, read_carrier, write_carrier
@@ -121,8 +122,8 @@ class Projector:
         self._stored = stored = stored or StoredBytes(sys.maxsize)
         self._grammar = Grammar()
         self._states: dict[int, _BlockState] = {}
-        self._metadata = MessageMetadata(capabilities, losses)
-        self.vendor_fields = self._metadata.vendor_fields
+        self.vendor_fields = VendorFields(losses)
+        self._metadata = MessageMetadata(capabilities, losses, self.vendor_fields)
         self._citations = Citations(capabilities, losses, stored)
         self._carriers = SignatureCarriers(capabilities, losses, stored)
         self._calls = ToolCalls(capabilities, losses)

@@ -49,28 +49,28 @@ _TEXT_BLOCKS = (Text, Reasoning, Refusal)
 _MERGED = "written as one block"
 
 
-class WholeArguments:
+class WholeArguments(Struct, eq=False):
     """Buffer the arguments of each call, for a target that writes them as a whole object.
 
-    Args:
+    Attributes:
         losses: Counter of `broken_arguments` and `null_arguments`.
         stored: Counter of the buffered bytes.
+        texts: Arguments of the open calls.
     """
 
-    def __init__(self, losses: Losses, stored: StoredBytes) -> None:
-        self._losses = losses
-        self._stored = stored
-        self._texts: dict[int, TextBuffer] = {}
+    losses: Losses
+    stored: StoredBytes
+    texts: dict[int, TextBuffer] = {}
 
     def append(self, index: int, text: str) -> None:
         """Append arguments of a call."""
-        if index not in self._texts:
-            self._texts[index] = TextBuffer(stored=self._stored)
-        self._texts[index].append(text)
+        if index not in self.texts:
+            self.texts[index] = TextBuffer(stored=self.stored)
+        self.texts[index].append(text)
 
     def sink(self, index: int) -> Callable[[str], None] | None:
         """Return a function that appends arguments of a call; None before the first."""
-        buffer = self._texts.get(index)
+        buffer = self.texts.get(index)
         return None if buffer is None else buffer.append
 
     def pop(self, index: int, where: str) -> str | None:
@@ -78,19 +78,19 @@ class WholeArguments:
 
         "" if there are no arguments.  None if they are no JSON object: the call must be dropped.
         """
-        buffer = self._texts.pop(index, None)
+        buffer = self.texts.pop(index, None)
         text = ""
         if buffer is not None:
             text = buffer.text()
             buffer.release()
         # Groq's calls without arguments.
         if text.strip() == "null":
-            self._losses.add("null_arguments", "tool call", "written as {}")
+            self.losses.add("null_arguments", "tool call", "written as {}")
             return ""
         try:
             check_arguments(text)
         except ArgumentsError:
-            self._losses.add("broken_arguments", where, "call dropped")
+            self.losses.add("broken_arguments", where, "call dropped")
             return None
         text = text.strip(_WHITE_SPACE)
         for end, written in _LINE_ENDS:
@@ -99,8 +99,8 @@ class WholeArguments:
 
     def discard(self, index: int, where: str) -> None:
         """Discard the arguments of a call that is open when the stream fails, as a loss."""
-        self._texts.pop(index, None)
-        self._losses.add("broken_arguments", where, "call dropped")
+        self.texts.pop(index, None)
+        self.losses.add("broken_arguments", where, "call dropped")
 
 
 class _WrittenBlock(Struct):
@@ -212,29 +212,29 @@ class Boundaries:
         )
 
 
-class Citations:
+class Citations(Struct, eq=False):
     """Reduce the citations of text blocks.
 
-    Args:
-        capabilities: Capabilities of the target.
+    Attributes:
+        target: Capabilities of the target.
         losses: Counter of `citations`.
         stored: Counter of the bytes stored to write each citation once.
+        written: Citations that were written, in targets without the cited text.
     """
 
-    def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
-        self._target = capabilities
-        self._losses = losses
-        self._stored = stored
-        self._written: dict[str, None] = {}
+    target: Capabilities
+    losses: Losses
+    stored: StoredBytes
+    written: dict[str, None] = {}
 
     def reduce(self, index: int, citation: Citation) -> Citation | None:
         """Return a citation of block `index` in the target's form; None to drop it."""
-        target = self._target
+        target = self.target
         if citation.kind not in target.citations:
             if target.url_citation is None or citation.url is None:
-                self._losses.add("citations", citation.kind, "dropped")
+                self.losses.add("citations", citation.kind, "dropped")
                 return None
-            self._losses.add("citations", citation.kind, f"written as {target.url_citation}")
+            self.losses.add("citations", citation.kind, f"written as {target.url_citation}")
             text = citation.cited_text if target.cited_text else None
             citation = Citation(
                 *(target.url_citation, citation.url, citation.title, text),
@@ -242,48 +242,48 @@ class Citations:
             )
         if not target.cited_text:  # citations that differed only in their text are now equal
             key = f"{index} {citation!r}"
-            if key in self._written:
+            if key in self.written:
                 return None
-            self._stored.add(OBJECT_BYTES + text_bytes(key))
-            self._written[key] = None
+            self.stored.add(OBJECT_BYTES + text_bytes(key))
+            self.written[key] = None
         return citation
 
     def drop(self) -> None:
         """Count a citation of a block without text as lost."""
-        self._losses.add("citations", "empty text", "dropped")
+        self.losses.add("citations", "empty text", "dropped")
 
 
-class MessageMetadata:
+class MessageMetadata(Struct, eq=False):
     """Reduce token counts, service tiers and stop reasons.
 
-    Args:
-        capabilities: Capabilities of the target.
-        losses: Counter of `service_tier`, `stop_reason`, `usage` and `usage_unknown`.
-
     Attributes:
-        refused: Whether a refusal was written as text.
+        target: Capabilities of the target.
+        losses: Counter of `service_tier`, `stop_reason`, `usage` and `usage_unknown`.
         vendor_fields: Reducer of the vendor's own fields.
+        refused: Whether a refusal was written as text.
+        last_usage: The last usage snapshot, as the source has it.
+        lost_tier: The service tier that was counted last.
+        stopped: Whether any choice has stopped.
     """
 
-    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
-        self.refused = False
-        self.vendor_fields = VendorFields(losses)
-        self._target = capabilities
-        self._losses = losses
-        self._usage = Usage()
-        self._lost_tier: object = None  # tier that was counted last
-        self._stopped = False
+    target: Capabilities
+    losses: Losses
+    vendor_fields: VendorFields
+    refused: bool = False
+    last_usage: Usage = Usage()
+    lost_tier: object = None
+    stopped: bool = False
 
     def usage(self, usage: Usage) -> Usage:
         """Return a usage snapshot in the target's form; its losses are counted at the stop."""
-        self._usage = usage
+        self.last_usage = usage
         output = usage.output_tokens or 0
-        if usage.cache_write_tokens and not self._target.cache_write:
+        if usage.cache_write_tokens and not self.target.cache_write:
             usage = structs.replace(usage, cache_write_tokens=None)
-        if usage.reasoning_tokens and not self._target.reasoning_tokens:
+        if usage.reasoning_tokens and not self.target.reasoning_tokens:
             usage = structs.replace(usage, reasoning_tokens=None)
         # xAI counts reasoning outside the output.
-        if (usage.reasoning_tokens or 0) > output and not self._target.excess_reasoning:
+        if (usage.reasoning_tokens or 0) > output and not self.target.excess_reasoning:
             usage = structs.replace(usage, reasoning_tokens=output)
         left = self.vendor_fields.without_lost(usage.extra)
         return usage if left is usage.extra else structs.replace(usage, extra=left)
@@ -294,9 +294,9 @@ class MessageMetadata:
         left = self.vendor_fields.drop(event.extra)
         if left is not event.extra:
             event = structs.replace(event, extra=left)
-        if (event.id or event.model) and not self._target.identity:
+        if (event.id or event.model) and not self.target.identity:
             # Every stream of another dialect has both: their loss ends no strict encoder.
-            self._losses.count("identity", "message_start", "dropped")
+            self.losses.count("identity", "message_start", "dropped")
             event = structs.replace(event, id="", model="")
         return event
 
@@ -305,17 +305,17 @@ class MessageMetadata:
         tier = (extra or {}).get("service_tier")
         if (
             isinstance(tier, str)
-            and tier != self._lost_tier
-            and tier not in self._target.service_tiers
+            and tier != self.lost_tier
+            and tier not in self.target.service_tiers
         ):
-            self._losses.add("service_tier", tier, "dropped")
-            self._lost_tier = tier
+            self.losses.add("service_tier", tier, "dropped")
+            self.lost_tier = tier
 
     def stop(self, event: MessageStop) -> MessageStop:
         """Return a stop whose reason the target has a finish reason for."""
-        target = self._target
-        if not self._stopped:
-            self._stopped = True
+        target = self.target
+        if not self.stopped:
+            self.stopped = True
             self._count_usage()
         self.tier(event.extra)
         left = self.vendor_fields.drop(event.extra)
@@ -330,26 +330,26 @@ class MessageMetadata:
         if event.reason not in target.stop_reasons or (
             unnamed and not target.unnamed_stop_sequence
         ):
-            self._losses.add("stop_reason", event.reason, "written as end_turn")
+            self.losses.add("stop_reason", event.reason, "written as end_turn")
             event = structs.replace(event, reason="end_turn", stop_sequence=None)
         return event
 
     def _count_usage(self) -> None:
         """Count the losses of the last usage snapshot, the one that clients report."""
-        target, usage = self._target, self._usage
+        target, usage = self.target, self.last_usage
         self.tier(usage.extra)
         if target.usage != "never":
             self.vendor_fields.drop(usage.extra)
         reduced = self.usage(usage)
         if reduced.cache_write_tokens != usage.cache_write_tokens:
-            self._losses.add("usage", "cache_write_tokens", "dropped")
+            self.losses.add("usage", "cache_write_tokens", "dropped")
         if reduced.reasoning_tokens != usage.reasoning_tokens:
-            self._losses.add("usage", "reasoning_tokens", "written as output_tokens")
+            self.losses.add("usage", "reasoning_tokens", "written as output_tokens")
         if target.usage == "always" or (target.usage == "known" and usage != Usage()):
             # Clients of some targets fail without the two counts, and 0 is no count.
             for name in ("input_tokens", "output_tokens"):
                 if getattr(usage, name) is None:
-                    self._losses.add("usage_unknown", name, "written as 0")
+                    self.losses.add("usage_unknown", name, "written as 0")
 
 
 # Vendor fields whose loss is not counted: types, ids, states, times (those that a server measures,
@@ -371,31 +371,28 @@ _UNCOUNTED = frozenset(
 )
 
 
-class VendorFields:
+class VendorFields(Struct, eq=False):
     """Reduce the vendor's own fields (`extra`) to those that the target writes.
 
     Each answer of some vendors has fields that are no content, so their loss does not end a
     strict encoder.
 
-    Args:
-        losses: Counter of `extra`.
-
     Attributes:
+        losses: Counter of `extra`.
         are_carried: Whether all fields are written back: source and target have one dialect.
         carried: Names of fields that are always written.
     """
 
-    def __init__(self, losses: Losses) -> None:
-        self.are_carried = False
-        self.carried: frozenset[str] = frozenset()
-        self._losses = losses
+    losses: Losses
+    are_carried: bool = False
+    carried: frozenset[str] = frozenset()
 
     def drop(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
         """Return the vendor fields of an event that are written, and count the others as lost."""
         left = self.without_lost(fields)
         if fields is not None and left is not fields:
             for name in fields.keys() - (left or {}).keys():
-                self._losses.count("extra", name, "dropped")
+                self.losses.count("extra", name, "dropped")
         return left
 
     def without_lost(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -419,37 +416,36 @@ def _says_something(value: object) -> bool:
     return bool(value)
 
 
-class ToolCalls:
+class ToolCalls(Struct, eq=False):
     """Reduce the starts and stops of calls to what the target can carry.
 
-    Args:
-        capabilities: Capabilities of the target.
+    Attributes:
+        target: Capabilities of the target.
         losses: Counter of `duplicate_id`, `namespace` and `unfinished_call`.
+        ids: Choice and id of each call that has started; None before the first.
     """
 
-    _ids: set[tuple[int, str]] | None = None  # by choice; most messages have no call
-
-    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
-        self._target = capabilities
-        self._losses = losses
+    target: Capabilities
+    losses: Losses
+    ids: set[tuple[int, str]] | None = None  # most messages have no call
 
     def start(self, event: BlockStart, call: ToolCall) -> BlockStart:
         """Return the start of a call, with an id that is unique within its choice."""
-        if self._ids is None:
-            self._ids = set()
+        if self.ids is None:
+            self.ids = set()
         key = (event.choice, call.id)
-        is_new = key not in self._ids
-        has_place = call.namespace is None or self._target.namespaces
+        is_new = key not in self.ids
+        has_place = call.namespace is None or self.target.namespaces
         if is_new and has_place:
-            self._ids.add(key)
+            self.ids.add(key)
             return event
         # Clients match results by id, and providers refuse a history with an id twice.
         if not is_new:
-            self._losses.add("duplicate_id", "tool call", "written with an id of its own")
+            self.losses.add("duplicate_id", "tool call", "written with an id of its own")
             call = structs.replace(call, id=mint_id(*key, event.index))
-        self._ids.add(key)
+        self.ids.add(key)
         if not has_place:
-            self._losses.add("namespace", "tool call", "dropped")
+            self.losses.add("namespace", "tool call", "dropped")
             call = structs.replace(call, namespace=None)
         return structs.replace(event, block=call)
 
@@ -461,10 +457,10 @@ class ToolCalls:
             is_wrapped: Whether the block is free text in a JSON object, whose missing end shows
                 that the text is unfinished.
         """
-        if not event.is_unfinished or self._target.unfinished_calls:
+        if not event.is_unfinished or self.target.unfinished_calls:
             return event
         if not is_wrapped:
-            self._losses.add("unfinished_call", "tool call", "written as if it were complete")
+            self.losses.add("unfinished_call", "tool call", "written as if it were complete")
         return BlockStop(event.index)
 
 
@@ -504,36 +500,37 @@ class _DroppedCall(Struct):
     arguments: TextBuffer | None
 
 
-class DroppedCalls:
+class DroppedCalls(Struct, eq=False):
     """Find dropped calls that the answer waits for: without them the client would wait, too.
 
-    Args:
-        capabilities: Capabilities of the target.
+    Attributes:
+        target: Capabilities of the target.
         stored: Counter of the bytes of dropped calls.
+        calls: The dropped calls, by the index of their block.
+        answered: Ids of calls with a result in the same answer.
     """
 
-    def __init__(self, capabilities: Capabilities, stored: StoredBytes) -> None:
-        self._target = capabilities
-        self._stored = stored
-        self._calls: dict[int, _DroppedCall] = {}
-        self._answered: set[str] = set()  # ids of calls with a result in the same answer
+    target: Capabilities
+    stored: StoredBytes
+    calls: dict[int, _DroppedCall] = {}
+    answered: set[str] = set()
 
     def drop(self, start: BlockStart) -> None:
         """Add a block that the target drops."""
         match start.block:
             case ServerToolCall(kind=kind, arguments=text) as call:
                 is_client = kind in CLIENT_KINDS
-                arguments = TextBuffer(text, self._stored) if is_client else None
-                self._calls[start.index] = _DroppedCall(call, start.choice, arguments)
+                arguments = TextBuffer(text, self.stored) if is_client else None
+                self.calls[start.index] = _DroppedCall(call, start.choice, arguments)
             case ServerToolResult(id):  # the provider executed the call, for example in a container
-                self._stored.add(text_bytes(id))
-                self._answered.add(id)
+                self.stored.add(text_bytes(id))
+                self.answered.add(id)
             case _:
                 pass
 
     def append(self, index: int, text: str) -> None:
         """Append arguments of a dropped block."""
-        dropped = self._calls.get(index)
+        dropped = self.calls.get(index)
         if dropped is not None and dropped.arguments is not None:
             dropped.arguments.append(text)
 
@@ -549,8 +546,8 @@ class DroppedCalls:
         """
         # A client sends a paused answer back, and the provider executes its calls.  Without the
         # calls, the client would take an empty answer for a complete one.
-        is_paused = stop.reason == "pause" and stop.reason not in self._target.stop_reasons
-        for dropped in self._calls.values():
+        is_paused = stop.reason == "pause" and stop.reason not in self.target.stop_reasons
+        for dropped in self.calls.values():
             # The stop reason shows the client that the answer is cut: it expects no call.
             if is_cut_short and dropped.choice == stop.choice:
                 continue
@@ -561,16 +558,16 @@ class DroppedCalls:
 
     def _waits(self, dropped: _DroppedCall, *, is_paused: bool) -> bool:
         if dropped.arguments is None:
-            return is_paused and dropped.call.id not in self._answered
+            return is_paused and dropped.call.id not in self.answered
         try:
             fields = decode_arguments(dropped.arguments.text())
         except ArgumentsError:  # incomplete fields name no condition
             fields = {}
         return CLIENT_KINDS[dropped.call.kind](fields) and (
-            fields.get("call_id") not in self._answered
+            fields.get("call_id") not in self.answered
         )
 
     def _lacking(self, kind: str) -> StreamError:
-        message = f"{kind} waits for the client, expected a call that {self._target.dialect} has"
+        message = f"{kind} waits for the client, expected a call that {self.target.dialect} has"
         # The same request leads to the same answer, so a retry is useless.
         return StreamError("malformed", message, kind, 400, retryable=False)

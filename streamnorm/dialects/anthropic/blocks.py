@@ -125,10 +125,10 @@ class OpenBlock(Struct):
             fresh.append(text)
             return True
         # The batch before has passed the bound by at most `MAX_FRESH` fragments of `LONG_CHARS`.
-        if stored.left < 0:
+        if stored.size > stored.bound:
             return False
         fresh.append(text)
-        stored.left -= self.fragments.pack()
+        stored.size += self.fragments.pack()
         return True
 
 

@@ -140,20 +140,20 @@ class ChoiceBlocks:
         return self._open_text < 0 and not self.calls.all
 
     @property
-    def appendable_delta(self) -> Delta | None:
-        """A delta of the open text or reasoning block, if text may be appended unchanged."""
-        # After a finish reason the next text revokes it, which needs the slow path.
-        if self._carry or self._pending.items or self._think_tags or self.is_finished:
-            return None
-        return self._text_delta
+    def appendable(self) -> Delta | bool:
+        """What the next chunk may merely extend.
 
-    @property
-    def has_appendable_calls(self) -> bool:
-        """Whether `calls.try_append` may accept fragments."""
-        # Qianfan's fragments repeat what came before: none of them merely extends the arguments.
-        if self.is_finished or self._state.quirks.cumulative_arguments:
+        A delta of the open text or reasoning block; True if `calls.try_append` may accept
+        fragments; False for nothing.
+        """
+        if self.is_finished:  # the next text revokes the finish reason, which needs the slow path
             return False
-        return bool(self.calls.open)
+        if self._text_delta is not None and not (
+            self._carry or self._pending.items or self._think_tags
+        ):
+            return self._text_delta
+        # Qianfan's fragments repeat what came before: none of them merely extends the arguments.
+        return bool(self.calls.open) and not self._state.quirks.cumulative_arguments
 
     def finish(self, reason: str) -> None:
         """Set the finish reason, which stands until content follows it."""
@@ -312,7 +312,7 @@ class ChoiceBlocks:
 
     def _release(self, events: list[Event], *, force: bool = False) -> None:
         """Append the events of held content, up to a call that must still wait."""
-        while (item := self._pending.pop(force=force)) is not None:
+        while self._pending.items and (item := self._pending.pop(force=force)) is not None:
             match item:
                 case Call():
                     self._start_call(item, events)
@@ -380,7 +380,7 @@ class ChoiceBlocks:
         # The wire has no stop.  Complete JSON cannot grow, so that another block ends a complete
         # call; a call with fragments still to come stays open, for parallel calls may interleave
         # (openai/parallel-tools-interleaved-two).
-        stopped = self.calls.stop_complete(events)
+        stopped = self.calls.stop_complete(events) if self.calls.open else []
         if self._open_text >= 0:
             stopped.append(self._open_text)
         events += [BlockStop(stop) for stop in sorted(stopped)]

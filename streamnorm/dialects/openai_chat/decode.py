@@ -178,10 +178,10 @@ class ChatDecoder(Decoder):
             return
         self._state.read_chunk_id(chunk.id)
         if not self._started:
-            self._state.store_fields(self._first_fields, _unknown(value, wire.CHUNK_FIELDS))
+            self._store_unknown(self._first_fields, value, wire.CHUNK_FIELDS)
             self._start(chunk, events)
         elif is_last:
-            self._state.store_fields(self._last_fields, _unknown(value, wire.CHUNK_FIELDS))
+            self._store_unknown(self._last_fields, value, wire.CHUNK_FIELDS)
         # Two choices without an index would become one text.
         if len(choices) > 1 and [choice.index for choice in choices].count(None) > 1:
             raise self.malformed(f"{len(choices)} choices in one chunk, expected their indexes")
@@ -252,9 +252,16 @@ class ChatDecoder(Decoder):
 
     def _store_last_fields(self, blocks: ChoiceBlocks, value: dict[str, Any]) -> None:
         """Store the unknown fields of a choice that finishes."""
-        self._state.store_fields(blocks.extra, _unknown(value, wire.CHOICE_FIELDS))
+        self._store_unknown(blocks.extra, value, wire.CHOICE_FIELDS)
         if is_object(delta := value.get("delta")):  # Vercel's gateway puts the cost here
-            self._state.store_fields(blocks.extra, _unknown(delta, wire.DELTA_FIELDS))
+            self._store_unknown(blocks.extra, delta, wire.DELTA_FIELDS)
+
+    def _store_unknown(
+        self, stored: dict[str, Any], value: dict[str, Any], known: frozenset[str]
+    ) -> None:
+        """Store the unknown fields of an object."""
+        if unknown := _unknown(value, known):
+            self._state.store_fields(stored, unknown)
 
     def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
         before = self._usage.usage
@@ -436,9 +443,7 @@ class ChatRun(DeltaRun):
         """Select the shape of the next chunk, after a chunk was read in full."""
         self._reported = self._usage.usage
         blocks = choices.get(0) if len(choices) == 1 else None
-        expected = None
-        if blocks is not None:
-            expected = blocks.appendable_delta or blocks.has_appendable_calls
+        expected = None if blocks is None else blocks.appendable
         if expected is not self._expected:
             self._expected, self._failures = expected, 0
             self._template, self._attempts_left = None, _MAX_TEMPLATES

@@ -86,7 +86,7 @@ class PendingStarts:
         self._count(content)
 
     def pop(self, *, force: bool) -> Call | HeldText | HeldEvents | None:
-        """Remove and return the item to emit next; None if all must wait.
+        """Remove and return the item to emit next, of at least one; None if all must wait.
 
         The first item waits until any item has content: until then a name may still grow,
         even between the fragments of parallel calls.  A call without a name always waits.
@@ -94,7 +94,7 @@ class PendingStarts:
         Args:
             force: Do not wait for content: another block or the end has arrived.
         """
-        if not self.items or not (self._ready or force):
+        if not (self._ready or force):
             return None
         item = self.items[0]
         # gateway/arguments-before-the-name: every target writes the name with the start.

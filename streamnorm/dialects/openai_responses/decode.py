@@ -435,9 +435,9 @@ class ResponsesRun(DeltaRun):
         stored = known.stored
         if stored is not None:
             size = len(text) if text.isascii() else text_bytes(text)
-            if size > stored.left:
+            if stored.size + size > stored.bound:
                 return None
-            stored.left -= size
+            stored.size += size
         if number is not None:
             numbers.next, numbers.last_payload = number + 1, payload
         progress = known.progress
