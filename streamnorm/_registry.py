@@ -362,22 +362,17 @@ class _UnnamedDecoder(Decoder):
         self._room: Decoder | None = None
         self._waiting: list[Frame] = []
         self._is_known = False  # whether `_room` is certain to be that of the stream
-        self._active: Decoder | None = None  # the room, once it reads the bytes itself
 
     def read_raw(self, raw: RawFrame) -> list[Event]:
-        if self._active is None:
+        if self.active is None:
             events = super().read_raw(raw)
             if self._is_known and self._room is not None and self.outcome is None:
-                self._active = self._room
-                self._active.adopt_framing(self)
+                self.active = self._room
+                self.active.adopt_framing(self)
         else:
-            events = self._active.read_raw(raw)
+            events = self.active.read_raw(raw)
         self._follow()
         return events
-
-    @property
-    def active(self) -> Decoder:
-        return self._active or self
 
     @property
     def next_sequence_number(self) -> int:
@@ -393,29 +388,27 @@ class _UnnamedDecoder(Decoder):
 
     @property
     def idle_frames(self) -> int:
-        return super().idle_frames if self._active is None else self._active.idle_frames
+        return super().idle_frames if self.active is None else self.active.idle_frames
 
     def as_event_stream(self, data: bytes) -> bytes:
         return (
             super().as_event_stream(data)
-            if self._active is None
-            else self._active.as_event_stream(data)
+            if self.active is None
+            else self.active.as_event_stream(data)
         )
 
     def feed_frame(self, frame: Frame) -> list[Event]:
-        events = (
-            super().feed_frame(frame) if self._active is None else self._active.feed_frame(frame)
-        )
+        events = super().feed_frame(frame) if self.active is None else self.active.feed_frame(frame)
         self._follow()
         return events
 
     def close(self) -> list[Event]:
-        events = super().close() if self._active is None else self._active.close()
+        events = super().close() if self.active is None else self.active.close()
         self._follow()
         return events
 
     def abort(self, cause: BaseException) -> list[Event]:
-        events = super().abort(cause) if self._active is None else self._active.abort(cause)
+        events = super().abort(cause) if self.active is None else self.active.abort(cause)
         self._follow()
         return events
 
@@ -457,11 +450,11 @@ class _UnnamedDecoder(Decoder):
 
     def _follow(self) -> None:
         """Copy the state of the active decoder."""
-        if self._active is not None:
-            self.split, self.run = self._active.split, self._active.run
-            self.is_plain = self._active.is_plain
-            self.outcome, self.first_usage = self._active.outcome, self._active.first_usage
-            self.error_outside_stream = self._active.error_outside_stream
+        if self.active is not None:
+            self.split, self.run = self.active.split, self.active.run
+            self.is_plain = self.active.is_plain
+            self.outcome, self.first_usage = self.active.outcome, self.active.first_usage
+            self.error_outside_stream = self.active.error_outside_stream
 
     def _find(self, frame: Frame) -> Decoder | None:
         found = detect_frame(frame, DIALECTS.values())

@@ -195,8 +195,7 @@ class Transcoder:
         self._withheld = 0  # last events that a client would fail at, or read as success
         self._max_undecided_bytes = limits.max_held_bytes
         self._undecided = b""  # original bytes before the source dialect was known
-        if self._decoder.dialect:
-            self._decide()
+        self._decide()
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the bytes known after `data`, as one piece, or nothing.
@@ -323,11 +322,6 @@ class Transcoder:
         return self._decoder.frames
 
     @property
-    def idle_frames(self) -> int:
-        """Number of frames read that gave no event, or a ping."""
-        return self._decoder.idle_frames
-
-    @property
     def progress(self) -> int:
         """Number of frames with events, plus one for the end of the message."""
         return self._decoder.progress
@@ -414,8 +408,8 @@ class Transcoder:
             self._call_ids = CallIds(earlier)
 
     def _decide(self) -> None:
-        """Choose between passthrough and re-encoding, once the source dialect is known."""
-        self._is_decided = True
+        """Choose between passthrough and re-encoding, if the source dialect is known."""
+        self._is_decided = bool(self._decoder.dialect)
         if self._decoder.dialect == self._encoder.dialect:
             # Unknown fields of the dialect itself lose nothing when they are written back.
             self._encoder.extras = True
@@ -430,10 +424,9 @@ class Transcoder:
         """Read a frame in full, and return the bytes to write."""
         self._write_pending_usage()
         events = self._decoder.read_raw(raw)
+        self._decoder = self._decoder.active or self._decoder
         if not self._is_decided:
-            self._decoder = self._decoder.active  # the room's, once detection has found it
-            if self._decoder.dialect:
-                self._decide()
+            self._decide()
         written = self._write(events) if events else b""
         self._renew_forwarder(events)
         return written
@@ -521,7 +514,7 @@ class Transcoder:
         events = end()
         if self._writer.failure is not None:
             return []
-        if not self._is_decided and self._decoder.dialect:
+        if not self._is_decided:
             self._decide()
         written = self._write(events) if events else b""
         if self._passthrough is not None:

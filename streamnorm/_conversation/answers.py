@@ -145,7 +145,7 @@ class StreamedAnswer:
         dialect = self._dialect
         if self._decoder is not None:
             self._add(self._decoder.close())
-            active = self._decoder.active
+            active = self._decoder.active or self._decoder
             # The decoder of a variant has the name of the dialect that it varies.
             dialect = type(active).dialect or active.dialect or dialect
         if self._error is not None:

@@ -404,10 +404,10 @@ def test_text_of_only_white_space_is_dropped() -> None:
 def test_progress_is_that_of_the_source(target: str) -> None:
     transcoder = Transcoder("openai_chat", target)
     transcoder.feed(content("a"))
-    assert (transcoder.frames, transcoder.idle_frames) == (1, 0)
+    assert (transcoder.frames, transcoder.progress) == (1, 1)
     assert not transcoder.lacks_only_terminal
     transcoder.feed(chunk({}, "stop"))
-    assert (transcoder.frames, transcoder.idle_frames) == (2, 1)
+    assert (transcoder.frames, transcoder.progress) == (2, 2)  # one is the end
     assert transcoder.lacks_only_terminal
 
 

@@ -66,6 +66,7 @@ class Decoder(ABC):
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
         error_outside_stream: Whether the final error stood outside any event, for no client.
         refused: Number of the events read last that no client shall read, or `ALL_EVENTS`.
+        active: Decoder to use from now on, once detection has found the dialect; else None.
     """
 
     dialect: str = ""
@@ -75,6 +76,7 @@ class Decoder(ABC):
     offers_run: ClassVar[bool] = True
     error_outside_stream: bool = False
     refused: int = 0
+    active: Decoder | None = None
 
     def __init__(
         self,
@@ -157,11 +159,6 @@ class Decoder(ABC):
             self.refused = self.refused or int(isinstance(item, Frame))
             self._fail(fatal.error, events)
         return events
-
-    @property
-    def active(self) -> Decoder:
-        """The decoder to use from now on: the room's, once detection has found it."""
-        return self
 
     @property
     def next_sequence_number(self) -> int:
