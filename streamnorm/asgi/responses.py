@@ -360,12 +360,13 @@ EVENT_STREAM_HEADERS = {
 
 @asynccontextmanager
 async def open_exchange(
-    receive: Receive, send: Send, *, cancels: bool = True
+    receive: Receive | None, send: Send, *, cancels: bool = True
 ) -> AsyncGenerator[Exchange]:
     """Provide the exchange of one request; a client disconnect cancels the `async with` block.
 
     Args:
-        receive: The server's `receive`; the request's body need not have been read.
+        receive: The server's `receive`; the request's body need not have been read.  None if the
+            caller reports a disconnect, by `leave`.
         send: The server's `send`.
         cancels: Whether a disconnect cancels; if not, later sends are ignored.
     """
@@ -374,7 +375,8 @@ async def open_exchange(
             exchange = Exchange(send, tasks, cancels=cancels)
             # Only `receive` reports a disconnect: without a call to it the upstream generates on
             # (uvicorn 0.54 and hypercorn 0.18, measured 2026-11-21).
-            tasks.start_soon(_watch_disconnect, receive, exchange)
+            if receive is not None:
+                tasks.start_soon(_watch_disconnect, receive, exchange)
             yield exchange
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
@@ -395,11 +397,14 @@ class Exchange:
         tasks: Task group of the request, cancelled once it is answered or the client
             disconnects.
         has_left: Whether the client has disconnected.
+        has_status: Whether the response begins with a status, as over HTTP, which cannot be taken
+            back once an event or a ping is sent.
     """
 
     def __init__(self, send: Send, tasks: TaskGroup, *, cancels: bool = True) -> None:
         self.tasks = tasks
         self.has_left = False
+        self.has_status = True
         self._server_send = send
         self._cancels = cancels
 

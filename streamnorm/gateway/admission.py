@@ -84,7 +84,7 @@ class Admission:
         self._max_streams = config.max_streams
         self._max_body_bytes = config.max_body_bytes
         self._idle_s = config.idle_s
-        self._count = 0
+        self._running = self._connected = 0
 
     def check_sender(self, scope: Scope, received: ClientRequest) -> None:
         """Refuse a request by its framing, and by the headers that browsers add.
@@ -134,18 +134,28 @@ class Admission:
             RequestRefused: `max_streams` requests are running.
         """
         # 429 with `retry-after`: SDKs send the request again by themselves.
-        if self._count >= self._max_streams:
-            raise RequestRefused(
-                f"{self._count} requests are being answered, expected fewer than that; "
-                "try again later",
-                429,
-                headers={"retry-after": str(_RETRY_S), "connection": "close"},
-            )
-        self._count += 1
+        if self._running >= self._max_streams:
+            raise _too_many(f"{self._running} requests are being answered")
+        self._running += 1
         try:
             yield
         finally:
-            self._count -= 1
+            self._running -= 1
+
+    @contextmanager
+    def connect(self) -> Generator[None]:
+        """Count a WebSocket as open within the block.
+
+        Raises:
+            RequestRefused: `max_streams` of them are open.
+        """
+        if self._connected >= self._max_streams:
+            raise _too_many(f"{self._connected} WebSockets are open")
+        self._connected += 1
+        try:
+            yield
+        finally:
+            self._connected -= 1
 
     def _signature_of(self, received: ClientRequest, client: Dialect) -> Signature | None:
         """Return the signature of a request of a cloud; None if there is none to be verified.
@@ -219,6 +229,13 @@ class Admission:
             if exc.fault == "too_large":
                 raise _too_large(self._max_body_bytes) from exc
             raise RequestRefused(str(exc)) from exc
+
+
+def _too_many(found: str) -> RequestRefused:
+    headers = {"retry-after": str(_RETRY_S), "connection": "close"}
+    return RequestRefused(
+        f"{found}, expected fewer than that; try again later", 429, headers=headers
+    )
 
 
 def refuse_websocket() -> RequestRefused:

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 import anyio
+from msgspec import structs
 
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect, RequestedOperation
@@ -55,8 +56,10 @@ from streamnorm.gateway.messages import MessageEndpoint, Services, complete_head
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, Observer, Observers, plain_path
 from streamnorm.gateway.pages import Pages
+from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.storing import gateway_store, is_worker
+from streamnorm.gateway.websocket import Answering, WebSockets, deny
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore
 
@@ -130,6 +133,8 @@ class Gateway:
         self._auxiliary = AuxiliaryEndpoints(services)
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
+        answering = Answering(self._record, self._respond, self._refuse)
+        self._websockets = WebSockets(services, self._admission, self._draining, answering)
 
     def begin_drain(self, grace_s: float | None = None) -> None:
         """Refuse new requests, and end running ones after their grace.
@@ -145,7 +150,7 @@ class Gateway:
         self._draining.begin(self._config.drain_grace_s if grace_s is None else grace_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, refuse a WebSocket, or answer the server's lifespan messages.
+        """Answer a request or the requests on a WebSocket, or the server's lifespan messages.
 
         Raises:
             LocalProtocolError: The scope is of another type.
@@ -156,7 +161,7 @@ class Gateway:
             case "lifespan":
                 await self._live(receive, send)
             case "websocket":
-                await self._refuse_websocket(scope, receive, send)
+                await self._serve_websocket(scope, receive, send)
             case other:
                 raise LocalProtocolError(
                     f"scope of type {other!r}, expected http, websocket or lifespan"
@@ -202,6 +207,12 @@ class Gateway:
             headers = browsers.preflight_headers(received)
             await self._answer_any(scope, received, receive, send, _NO_CONTENT, headers)
             return
+        with self._record(received, client) as call:
+            await self._attend(scope, received, client, receive, send, call)
+
+    @contextmanager
+    def _record(self, received: ClientRequest, client: Dialect) -> Generator[CallRecord]:
+        """Provide the record of a request, which the observers see begin and end."""
         loop = asyncio.get_running_loop()
         call = CallRecord(
             client=client.name,
@@ -211,7 +222,7 @@ class Gateway:
         )
         self._observers.begin(call)
         try:
-            await self._attend(scope, received, client, receive, send, call)
+            yield call
         finally:
             call.ended_at = loop.time()
             self._observers.end(call)
@@ -281,6 +292,7 @@ class Gateway:
         asked: RequestedOperation,
         exchange: Exchange,
         call: CallRecord,
+        states: ResponseStates | None = None,
     ) -> None:
         if self._draining.has_begun:
             raise stopping()
@@ -288,7 +300,7 @@ class Gateway:
             if asked.operation in ("message", "stream") or not await self._auxiliary.answers(
                 received, client, asked
             ):
-                await self._messages.answer(received, client, asked, exchange, call)
+                await self._messages.answer(received, client, asked, exchange, call, states)
             else:
                 await self._auxiliary.answer(received, client, asked, exchange, call)
         except RequestRefused:
@@ -315,23 +327,24 @@ class Gateway:
         own = {"content-type": "application/json", **answer.headers, **refused.headers}
         await send_json(exchange, answer.status, encode_headers(own), answer.body)
 
-    async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a WebSocket with a response, if the server can send one, or else close it."""
+    async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the requests on a WebSocket, or refuse it."""
         while (await receive())["type"] != "websocket.connect":
             pass
-        # ASGI's extension for a denial with a status; without it a close is all that can be sent.
-        if "websocket.http.response" not in (scope.get("extensions") or {}):
-            await send({"type": "websocket.close", "code": 1008})
+        received = received_request(scope, request_path(scope))
+        client = client_of(received)
+        asked = client.endpoints.match("POST", received.path)
+        is_message = asked is not None and asked.operation == "message"
+        # Of all vendors, OpenAI alone has its endpoint of messages as a WebSocket, too.
+        if self._config.websockets and is_message and client.endpoints.stores_responses:
+            await self._websockets.serve(scope, receive, send, received, client)
             return
         refused = refuse_websocket()
-        client = client_of(received_request(scope, request_path(scope)))
         answer = encode_error_response(
             refused.error, client.name, upstream=None, cloud=client.cloud
         )
-        headers = [*_JSON, *encode_headers({**answer.headers, **refused.headers})]
-        start = {"type": "websocket.http.response.start", "status": answer.status}
-        await send({**start, "headers": headers})
-        await send({"type": "websocket.http.response.body", "body": answer.body})
+        headers = {**answer.headers, **refused.headers}
+        await deny(scope, send, structs.replace(answer, headers=headers))
 
 
 async def _load() -> None:
@@ -385,6 +398,7 @@ class Draining:
         self.has_begun = False
         self._stop = stop
         self._running: set[Exchange] = set()
+        self._notified: set[Callable[[], None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
 
@@ -399,9 +413,20 @@ class Draining:
             if not self._running:
                 self._ended.set()
 
+    @contextmanager
+    def notifying(self, on_begin: Callable[[], None]) -> Generator[None]:
+        """Call a function once new requests are refused, unless the block ends before."""
+        self._notified.add(on_begin)
+        try:
+            yield
+        finally:
+            self._notified.discard(on_begin)
+
     def begin(self, grace_s: float) -> None:
         """Refuse new requests, and end those that run after their grace; the earliest counts."""
         self.has_begun = True
+        for notify in [*self._notified]:
+            notify()
         loop = asyncio.get_running_loop()
         end = loop.time() + grace_s
         # A second signal may shorten the grace, and none prolongs it.

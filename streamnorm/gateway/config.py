@@ -191,6 +191,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         state_ttl_s: Seconds after its last use at which an answer is forgotten.
         on_disconnect: What becomes of an answer whose client has left: it is cancelled, or
             read to its end.
+        websockets: Whether clients of Responses may open a WebSocket at `/v1/responses`; without,
+            they are told to go on over HTTP.
         keepalive_s: Seconds of silence after which a client is sent a ping.
         commit_after_s: Seconds after which status 200 and a ping are sent although the
             upstream has not answered; this ends the fallback.  None never does so.
@@ -222,6 +224,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state_ttl_s: _Seconds = DEFAULT_TTL_S
     # The provider bills what it generates: an answer without a reader is cancelled.
     on_disconnect: Literal["cancel", "drain"] = "cancel"
+    # Codex and the SDK of the vendor prefer it: they then send only what is new of a conversation.
+    websockets: bool = True
     # Below the 20 s after which Claude Code gives up, and the 60 s of nginx and load balancers.
     keepalive_s: _Seconds = 15.0
     # None, because status 200 gives up the status of the answer and every other upstream.

@@ -97,6 +97,7 @@ class MessageEndpoint:
         asked: RequestedOperation,
         exchange: Exchange,
         call: CallRecord,
+        states: ResponseStates | None = None,
     ) -> None:
         """Answer a request.
 
@@ -106,6 +107,7 @@ class MessageEndpoint:
             asked: Its operation, by its path; the body may ask for a stream.
             exchange: Exchange to send the answer on.
             call: Record of the request, to be completed.
+            states: Begins the turn of the request; None for what is the same for all connections.
 
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
@@ -124,7 +126,7 @@ class MessageEndpoint:
         if all(target.upstream.dialect != client.name for target in targets):
             received.release()  # which is a fifth of the memory that its translation takes
         is_whole = asked.operation == "compact"
-        turn = await self._states.begin(received, client, body)
+        turn = await (states or self._states).begin(received, client, body)
         targets = self._balancer.order(targets, received.headers, turn.body)
         compaction = None
         if client.endpoints.stores_responses:
@@ -153,12 +155,13 @@ class MessageEndpoint:
         )
         # Other framings have no pings: a stream begins with its first event.
         has_pings = client.framing is SSE
+        may_commit = has_pings and exchange.has_status
         writer = self._unused_encoder(client.name)
         stream = ClientStream(
             exchange,
             writer.ping if has_pings else bytes,
             self._config.keepalive_s,
-            lambda seconds: has_pings and self._may_commit(attempts, seconds),
+            lambda seconds: may_commit and self._may_commit(attempts, seconds),
             client.framing,
             writer.response_headers,
         )

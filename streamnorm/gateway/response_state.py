@@ -184,7 +184,7 @@ class ResponseState:
 
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         """Return a translated request whose answer is written with `fields`."""
-        return sent
+        return _add_fields(sent, self.fields) if self.fields else sent
 
     async def store(self, response: dict[str, Any], size: int = 0) -> None:
         """Store the answer, before the client gets the end of it.
@@ -241,9 +241,9 @@ class UnstoredState(ResponseState):
         return super().request_for(target)
 
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
-        if self._is_own(target):
-            return sent
-        return _mark_unstored(sent, is_asked=self._is_asked_to_store)
+        if not self._is_own(target):
+            sent = _mark_unstored(sent, is_asked=self._is_asked_to_store)
+        return super().set_answer_fields(sent, target)
 
     def _refuse_state(self) -> None:
         with state_refusals(_STATUS):
@@ -324,8 +324,7 @@ class StoredState(ResponseState):
             if self._is_own(target):
                 return sent
             fields = {"store": False}
-        reply = structs.replace(sent.reply, response={**sent.reply.response, **fields})
-        return structs.replace(sent, reply=reply)
+        return _add_fields(sent, fields)
 
     async def store(self, response: dict[str, Any], size: int = 0) -> None:
         if not self.stores:
@@ -414,6 +413,11 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
     return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
 
 
+def _add_fields(sent: UpstreamRequest, fields: dict[str, Any]) -> UpstreamRequest:
+    reply = structs.replace(sent.reply, response={**sent.reply.response, **fields})
+    return structs.replace(sent, reply=reply)
+
+
 def _mark_unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
     """Return a translated request whose answer says `store: false`.
 
@@ -424,5 +428,4 @@ def _mark_unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
     losses = sent.losses
     if is_asked and all(loss.feature != "store" for loss in losses):
         losses = (*losses, Loss("store", "request", detail="written as false"))
-    reply = structs.replace(sent.reply, response={**sent.reply.response, "store": False})
-    return structs.replace(sent, reply=reply, losses=losses)
+    return structs.replace(_add_fields(sent, {"store": False}), losses=losses)

@@ -1,4 +1,4 @@
-"""WebSockets at the door of a gateway: refused at once, so that clients go on over HTTP."""
+"""WebSockets that a gateway refuses at once, so that clients go on over HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_websocket_is_refused_at_once(
     async def receive() -> Message:
         return {"type": "websocket.connect"}
 
-    async with opened() as app:
+    async with opened(websockets=False) as app:
         caller = Caller("/v1/responses", type="websocket", extensions=extensions)
         del caller.scope["method"]
         await app(caller.scope, receive, caller.send)

@@ -22,6 +22,8 @@ ServerName: TypeAlias = Literal["uvicorn", "hypercorn"]
 
 SERVERS: tuple[ServerName, ...] = ("uvicorn", "hypercorn")
 
+_WebSockets: TypeAlias = Literal["none", "websockets-sansio"]
+
 _STOP_S = 1  # for requests that are still answered when the test ends
 _IDLE_S = 75  # a connection that is closed as a busy machine writes to it loses the request
 
@@ -47,6 +49,7 @@ async def served(
     *,
     stands_for: str | None = COMPATIBLE,
     strict: bool = True,
+    has_websockets: bool = False,
 ) -> AsyncIterator[str]:
     """Serve an ASGI application, with its lifespan, and yield its URL.
 
@@ -58,6 +61,8 @@ async def served(
         stands_for: Name of the provider's server; None is the vendor.
         strict: Whether an upstream refuses; not for what a client sends on purpose, and the
             gateway passes, since it is the client's affair.
+        has_websockets: Whether uvicorn knows WebSockets, as hypercorn always does; without, the
+            application is asked over HTTP.
     """
     if strict and not isinstance(app, Gateway):
         app = StrictApp(app, stands_for)
@@ -65,8 +70,11 @@ async def served(
     # asyncio sets it only for connections of sockets whose protocol is named.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    serve = _uvicorn if server == "uvicorn" else _hypercorn
-    async with serve(app, listener):
+    if server == "hypercorn":
+        running = _hypercorn(app, listener)
+    else:
+        running = _uvicorn(app, listener, "websockets-sansio" if has_websockets else "none")
+    async with running:
         yield url
 
 
@@ -76,6 +84,7 @@ async def served_gateway(
     dialect: str = "openai_chat",
     *,
     server: ServerName = "uvicorn",
+    has_websockets: bool = False,
     observers: tuple[Observer, ...] = (),
     options: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -89,6 +98,7 @@ async def served_gateway(
         upstream: The upstream, an ASGI application; always served by uvicorn.
         dialect: Its dialect.
         server: Server of the gateway.
+        has_websockets: Whether it knows WebSockets.
         observers: Observers of the gateway.
         options: Further options of the upstream, as `normalize`.
         settings: Settings of the gateway; see `Config`.
@@ -97,7 +107,7 @@ async def served_gateway(
     async with served(upstream, stands_for=stands_for) as upstream_url:
         config = gateway_config(upstream_url, dialect, options=options, **settings)
         app = Gateway(config, environ={}, observers=observers)
-        async with served(app, server) as url:
+        async with served(app, server, has_websockets=has_websockets) as url:
             yield RunningGateway(url, app, upstream_url)
 
 
@@ -125,8 +135,9 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _uvicorn(app: Any, listener: socket.socket) -> AsyncIterator[None]:
-    config = uvicorn.Config(app, log_config=None, log_level="critical", lifespan="on", ws="none")
+async def _uvicorn(app: Any, listener: socket.socket, ws: _WebSockets) -> AsyncIterator[None]:
+    config = uvicorn.Config(app, log_config=None, log_level="critical", lifespan="on", ws=ws)
+    config.ws_per_message_deflate = False
     config.timeout_keep_alive = _IDLE_S
     config.timeout_graceful_shutdown = _STOP_S
     server = _Server(config)

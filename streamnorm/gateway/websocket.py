@@ -1,0 +1,530 @@
+"""The Responses API over WebSockets: connections, their lanes, and the creates on them.
+
+A create is answered as a request over HTTP is, by the same endpoint; only the `send` of its
+exchange writes messages.  Creates of one lane are answered one after the other, and lanes side by
+side.  The connection is read all the time, so that the server can answer its pings, and notice
+that the client leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from streamnorm._bodies import reader_of
+from streamnorm._core.codec import Dialect, RequestedOperation
+from streamnorm._core.events import (
+    Completed,
+    Event,
+    MessageStart,
+    MessageStop,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._exchange import last_event
+from streamnorm._registry import encoder
+from streamnorm._upstream.answers import ErrorResponse, encode_error_response
+from streamnorm._upstream.requests import ClientRequest, RequestRefused
+from streamnorm.asgi.responses import (
+    EVENT_STREAM_HEADERS,
+    Exchange,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    encode_headers,
+    open_exchange,
+)
+from streamnorm.gateway.admission import Admission
+from streamnorm.gateway.config import request_limits
+from streamnorm.gateway.messages import Services
+from streamnorm.gateway.observing import CallRecord
+from streamnorm.gateway.response_state import ResponseStates
+from streamnorm.gateway.websocket_messages import (
+    LIMIT_REACHED,
+    STREAM_ID,
+    Create,
+    MessageWriter,
+    read_create,
+    read_message,
+    refusal_message,
+    steer_failed,
+    strip_handshake,
+)
+from streamnorm.gateway.websocket_state import ConnectionState, Continuation, Histories
+
+MAX_LIFE_S = 3600.0
+"""Seconds after which a connection takes no further create, as the vendor's do."""
+
+# The bounds of the vendor.
+_MAX_LANES = 32
+_MAX_RUNNING = 16
+_MAX_WAITING = 16  # creates of a lane
+_MAX_HISTORY_BYTES = 256 * 1024 * 1024  # of all connections
+_SUBPROTOCOL_END = ".responses.v1"
+
+_NORMAL, _GOING_AWAY, _POLICY_VIOLATION = 1000, 1001, 1008
+_CLOSE_S = 1.0  # for the close of a connection whose client does not read
+
+_DENIAL = "websocket.http.response"
+
+
+async def deny(scope: Scope, send: Send, answer: ErrorResponse) -> None:
+    """Refuse a handshake with a response, if the server can send one, or else close it."""
+    # ASGI's extension for a denial with a status; without it a close is all that can be sent.
+    if _DENIAL not in (scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        return
+    headers = {"content-type": "application/json", **answer.headers}
+    start = {"type": f"{_DENIAL}.start", "status": answer.status}
+    await send({**start, "headers": encode_headers(headers)})
+    await send({"type": f"{_DENIAL}.body", "body": answer.body})
+
+
+class Drain(Protocol):
+    """The end of a gateway that stops; see `Draining`."""
+
+    has_begun: bool
+
+    def running(self, exchange: Exchange) -> AbstractContextManager[None]:
+        """Count a request as running."""
+        ...
+
+    def notifying(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call a function once new requests are refused."""
+        ...
+
+
+class Respond(Protocol):
+    """Answers a request; see `MessageEndpoint.answer`."""
+
+    async def __call__(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: RequestedOperation,
+        exchange: Exchange,
+        call: CallRecord,
+        states: ResponseStates | None = None,
+    ) -> None:
+        """Answer the request."""
+        ...
+
+
+class Answering(NamedTuple):
+    """How a gateway answers a request, over HTTP or over a WebSocket.
+
+    Attributes:
+        record: Provides the record of a request, which observers see begin and end.
+        respond: Answers a request.
+        refuse: Answers a request that is refused.
+    """
+
+    record: Callable[[ClientRequest, Dialect], AbstractContextManager[CallRecord]]
+    respond: Respond
+    refuse: Callable[[RequestRefused, Dialect, Exchange, CallRecord], Awaitable[None]]
+
+
+class WebSockets:
+    """Answers the clients of the Responses API that open a WebSocket.
+
+    Args:
+        services: Services that all endpoints share.
+        admission: Admits connections and creates.
+        draining: The end of the gateway.
+        answering: Answers requests.
+    """
+
+    def __init__(
+        self, services: Services, admission: Admission, draining: Drain, answering: Answering
+    ) -> None:
+        self.services = services
+        self.admission = admission
+        self.draining = draining
+        self.answering = answering
+        self.histories = Histories(_MAX_HISTORY_BYTES)
+        self.limits = request_limits(services.config)
+
+    async def serve(
+        self, scope: Scope, receive: Receive, send: Send, received: ClientRequest, client: Dialect
+    ) -> None:
+        """Admit a connection whose `websocket.connect` has been received, and answer its creates.
+
+        Args:
+            scope: The scope of the connection.
+            receive: The server's `receive`.
+            send: The server's `send`.
+            received: The request of the handshake.
+            client: The client's dialect.
+        """
+        handshake = strip_handshake(received, client)
+        try:
+            self.admission.check(scope, handshake, client)
+            if self.draining.has_begun:
+                raise RequestRefused("the gateway is stopping, try again", 503)
+            with self.admission.connect():
+                await self._run(scope, receive, send, handshake, client)
+        except RequestRefused as refused:
+            answer = encode_error_response(refused.error, client.name, upstream=None)
+            headers = {**answer.headers, **refused.headers}
+            await deny(scope, send, ErrorResponse(answer.status, answer.body, headers))
+
+    async def _run(
+        self, scope: Scope, receive: Receive, send: Send, handshake: ClientRequest, client: Dialect
+    ) -> None:
+        offered: list[str] = scope.get("subprotocols") or []
+        # Only one that was offered, and none that holds a key, as pages of other APIs have it.
+        chosen = next((name for name in offered if name.endswith(_SUBPROTOCOL_END)), None)
+        await send({"type": "websocket.accept", "subprotocol": chosen})
+        connection = Connection(self, send, handshake, client)
+        with self.draining.notifying(connection.drain):
+            await connection.run(receive)
+
+
+class _Lane(Struct):
+    """A lane.
+
+    Attributes:
+        stream_id: Its name; None for the default one.
+        waiting: Creates that have not begun.
+        writer: Writes the answer to the one that is being answered; None if none is.
+        is_running: Whether creates are being answered.
+    """
+
+    stream_id: str | None
+    waiting: deque[bytes]
+    writer: MessageWriter | None = None
+    is_running: bool = False
+
+
+class Connection:
+    """One WebSocket.
+
+    Args:
+        owner: What all connections share.
+        send: The server's `send`.
+        handshake: The request that each create is sent as, without its body.
+        client: The client's dialect.
+    """
+
+    def __init__(
+        self, owner: WebSockets, send: Send, handshake: ClientRequest, client: Dialect
+    ) -> None:
+        config = owner.services.config
+        self._owner = owner
+        self._bodies = owner.services.bodies
+        self._server_send = send
+        self._handshake = handshake
+        self._client = client
+        self._cancels = config.on_disconnect == "cancel"
+        self._max_bytes = config.max_body_bytes
+        self._idle_s = config.idle_s
+        self._state = ConnectionState(owner.histories, config.max_body_bytes)
+        self._lanes: dict[str | None, _Lane] = {}
+        self._waiting_bytes = 0
+        self._exchanges: set[Exchange] = set()
+        self._sending = asyncio.Lock()
+        self._retires_with: int | None = None  # the code of the close behind the last answer
+        self._has_left = self._is_closed = False
+        self._tasks: TaskGroup
+
+    async def run(self, receive: Receive) -> None:
+        """Read messages and answer them, until the client leaves or the connection is closed."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                life = asyncio.get_running_loop().call_later(MAX_LIFE_S, self._retire, _NORMAL)
+                try:
+                    while (message := await receive())["type"] != "websocket.disconnect":
+                        await self._read(message)
+                finally:
+                    life.cancel()
+                self._leave()
+        finally:
+            self._state.close()
+
+    def drain(self) -> None:
+        """Take no further create, and close the connection behind the last answer."""
+        self._retire(_GOING_AWAY)
+
+    def _retire(self, code: int) -> None:
+        if self._retires_with is None:
+            self._retires_with = code
+            if not self._is_busy:
+                self._tasks.start_soon(self._end)
+
+    @property
+    def _is_busy(self) -> bool:
+        return any(lane.is_running for lane in self._lanes.values())
+
+    async def _end(self) -> None:
+        """Close a connection that takes no further creates."""
+        code = self._retires_with or _NORMAL
+        if code == _NORMAL:
+            await self._say(self._limit_message(None))
+        await self._close(code)
+
+    def _leave(self) -> None:
+        """Handle the disconnect of the client."""
+        self._has_left = True
+        for lane in self._lanes.values():
+            lane.waiting.clear()
+        if self._cancels:
+            self._tasks.cancel_scope.cancel()
+            return
+        for exchange in self._exchanges:
+            exchange.leave()
+
+    async def _close(self, code: int) -> None:
+        """Close the connection, and end all that runs on it."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with anyio.move_on_after(_CLOSE_S, shield=True):
+            async with self._sending:
+                with suppress(OSError):  # the client has left
+                    await self._send({"type": "websocket.close", "code": code})
+        self._tasks.cancel_scope.cancel()
+
+    # Messages of the client
+
+    async def _read(self, message: Message) -> None:
+        stream_id = None
+        try:
+            data, limits = self._data_of(message), self._owner.limits
+            head = await self._bodies.run(len(data), lambda: read_message(data, limits))
+            stream_id = self._stream_id_in(head.stream_id)
+            match head.type:
+                case "response.create":
+                    self._add_create(data, stream_id)
+                case "response.steer":
+                    await self._say(steer_failed(data, limits, self._find_lane))
+                case "response.processed":
+                    pass  # Codex acknowledges an answer, and expects none
+                case _:
+                    raise RequestRefused("a message of an unknown type, expected response.create")
+        except RequestRefused as refused:
+            await self._say(refusal_message(refused, self._client, stream_id))
+            if self._retires_with is not None and not self._is_busy:
+                await self._end()
+
+    def _data_of(self, message: Message) -> bytes:
+        text: str | None = message.get("text")
+        if text is None:
+            raise RequestRefused("a binary message, expected text")
+        data = text.encode()
+        if len(data) > self._max_bytes:
+            raise RequestRefused(
+                f"a message that is too large, expected at most {self._max_bytes} bytes", 413
+            )
+        return data
+
+    @staticmethod
+    def _stream_id_in(value: object) -> str | None:
+        if value is None or (isinstance(value, str) and STREAM_ID.fullmatch(value)):
+            return value
+        found = "stream_id: no name of a lane, expected 1 to 256 letters, digits or ._-"
+        raise RequestRefused(found, param="stream_id")
+
+    def _find_lane(self, id: str) -> str | None:
+        """Return the lane of a response: "" for the default one; None if there is no such one."""
+        for lane in self._lanes.values():
+            if lane.writer is not None and lane.writer.response_id == id:
+                return lane.stream_id or ""
+        return self._state.lane_of(id)
+
+    def _add_create(self, data: bytes, stream_id: str | None) -> None:
+        if self._retires_with is not None:
+            raise _limit_reached()
+        lane = self._lanes.get(stream_id)
+        named = len(self._lanes) - (None in self._lanes)
+        if lane is None and stream_id is not None and named >= _MAX_LANES:
+            raise _stream_limit_reached(f"{named} lanes, expected at most {_MAX_LANES}")
+        running = [lane.is_running for lane in self._lanes.values()].count(True)
+        if (lane is None or not lane.is_running) and running >= _MAX_RUNNING:
+            found = f"{running} responses at once, expected at most {_MAX_RUNNING}"
+            raise _stream_limit_reached(found)
+        if lane is None:
+            lane = self._lanes[stream_id] = _Lane(stream_id, deque())
+        is_full = self._waiting_bytes + len(data) > self._max_bytes and self._waiting_bytes
+        if len(lane.waiting) >= _MAX_WAITING or is_full:
+            raise RequestRefused(
+                f"{len(lane.waiting)} creates wait in this lane, expected fewer or smaller ones; "
+                "try again later",
+                429,
+                headers={"retry-after": "1"},
+            )
+        lane.waiting.append(data)
+        self._waiting_bytes += len(data)
+        if not lane.is_running:
+            lane.is_running = True
+            self._tasks.start_soon(self._run_lane, lane)
+
+    # Answers
+
+    async def _run_lane(self, lane: _Lane) -> None:
+        """Answer the creates of a lane, one after the other."""
+        try:
+            while lane.waiting:
+                data = lane.waiting.popleft()
+                self._waiting_bytes -= len(data)
+                if self._retires_with is None:
+                    await self._answer(data, lane)
+                else:
+                    await self._say(self._limit_message(lane.stream_id))
+        finally:
+            lane.is_running = False
+        if self._retires_with is not None and not self._is_busy:
+            await self._end()
+
+    async def _answer(self, data: bytes, lane: _Lane) -> None:
+        """Answer one create: with a response, or with an error."""
+        owner, client = self._owner, self._client
+        writer = lane.writer = MessageWriter(self._send_text, lane.stream_id, self._max_bytes)
+        try:
+            create = await self._bodies.run(
+                len(data), lambda: read_create(data, self._handshake, owner.limits)
+            )
+        except RequestRefused as refused:
+            await self._say(refusal_message(refused, client, lane.stream_id))
+            return
+        states = Continuation(
+            owner.services.store,
+            self._bodies,
+            self._state,
+            lane.stream_id,
+            asks_upstream=create.generates,
+        )
+        with owner.answering.record(create.request, client) as call:
+            await self._attend(create, writer, call, states)
+        if writer.has_error:
+            states.fail()
+        else:
+            await states.end(writer.response_id, writer.output)
+        lane.writer = None
+
+    async def _attend(
+        self, create: Create, writer: MessageWriter, call: CallRecord, states: Continuation
+    ) -> None:
+        """Let a create in and answer it, or refuse it."""
+        owner, client, request = self._owner, self._client, create.request
+        asked = RequestedOperation("message").with_body(request.decoded or {})
+        call.operation, call.model = asked.operation, asked.model
+        is_answered = False
+        try:
+            with owner.admission.enter():
+                # In a task group of its own, which may be cancelled alone.
+                async with open_exchange(None, writer, cancels=self._cancels) as exchange:
+                    exchange.has_status = False
+                    with self._running(exchange):
+                        if create.generates:
+                            respond = owner.answering.respond
+                            await respond(request, client, asked, exchange, call, states)
+                        else:
+                            await self._prepare(request, exchange, call, states)
+                    is_answered = True
+        except RequestRefused as refused:
+            async with open_exchange(None, writer, cancels=self._cancels) as exchange:
+                await owner.answering.refuse(refused, client, exchange, call)
+            return
+        except Exception:
+            if not call.status:
+                raise
+            # The log has the fault; the client must not wait for the rest of the answer.
+            await writer.close()
+            return
+        if not is_answered and not self._has_left:
+            # The client reads nothing, or the grace is over: no event can end the answer.
+            is_stopping = owner.draining.has_begun
+            await self._close(_GOING_AWAY if is_stopping else _POLICY_VIOLATION)
+
+    @contextmanager
+    def _running(self, exchange: Exchange) -> Generator[None]:
+        self._exchanges.add(exchange)
+        if self._has_left:
+            exchange.leave()
+        try:
+            with self._owner.draining.running(exchange):
+                yield
+        finally:
+            self._exchanges.discard(exchange)
+
+    async def _prepare(
+        self,
+        received: ClientRequest,
+        exchange: Exchange,
+        call: CallRecord,
+        states: Continuation,
+    ) -> None:
+        """Answer a create that asks no model: its response has no output, and can be continued.
+
+        Codex sends one ahead of its first prompt, so that the vendor reads instructions and tools.
+        """
+        client, body = self._client, received.decoded or {}
+        self._owner.services.routing.targets(call.model, client)
+        turn = await states.begin(received, client, body)
+        echoed = reader_of(client.name).echoed_fields
+        fields = {} if echoed is None else echoed(turn.body)
+        fields |= {"id": f"resp_{uuid4().hex}", **turn.fields}
+        events: list[Event] = [
+            MessageStart(fields["id"], call.model, {"created_at": int(time.time())}),
+            UsageUpdate(Usage(input_tokens=0, output_tokens=0)),
+            MessageStop("end_turn"),
+        ]
+        data = _encode(events, fields, client)
+        if turn.stores:
+            await turn.store(last_event(data)["response"])
+            if turn.is_lost:
+                data = _encode(events, {**fields, **turn.fields}, client)
+        call.status, call.outcome = 200, Completed("end_turn", Usage())
+        await exchange.start(200, encode_headers(EVENT_STREAM_HEADERS))
+        await exchange.send(data, more=False)
+
+    # Messages to the client
+
+    def _limit_message(self, stream_id: str | None) -> str:
+        return refusal_message(_limit_reached(), self._client, stream_id)
+
+    async def _say(self, text: str) -> None:
+        """Send a message that belongs to no answer, within the time that a client has to read."""
+        try:
+            async with asyncio.timeout(self._idle_s):
+                await self._send_text(text)
+        except TimeoutError:
+            await self._close(_POLICY_VIOLATION)
+        except OSError:
+            pass  # the client has left, which the server reports
+
+    async def _send_text(self, text: str) -> None:
+        # Some servers write a message in several steps.
+        async with self._sending:
+            if not self._is_closed:
+                await self._send({"type": "websocket.send", "text": text})
+
+    async def _send(self, message: Message) -> None:
+        if not self._has_left:
+            await self._server_send(message)
+
+
+def _encode(events: list[Event], fields: dict[str, Any], client: Dialect) -> bytes:
+    writer = encoder(client.name)
+    writer.response_fields = fields
+    return b"".join([writer.encode(event) for event in events])
+
+
+def _limit_reached() -> RequestRefused:
+    text = "Responses websocket connection limit reached. Create a new websocket connection."
+    return RequestRefused(text, code=LIMIT_REACHED)
+
+
+def _stream_limit_reached(found: str) -> RequestRefused:
+    return RequestRefused(found, code="websocket_stream_limit_reached", param="stream_id")

@@ -1,0 +1,386 @@
+"""Messages of the Responses API on a WebSocket: those of clients, and those of an answer.
+
+A message is the JSON of one event.  A client's `response.create` has the fields of the request for
+a stream; its answer has the events of the stream, and an error with the status that the response
+to a request would have.
+
+https://developers.openai.com/api/docs/guides/websocket-mode (read 2026-11-23), and the events of
+openai 3.54.0 (`types/responses/responses_{client,server}_event.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from streamnorm._core.bodies.fields import body_object
+from streamnorm._core.codec import Dialect
+from streamnorm._core.failures import find_error, response_status
+from streamnorm._core.json import FAST_ERRORS, compact, is_object, object_in, string_of
+from streamnorm._core.limits import Limits
+from streamnorm._upstream.answers import encode_error_response
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, refusals, splice
+from streamnorm.asgi.responses import Message
+from streamnorm.sse import Frame, SSEDecoder
+
+STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}", re.ASCII)
+"""The name of a lane, as OpenAI's SDK checks it."""
+
+LIMIT_REACHED = "websocket_connection_limit_reached"
+"""Code at which clients go on over another connection."""
+
+# Fields of `response.create` that requests over HTTP do not have, or that mean nothing here: every
+# answer is a stream.  Codex sends `stream` all the same.
+_OWN_FIELDS = frozenset(
+    {
+        *("type", "stream_id", "generate", "client_metadata"),
+        *("stream", "stream_options", "background"),
+    }
+)
+# Headers of a request over HTTP that Codex sends as `client_metadata`: those that are read here or
+# reach an upstream.  None of them says who the client is.
+_METADATA = ("traceparent", "tracestate", "session_id", "session-id", "x-client-request-id")
+# Of the connection, and of the body that a create does not have.
+_HOP_HEADERS = ("connection", "upgrade", "content-length", "content-encoding", "transfer-encoding")
+_SOCKET_PREFIX = "sec-websocket-"
+_NOT_SHOWN = frozenset({"content-type", "content-length", "connection", "upgrade"})
+
+_TERMINALS = {"response.completed", "response.incomplete", "response.failed"}
+_KEPT = {"response.completed", "response.incomplete"}
+_OK = 200
+
+
+class ClientMessage(Struct):
+    """What every message of a client may have.
+
+    Attributes:
+        type: Its type.
+        stream_id: Its lane; None for the default one.
+    """
+
+    type: Any = None
+    stream_id: Any = None
+
+
+_CLIENT_MESSAGE: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
+
+
+def read_message(data: bytes, limits: Limits) -> ClientMessage:
+    """Return the head of a client's message.
+
+    Raises:
+        RequestRefused: It is no JSON object, or exceeds a bound.
+    """
+    try:
+        return _CLIENT_MESSAGE.decode(data)
+    except FAST_ERRORS:  # also of what `body_object` accepts, such as half a surrogate pair
+        with refusals():
+            value = body_object(data, limits)
+        return ClientMessage(value.get("type"), value.get("stream_id"))
+
+
+def strip_handshake(received: ClientRequest, client: Dialect) -> ClientRequest:
+    """Return the request of a handshake as the one that a create on its connection stands for."""
+    headers = {
+        name: value
+        for name, value in received.headers.items()
+        if name not in _HOP_HEADERS and not name.startswith(_SOCKET_PREFIX)
+    }
+    for name in client.endpoints.vendor_headers:
+        # Codex asks for the WebSocket by a beta, which upstreams get no request of.
+        betas = [beta.strip() for beta in headers.pop(name, "").split(",")]
+        if kept := [beta for beta in betas if beta and "websocket" not in beta]:
+            headers[name] = ", ".join(kept)
+    headers["content-type"] = "application/json"
+    return structs.replace(received, method="POST", headers=headers)
+
+
+class Create(Struct, frozen=True):
+    """A `response.create`.
+
+    Attributes:
+        request: The request for a stream that it stands for.
+        generates: Whether the model is asked; if not, the answer is empty, and can be continued.
+    """
+
+    request: ClientRequest
+    generates: bool
+
+
+def read_create(data: bytes, handshake: ClientRequest, limits: Limits) -> Create:
+    """Return a create as a request.
+
+    Args:
+        data: The message.
+        handshake: The request of the handshake, as `strip_handshake` returned it.
+        limits: Bounds of the request.
+
+    Raises:
+        RequestRefused: It is no JSON object, exceeds a bound, or asks for what a WebSocket has not.
+    """
+    with refusals():
+        body = body_object(data, limits)
+    if body.get("background") not in (None, False):
+        found = "background: true on a WebSocket, expected a request over HTTP"
+        raise RequestRefused(found, code="unsupported_parameter", param="background")
+    generates = body.get("generate")
+    if generates not in (None, True, False):
+        raise RequestRefused("generate: no boolean, expected one", param="generate")
+    asked: dict[str, Any] = {
+        **{name: value for name, value in body.items() if name not in _OWN_FIELDS},
+        "stream": True,
+    }
+    request = structs.replace(
+        handshake,
+        headers={**handshake.headers, **_metadata_headers(body.get("client_metadata"))},
+        body=splice(data, body, asked),
+        decoded=asked,
+    )
+    return Create(request, generates is not False)
+
+
+def _metadata_headers(metadata: object) -> dict[str, str]:
+    if not is_object(metadata):
+        return {}
+    found = {name: string_of(metadata, name) for name in _METADATA}
+    return {name: text for name, text in found.items() if text.isascii() and text.isprintable()}
+
+
+def steer_failed(data: bytes, limits: Limits, known: Callable[[str], str | None]) -> str:
+    """Return the answer to a `response.steer`, which nothing over HTTP can be steered by.
+
+    Args:
+        data: The message.
+        limits: Its bounds.
+        known: Returns the lane of a response of the connection: "" for the default one, None if it
+            has no such response.
+
+    Raises:
+        RequestRefused: The message exceeds a bound.
+    """
+    with refusals():
+        body = body_object(data, limits)
+    previous, given = body.get("previous_response_id"), body.get("input")
+    lane = known(previous) if isinstance(previous, str) else None
+    if not isinstance(previous, str) or not given:
+        code, found = "invalid_input", "no previous_response_id and input, expected both"
+    elif lane is None:
+        code, found = "response_not_found", "a response that this connection does not have"
+    else:
+        code, found = "steering_not_supported", "steering is not supported by this provider"
+    event = {
+        "type": "response.steer.failed",
+        "sequence_number": 0,
+        "error": {"type": "invalid_request_error", "code": code, "message": found},
+        # Returned, so that the client can send it in a create.
+        "steer": {"previous_response_id": previous, "input": given},
+    }
+    return compact(event | ({"stream_id": lane} if lane else {}))
+
+
+def refusal_message(refused: RequestRefused, client: Dialect, stream_id: str | None) -> str:
+    """Return the `error` event of a refusal."""
+    answer = encode_error_response(refused.error, client.name, upstream=None)
+    headers = {**answer.headers, **refused.headers}
+    return error_message(answer.status, answer.body, headers, stream_id)
+
+
+def error_message(
+    status: int, body: bytes, headers: Mapping[str, str], stream_id: str | None
+) -> str:
+    """Return the `error` event that stands for the response to a request.
+
+    Codex acts on an event with a status alone, and waits for minutes at any other.
+
+    Args:
+        status: HTTP status.
+        body: The body of the response.
+        headers: Its headers.
+        stream_id: The lane; None for the default one.
+    """
+    value = object_in(body.decode(errors="replace"))
+    error = value.get("error")
+    if not is_object(error):
+        found = find_error(value)
+        message = "the request failed" if found is None else found.message
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        error = {"type": kind, "code": None, "message": message, "param": None}
+    event: dict[str, Any] = {"type": "error", "status": status, "error": error}
+    shown = {name: text for name, text in headers.items() if name not in _NOT_SHOWN}
+    if shown:
+        event["headers"] = shown
+    return compact(event | ({} if stream_id is None else {"stream_id": stream_id}))
+
+
+class _EventHead(Struct):
+    type: str | None = None
+    sequence_number: Any = None
+
+
+class _DoneEvent(Struct):
+    item: Raw
+
+
+class _Response(Struct):
+    id: str = ""
+    output: list[Raw] | None = None
+
+
+class _ResponseEvent(Struct):
+    response: _Response
+
+
+_EVENT_HEAD: msgspec.json.Decoder[_EventHead] = msgspec.json.Decoder(_EventHead)
+_DONE_EVENT: msgspec.json.Decoder[_DoneEvent] = msgspec.json.Decoder(_DoneEvent)
+_RESPONSE_EVENT: msgspec.json.Decoder[_ResponseEvent] = msgspec.json.Decoder(_ResponseEvent)
+
+
+class MessageWriter:
+    """The `send` of an exchange whose response is written as messages of a WebSocket.
+
+    An event is sent as it is; that of a lane has its `stream_id` last.  A response that is no
+    stream is an `error` event.  Whatever an answer lacks, it has one end: `response.completed`,
+    `response.incomplete` or `response.failed`, or an `error` before `response.created`.
+
+    Args:
+        send: Sends one message.
+        stream_id: The lane of the answer; None for the default one.
+        max_output_bytes: Bound on the items of `output`.
+
+    Attributes:
+        response_id: Id of the response; "" before its first event.
+        output: JSON of the items that the client got, or those of the last event if it got none;
+            None if the response failed, or they are larger than the bound.
+        has_error: Whether the answer is an error, and no response.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[str], Awaitable[None]],
+        stream_id: str | None,
+        max_output_bytes: int,
+    ) -> None:
+        self.response_id = ""
+        self.output: list[bytes] | None = None
+        self.has_error = False
+        self._send = send
+        self._stream_id = stream_id
+        self._end = "" if stream_id is None else f',"stream_id":"{stream_id}"}}'
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+        self._frames = SSEDecoder()
+        self._items: list[bytes] = []
+        self._free_bytes = max_output_bytes
+        self._created = ""  # the first event
+        self._number = 0  # of the last event
+        self._failure = ""  # an `error` event that no `response.failed` has followed
+        self._is_ended = False
+
+    async def __call__(self, message: Message) -> None:
+        """Handle a message of ASGI, of a response over HTTP."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers = {
+                name.decode("latin-1"): value.decode("latin-1")
+                for name, value in message["headers"]
+            }
+            return
+        is_last = not message.get("more_body", False)
+        if self._status != _OK:
+            self._body += message["body"]
+            if is_last:
+                await self._send_error(self._status, bytes(self._body), self._headers)
+            return
+        for frame in self._frames.feed(message["body"]):
+            await self._write(frame)
+        if is_last:
+            await self.close()
+
+    async def close(self) -> None:
+        """End an answer that has no end: the gateway failed, or the upstream has sent none."""
+        if self._is_ended:
+            return
+        failure = object_in(self._failure)
+        error = find_error(failure)
+        message = "the answer broke off" if error is None else error.message
+        code = (None if error is None else error.code) or "server_error"
+        if not self._created:
+            status = 502 if error is None else response_status(error)
+            fields = {"type": "server_error", "message": message, "code": code, "param": None}
+            nested = failure.get("error")
+            body = compact({"error": nested if is_object(nested) else fields})
+            await self._send_error(status, body.encode(), {})
+            return
+        self._is_ended = True
+        created = object_in(self._created).get("response")
+        known = created if is_object(created) else {"id": self.response_id, "output": []}
+        response = {**known, "status": "failed", "error": {"code": code, "message": message}}
+        event = {"type": "response.failed", "sequence_number": self._number + 1}
+        await self._send_event(compact({**event, "response": response}))
+
+    async def _send_error(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self._is_ended = self.has_error = True
+        await self._send(error_message(status, body, headers, self._stream_id))
+
+    async def _write(self, frame: Frame) -> None:
+        try:
+            head = _EVENT_HEAD.decode(frame.data)
+        except FAST_ERRORS:
+            return  # `[DONE]`, which the messages of a WebSocket do not have
+        kind = head.type
+        if kind is None:
+            return
+        if isinstance(head.sequence_number, int):
+            self._number = head.sequence_number
+        if kind == "response.output_item.done":
+            self._keep_item(frame.data)
+        elif kind == "response.created":
+            self._created = frame.data
+            self.response_id = _response_in(frame.data).id
+        elif kind == "error":
+            # Behind `response.created`, clients act on `response.failed` alone.
+            self._failure = frame.data
+            return
+        elif kind in _TERMINALS:
+            if self._is_ended or not self._created:
+                return
+            self._is_ended = True
+            if kind in _KEPT:
+                self._end_output(_response_in(frame.data))
+        elif not self._created and kind == "keepalive":
+            return
+        await self._send_event(frame.data)
+
+    def _keep_item(self, event: str) -> None:
+        try:
+            self._keep(_DONE_EVENT.decode(event).item)
+        except FAST_ERRORS:  # an upstream of the same dialect, whose events are passed on
+            self._free_bytes = -1
+
+    def _keep(self, item: Raw) -> None:
+        self._free_bytes -= len(item)
+        if self._free_bytes >= 0:
+            self._items.append(bytes(item))
+
+    def _end_output(self, response: _Response) -> None:
+        self.response_id = response.id or self.response_id
+        if not self._items:
+            for item in response.output or ():
+                self._keep(item)
+        self.output = self._items if self._free_bytes >= 0 else None
+
+    async def _send_event(self, text: str) -> None:
+        await self._send(text.rstrip()[:-1] + self._end if self._end else text)
+
+
+def _response_in(event: str) -> _Response:
+    """Return the response of an event; an empty one if it has none."""
+    try:
+        return _RESPONSE_EVENT.decode(event).response
+    except FAST_ERRORS:
+        return _Response()

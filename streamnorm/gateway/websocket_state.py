@@ -1,0 +1,231 @@
+"""State of the responses of a WebSocket, which lasts as long as the connection.
+
+The latest response of each lane can be continued by its id, also one with `store: false`; any
+other has to be stored, or the client sends its whole input again
+(https://developers.openai.com/api/docs/guides/websocket-mode, read 2026-11-23).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._core.bodies.fields import get_str
+from streamnorm._core.codec import Dialect
+from streamnorm._core.json import compact
+from streamnorm._exchange import state_refusals
+from streamnorm._upstream.requests import ClientRequest, refusals
+from streamnorm.gateway.large_bodies import BodyThread
+from streamnorm.gateway.response_state import ResponseState, ResponseStates
+from streamnorm.gateway.storing import GatewayStore
+from streamnorm.state.stored import value_of
+from streamnorm.state.turn import items_in, previous_not_found
+
+# An object and a reference to it.
+_ITEM_BYTES = 64
+_Key: TypeAlias = "tuple[ConnectionState, str | None]"
+_STATUS = 400
+
+
+class History(Struct, frozen=True):
+    """A response and all that precedes it.
+
+    Attributes:
+        id: Id of the response.
+        items: JSON of the items of its input and its output.
+        size: Bytes that they take in memory, approximately.
+    """
+
+    id: str
+    items: tuple[bytes, ...]
+    size: int
+
+    @classmethod
+    def of(cls, id: str, items: tuple[bytes, ...]) -> History:
+        """Return the history of some items."""
+        return cls(id, items, sum([len(item) + _ITEM_BYTES for item in items]))
+
+
+class Histories:
+    """The histories of all connections of a gateway, by connection and lane.
+
+    Beyond the bound, the one that was not used for the longest time is forgotten: its client sends
+    the whole input again.
+
+    Args:
+        max_bytes: Bytes that they take.  Items that several of them have count in each.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[_Key, History] = OrderedDict()  # least recently used first
+        self._bytes = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that all of them take."""
+        return self._bytes
+
+    def put(self, key: _Key, history: History) -> None:
+        """Store the history of a lane, in place of the one that it has."""
+        self.drop(key)
+        self._entries[key] = history
+        self._bytes += history.size
+        while self._bytes > self._max_bytes:
+            self.drop(next(iter(self._entries)))
+
+    def find(self, key: _Key) -> History | None:
+        """Return the history of a lane; None if it has none."""
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+        return found
+
+    def drop(self, key: _Key) -> None:
+        """Forget the history of a lane."""
+        found = self._entries.pop(key, None)
+        if found is not None:
+            self._bytes -= found.size
+
+
+class ConnectionState:
+    """The histories of the lanes of one connection.
+
+    Args:
+        histories: Those of all connections.
+        max_bytes: Bound on one history: a longer one could not be sent as a request, either.
+    """
+
+    def __init__(self, histories: Histories, max_bytes: int) -> None:
+        self._histories = histories
+        self._max_bytes = max_bytes
+        self._lanes: dict[str | None, str] = {}  # the id of the latest response of each lane
+
+    def find(self, lane: str | None, id: str) -> History | None:
+        """Return the history of a response of a lane, or of another one that is forked."""
+        for name in dict.fromkeys((lane, *self._lanes)):
+            if self._lanes.get(name) == id:
+                return self._histories.find((self, name))
+        return None
+
+    def lane_of(self, id: str) -> str | None:
+        """Return the lane whose latest response has an id, "" for the default one; else None."""
+        return next((name or "" for name, latest in self._lanes.items() if latest == id), None)
+
+    def put(self, lane: str | None, history: History) -> None:
+        """Store the history of the latest response of a lane."""
+        self._lanes[lane] = history.id
+        key = (self, lane)
+        if history.size > self._max_bytes:
+            self._histories.drop(key)
+        else:
+            self._histories.put(key, history)
+
+    def evict(self, id: str) -> None:
+        """Forget a response that a failed request has named."""
+        for name in [name for name, latest in self._lanes.items() if latest == id]:
+            self._forget(name)
+
+    def close(self) -> None:
+        """Forget all of them."""
+        for name in [*self._lanes]:
+            self._forget(name)
+
+    def _forget(self, lane: str | None) -> None:
+        del self._lanes[lane]
+        self._histories.drop((self, lane))
+
+
+class Continuation(ResponseStates):
+    """Begins the turn of one create, and stores its response for the next one.
+
+    Args:
+        store: Store of the answers; None if none are stored.
+        bodies: The thread for large bodies.
+        connection: State of the connection.
+        lane: The lane of the create.
+        asks_upstream: Whether the request is sent to an upstream, which may have stored what is
+            not stored here.
+    """
+
+    def __init__(
+        self,
+        store: GatewayStore | None,
+        bodies: BodyThread,
+        connection: ConnectionState,
+        lane: str | None,
+        *,
+        asks_upstream: bool,
+    ) -> None:
+        super().__init__(store, bodies)
+        self._connection = connection
+        self._lane = lane
+        self._asks_upstream = asks_upstream
+        self._named: str | None = None  # the response that is continued
+        self._before: tuple[bytes, ...] = ()
+        self._input: list[dict[str, Any]] | None = None  # None if its history is not known
+        self._turn: ResponseState | None = None
+
+    async def begin(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any]
+    ) -> ResponseState:
+        """Return the state of the request, with the history of the connection in its input."""
+        with refusals():
+            self._named = get_str(body, "previous_response_id")
+            own = items_in(body)
+        known = None if self._named is None else self._connection.find(self._lane, self._named)
+        if known is None:
+            return await self._begin_unknown(received, client, body)
+        self._before, self._input = known.items, own
+        size = received.size + known.size
+        expanded = await self._bodies.run(size, partial(_expand, body, known, own))
+        turn = self._turn = await super().begin(received, client, expanded)
+        await self._bodies.run(size, partial(turn.rewrite, turn.body, known.size))
+        if self._store is not None:
+            turn.fields = {"store": turn.stores, **turn.fields}
+        turn.fields = {**turn.fields, "previous_response_id": self._named}
+        return turn
+
+    async def _begin_unknown(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any]
+    ) -> ResponseState:
+        """Return the state of a request that continues nothing, or a stored response."""
+        if self._named is not None and self._store is None and not self._asks_upstream:
+            with state_refusals(_STATUS):
+                raise previous_not_found(self._named)
+        turn = self._turn = await super().begin(received, client, body)
+        # An upstream that has stored what the request continues knows the rest of its input.
+        if self._named is None or self._store is not None:
+            self._input = items_in(turn.body)
+        return turn
+
+    async def end(self, response_id: str, output: list[bytes] | None) -> None:
+        """Store a response that is complete, unless the store has it.
+
+        Args:
+            response_id: Its id.
+            output: JSON of its items; None if they are not known.
+        """
+        turn, given = self._turn, self._input
+        is_stored = turn is not None and turn.stores and not turn.is_lost
+        if output is None or given is None or not response_id or is_stored:
+            return
+        items = await self._bodies.run(
+            0 if turn is None else turn.size, lambda: [compact(item).encode() for item in given]
+        )
+        history = History.of(response_id, (*self._before, *items, *output))
+        self._connection.put(self._lane, history)
+
+    def fail(self) -> None:
+        """Forget the response that the request has named: it was refused, or failed at once."""
+        if self._named is not None:
+            self._connection.evict(self._named)
+
+
+def _expand(body: dict[str, Any], known: History, own: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a request with its whole input in place of the id of a response."""
+    rest = {name: value for name, value in body.items() if name != "previous_response_id"}
+    return {**rest, "input": [*map(value_of, known.items), *own]}
