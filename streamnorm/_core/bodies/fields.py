@@ -166,6 +166,27 @@ def read_array(value: object, read: Callable[[Any], T], path: str = "$") -> list
     return found
 
 
+def read_objects(value: object, read: Callable[[dict[str, Any]], T], path: str = "$") -> list[T]:
+    """Return what `read` returns for each element of `value`, an array of objects or None.
+
+    Raises:
+        DecodeError: As for `read_array`, or an element is no object.
+    """
+    found: list[T] = []
+    if value is None:
+        return found
+    if not is_array(value):
+        raise unexpected(value, "an array", path)
+    try:
+        for item in value:
+            if not is_object(item):
+                raise unexpected(item, "an object", "$")
+            found.append(read(item))
+    except DecodeError as exc:
+        raise prefix_path(exc, f"{path}[{len(found)}]") from None
+    return found
+
+
 def get_objects(value: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path and the object of each element of an array field; nothing if it is absent."""
     for number, item in enumerate(get_array(value, name) or ()):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar
@@ -88,19 +89,23 @@ class WriteContext:
         value: dict[str, Any] = arguments_object(call, self._arguments, self.losses, path)
         return value
 
-    def write_once(self, message: InputMessage, number: int, write: Callable[[], T]) -> T:
-        """Return the JSON of a message, from the cache or else from `write`.
+    def memoize(self, write: Callable[[InputMessage, int], T]) -> Callable[[InputMessage, int], T]:
+        """Return a function that gets the JSON of a message from the cache, or else from `write`.
 
         The value must not be changed: later bodies of the same history share it.
 
         Args:
-            message: The message.
-            number: Position of the message.
-            write: Function that returns the JSON of the message.
+            write: Function that returns the JSON of a message, from the message and its position.
         """
-        if self._memo is None:
-            return write()
-        return self._memo.result("written", number, message, self.losses, write)
+        memo = self._memo
+        if memo is None:
+            return write
+
+        def get(message: InputMessage, number: int) -> T:
+            work = partial(write, message, number)
+            return memo.result("written", number, message, self.losses, work)
+
+        return get
 
 
 class Written(Struct, frozen=True):

@@ -88,11 +88,14 @@ def fit_needs(
         defined = define_targets(schema, path, beside=_NOTES)
         # A reference to an anchor, for example, is inlined.
         schema = simplify_schema(schema, losses, path=path) if defined is None else defined
+    nodes: list[dict[str, Any]] = []
     for need, is_unmet, edit, lost in _EDITS:
-        if need in needs and any(map(is_unmet, subschemas(schema))):
-            if lost is not None:
-                lose(*lost)
-            schema = rewrite_schema(schema, edit, path)
+        if need in needs:
+            nodes = nodes or subschemas(schema)
+            if any(map(is_unmet, nodes)):
+                if lost is not None:
+                    lose(*lost)
+                schema, nodes = rewrite_schema(schema, edit, path), []
     if "properties" in needs and "properties" not in schema:
         schema = {**schema, "properties": {}}
     return schema

@@ -76,6 +76,7 @@ def test_a_known_loss_raises_where_losses_are_strict() -> None:
 
 def test_a_writer_without_a_memo_writes_each_time() -> None:
     context = WriteContext(EVERYTHING, Losses())
-    written = [context.write_once(MESSAGE, 0, dict) for _ in range(2)]
-    assert written == [{}, {}]
+    write = context.memoize(lambda message, number: {message.role: number})
+    written = [write(MESSAGE, 0) for _ in range(2)]
+    assert written == [{MESSAGE.role: 0}] * 2
     assert written[0] is not written[1]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from streamnorm._core.blocks import CacheMark, InputBlock, OpaqueBlock, ToolResult
+from streamnorm._core.blocks import CacheMark, InputBlock, OpaqueBlock, ToolCall, ToolResult
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.content import ContentProjector
@@ -121,7 +121,8 @@ def project_request(
     lenient = same_dialect and not named
     known = structs.replace(target, name_pattern=None) if same_target else target
     names = ToolNames(request.tools, known, losses)
-    if not same_target:
+    # A model that does not reason unasked has no options to fit if the request has none.
+    if not same_target and (request.reasoning is not None or target.reasons_by_default):
         reasoning = project_reasoning_options(request, target, losses, lenient=lenient)
         request = replace_parts(request, reasoning=reasoning)
         request = replace_parts(request, reasoning=fit_effort_to_tools(request, target, losses))
@@ -175,7 +176,7 @@ def project_request(
         losses,
         lenient=lenient,
     )
-    if not same_dialect:
+    if projected.betas and not same_dialect:
         projected = replace_parts(projected, betas=_drop_joint_betas(projected, target))
     projected = project_options(
         projected,
@@ -185,7 +186,9 @@ def project_request(
         lenient=lenient,
         same_target=same_target,
     )
-    return drop_foreign_fields(projected, target.dialect, losses, "request"), Reply(names.reply)
+    if projected.extra is not None:
+        projected = drop_foreign_fields(projected, target.dialect, losses, "request")
+    return projected, Reply(names.reply)
 
 
 def _describe_unknown_kinds(request: Request, target: BodyCapabilities) -> str:
@@ -234,6 +237,8 @@ def _order_results(
 ) -> tuple[InputMessage, ...]:
     """Return the messages of a request with each tool result where the target expects it."""
     messages = request.messages
+    if not any(map(_has_call_or_result, messages)):
+        return messages
     if named and target.vendor_checks and request.state is None:
         # Where the target writes no ids, its own clients send none.  Other results need the id of
         # their call, under whose name in the target they are written.
@@ -246,6 +251,10 @@ def _order_results(
             messages = _repair_results(messages, target, losses, repair, filled)
         return fit_result_placement(messages, target, losses)
     return _repair_results(messages, target, losses, repair, filled)
+
+
+def _has_call_or_result(message: InputMessage) -> bool:
+    return any(isinstance(block, ToolCall | ToolResult) for block in message.blocks)
 
 
 def _repair_results(

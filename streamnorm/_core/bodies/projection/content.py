@@ -141,7 +141,9 @@ class ContentProjector:
             EncodeError: Only another vendor has a file, or the request ends with a tool result
                 that the target has no form for.
         """
-        check_last_result(messages, self._target)
+        last = messages[-1].blocks[-1:] if messages else ()
+        if last and isinstance(last[0], ServerToolResult | OpaqueBlock):
+            check_last_result(messages, self._target)
         projected: list[InputMessage] = []
         # Content of tool results that the target accepts only outside of them.  It follows the
         # last of consecutive result messages, which nothing may separate.
@@ -175,7 +177,9 @@ class ContentProjector:
                     self._losses.add("cache_mark_dropped", "system", "on an empty text")
                 continue
             cited = self._project_citations(text, "system")
-            texts.append(drop_foreign_fields(cited, self._target.dialect, self._losses, "system"))
+            if cited.extra is not None:
+                cited = drop_foreign_fields(cited, self._target.dialect, self._losses, "system")
+            texts.append(cited)
         if system and not (texts or same_dialect):
             self._losses.add("empty_message_dropped", "system", "dropped")
         return same_parts(system, tuple(texts))

@@ -418,15 +418,13 @@ def _split_message(message: InputMessage, losses: Losses) -> list[InputMessage]:
 
 
 def check_last_result(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> None:
-    """Check that the target has a form for the tool result that ends the request.
+    """Check that the target has a form for the last block, if that is the result of a tool.
 
     The model would otherwise answer without the result of what the client has executed.
 
     Raises:
         EncodeError: The target has no form for it.
     """
-    if not (messages and messages[-1].blocks):
-        return
     position, message = len(messages) - 1, messages[-1]
     if is_same_dialect(message, target.dialect) and target.server_history:
         return

@@ -188,8 +188,10 @@ def project_tools(
                 changed = _project_server_tool(tool, target, losses)
             case _:
                 changed = _project_mcp_server(tool, target, losses)
+        if changed is not None and changed.extra is not None:
+            changed = drop_foreign_fields(changed, target.dialect, losses, "tools")
         if changed is not None:
-            projected.append(drop_foreign_fields(changed, target.dialect, losses, "tools"))
+            projected.append(changed)
     if not target.mixed_tools and any(isinstance(tool, Tool | CustomTool) for tool in projected):
         for tool in projected:
             if not isinstance(tool, Tool | CustomTool):

@@ -10,11 +10,10 @@ from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import Audio, Document, Image, InputBlock, Text, Video
 from streamnorm._core.bodies.fields import (
-    as_object,
     get_object,
     get_str,
     prefix_path,
-    read_array,
+    read_objects,
     require_str,
     unexpected,
 )
@@ -54,11 +53,10 @@ def content_from_wire(value: dict[str, Any]) -> tuple[PartBlock, ...]:
         if "content" not in value:
             raise DecodeError("missing, expected a string or an array", path="$.content")
         raise unexpected(content, "a string or an array", "$.content")
-    return tuple(read_array(content, _part_from_wire, "$.content"))
+    return tuple(read_objects(content, _part_from_wire, "$.content"))
 
 
-def _part_from_wire(item: object) -> PartBlock:
-    part = as_object(item)
+def _part_from_wire(part: dict[str, Any]) -> PartBlock:
     kind = require_str(part, "type")
     if kind == "text":
         return Text(require_str(part, "text"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.bodies.fields import as_object, get_object, get_str, read_array, require_str
+from streamnorm._core.bodies.fields import get_object, get_str, read_objects, require_str
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.tools import Tool
 
@@ -17,19 +17,18 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[Tool, ...]:
     """
     names: set[str] = set()
 
-    def read(item: object) -> Tool:
+    def read(item: dict[str, Any]) -> Tool:
         tool = _tool_from_wire(item)
         if tool.name in names:
             raise DecodeError("name of another tool, expected one of its own", path="$.name")
         names.add(tool.name)
         return tool
 
-    return tuple(read_array(body.get("tools"), read, "$.tools"))
+    return tuple(read_objects(body.get("tools"), read, "$.tools"))
 
 
-def _tool_from_wire(item: object) -> Tool:
+def _tool_from_wire(value: dict[str, Any]) -> Tool:
     """Return a tool; its `metadata` is for the page alone."""
-    value = as_object(item)
     name = require_str(value, "name")
     if not name:
         raise DecodeError("an empty name, expected one", path="$.name")

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Text
 from streamnorm._core.bodies.fields import (
-    as_object,
-    read_array,
+    read_objects,
     require_str,
     unexpected,
     unknown_fields,
@@ -43,11 +42,10 @@ def messages_from_wire(body: dict[str, Any], server: str | None) -> tuple[InputM
         DecodeError: An entry is no message.
     """
     read = partial(_message_from_wire, server=server)
-    return tuple(read_array(body["messages"], read, "$.messages"))
+    return tuple(read_objects(body["messages"], read, "$.messages"))
 
 
-def _message_from_wire(entry: object, server: str | None) -> InputMessage:
-    value = as_object(entry)
+def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessage:
     name = value.get("role")
     role = _ROLES.get(name) if isinstance(name, str) else None
     if role is None:
@@ -73,11 +71,10 @@ def system_from_wire(system: object) -> tuple[Text, ...]:
         return (Text(system),)
     if not is_array(system):
         raise unexpected(system, "a string or an array", "$")
-    return tuple(read_array(system, _instruction_from_wire))
+    return tuple(read_objects(system, _instruction_from_wire))
 
 
-def _instruction_from_wire(entry: object) -> Text:
-    block = as_object(entry)
+def _instruction_from_wire(block: dict[str, Any]) -> Text:
     if require_str(block, "type") != "text":
         raise DecodeError("a block of another type, expected text")
     return text_from_wire(block, None)
@@ -93,23 +90,23 @@ def messages_to_wire(
     """
     written: list[dict[str, Any]] = []
     last = len(messages) - 1
+    write = context.memoize(partial(_message_to_wire, context=context))
     for number, message in enumerate(messages):
         value = unchanged_source(message, DIALECT)
         if value is None:
             if number == last and message.role == "assistant":
                 message = _strip_prefill(message, context)
-            write = partial(_message_to_wire, message, context, f"messages[{number}]")
-            value = context.write_once(message, number, write)
+            value = write(message, number)
         if value is not None:
             written.append(value)
     return written
 
 
 def _message_to_wire(
-    message: InputMessage, context: WriteContext, path: str
+    message: InputMessage, number: int, *, context: WriteContext
 ) -> dict[str, Any] | None:
     """Return a message as its JSON object; None if no block is left, which is counted as a loss."""
-    content = content_to_wire(message.blocks, context, path)
+    content = content_to_wire(message.blocks, context, f"messages[{number}]")
     if not content or (isinstance(content, str) and not content.strip()):
         context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
         return None

@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     get_object,
     get_str,
     get_strings,
-    read_array,
+    read_objects,
     require_str,
     unknown_fields,
 )
@@ -125,13 +125,12 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     """
     servers = _mcp_servers_from_wire(body)
 
-    def read_tool(entry: object) -> AnyTool:
-        value = as_object(entry)
+    def read_tool(value: dict[str, Any]) -> AnyTool:
         if value.get("type") == "mcp_toolset":
             return _mcp_toolset_from_wire(value, servers)
         return _tool_from_wire(value)
 
-    return (*read_array(body.get("tools"), read_tool, "$.tools"), *servers.values())
+    return (*read_objects(body.get("tools"), read_tool, "$.tools"), *servers.values())
 
 
 def _tool_from_wire(value: dict[str, Any]) -> Tool | ServerTool:
@@ -329,13 +328,13 @@ def _mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
     """
     servers: dict[str, MCPServer] = {}
 
-    def read_server(entry: object) -> None:
-        server = _server_from_wire(as_object(entry))
+    def read_server(entry: dict[str, Any]) -> None:
+        server = _server_from_wire(entry)
         if server.name in servers:
             raise DecodeError("name of another server, expected one of its own")
         servers[server.name] = server
 
-    read_array(body.get("mcp_servers"), read_server, "$.mcp_servers")
+    read_objects(body.get("mcp_servers"), read_server, "$.mcp_servers")
     return servers
 
 

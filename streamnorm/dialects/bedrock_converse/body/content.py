@@ -36,6 +36,7 @@ from streamnorm._core.bodies.fields import (
     get_str,
     prefix_path,
     read_array,
+    read_objects,
     require_str,
     unknown_fields,
 )
@@ -158,13 +159,9 @@ def _cited_from_wire(value: object) -> Text | None:
     text = text_of(get_array(cited, "content") or [], "")
     if text is None:
         return None
-    citations = tuple(read_array(cited.get("citations"), _citation_from_wire, "$.citations"))
+    citations = tuple(read_objects(cited.get("citations"), citation_from_wire, "$.citations"))
     unknown = unknown_fields(cited, {"content", "citations"})
     return Text(text, citations, extra=as_extra({_CITED: unknown} if unknown else {}))
-
-
-def _citation_from_wire(value: object) -> Any:
-    return citation_from_wire(as_object(value))
 
 
 def _reasoning_from_wire(value: object) -> Reasoning | RedactedReasoning | None:

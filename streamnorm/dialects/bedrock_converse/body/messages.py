@@ -17,7 +17,7 @@ from streamnorm._core.blocks import (
     RedactedReasoning,
     Text,
 )
-from streamnorm._core.bodies.fields import as_object, prefix_path, require_str, unknown_fields
+from streamnorm._core.bodies.fields import prefix_path, require_str, unknown_fields
 from streamnorm._core.bodies.request import (
     InputMessage,
     Role,
@@ -42,13 +42,12 @@ _MESSAGE = frozenset({"role", "content"})
 _ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
 
-def message_from_wire(entry: object) -> InputMessage:
+def message_from_wire(value: dict[str, Any]) -> InputMessage:
     """Return a message.
 
     Raises:
         DecodeError: The role is unknown, or a field has another type than the vendor's.
     """
-    value = as_object(entry)
     role = _ROLES.get(require_str(value, "role"))
     if role is None:
         raise DecodeError("another role, expected user, assistant or system", path="$.role")
@@ -103,11 +102,11 @@ def messages_to_wire(
     """
     written: list[_WrittenMessage] = []
     names = document_names(messages)
+    write = context.memoize(partial(_message_to_wire, context=context, names=names))
     for number, message in enumerate(messages):
         value = source = unchanged_source(message, DIALECT)
         if value is None:
-            write = partial(_message_to_wire, message, context, names[number], number)
-            value = context.write_once(message, number, write)
+            value = write(message, number)
         if value is None:
             continue
         is_source = source is not None  # the client's own messages stay apart, as it wrote them
@@ -149,13 +148,13 @@ class _WrittenMessage(Struct):
 
 
 def _message_to_wire(
-    message: InputMessage, context: WriteContext, names: list[str], number: int
+    message: InputMessage, number: int, *, context: WriteContext, names: list[list[str]]
 ) -> dict[str, Any] | None:
     """Return a message as its JSON object; None if no block is left, which is counted as a loss."""
     blocks = message.blocks
     if message.role == "assistant":
         blocks = _put_reasoning_first(blocks, context)
-    content = ContentWriter(context, names).write(blocks, f"messages[{number}]")
+    content = ContentWriter(context, names[number]).write(blocks, f"messages[{number}]")
     if not content:
         context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
         return None

@@ -25,7 +25,7 @@ from streamnorm._core.bodies.fields import (
     get_str,
     get_strings,
     prefix_path,
-    read_array,
+    read_objects,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import (
@@ -280,7 +280,7 @@ _TIERS = frozenset({"default", "flex", "priority"})
 
 
 def _messages_from_wire(value: object) -> tuple[InputMessage, ...]:
-    return tuple(read_array(value, message_from_wire))
+    return tuple(read_objects(value, message_from_wire))
 
 
 def _stop_to_wire(stop: tuple[str, ...], writing: Writing) -> list[str] | None:

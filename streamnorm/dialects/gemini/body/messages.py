@@ -7,7 +7,6 @@ are one block.
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -164,6 +163,7 @@ class ContentsWriter:
             EncodeError: A message has no legal form.
         """
         contents: list[dict[str, Any]] = []
+        write = self._context.memoize(self._content)
         for number, message in enumerate(messages):
             if message.role == "assistant":
                 for block in message.blocks:
@@ -176,8 +176,7 @@ class ContentsWriter:
                     losses = self._context.losses
                     losses.add("empty_message_dropped", "messages", "nothing in it was written")
                     continue
-                write = partial(self._content, message, number)
-                content = self._context.write_once(message, number, write)
+                content = write(message, number)
             contents.append(content)
         return contents
 

@@ -21,7 +21,7 @@ from streamnorm._core.bodies.fields import (
     get_object,
     get_strings,
     prefix_path,
-    read_array,
+    read_objects,
     require_str,
     unexpected,
 )
@@ -84,20 +84,20 @@ def _normalize(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _messages_from_wire(value: object) -> tuple[InputMessage, ...]:
-    return tuple(read_array(value, lambda content: message_from_wire(as_object(content))))
+    return tuple(read_objects(value, message_from_wire))
 
 
 def _system_from_wire(value: object) -> tuple[Text, ...]:
     """Return the system instruction; the vendor ignores its role."""
     content = wrap_singles(as_object(value), "parts")
     try:
-        return tuple(read_array(content.get("parts") or [], _instruction_from_wire))
+        return tuple(read_objects(content.get("parts") or [], _instruction_from_wire))
     except DecodeError as exc:
         raise prefix_path(exc, "$.parts") from None
 
 
-def _instruction_from_wire(value: object) -> Text:
-    part = to_camel(as_object(value))
+def _instruction_from_wire(value: dict[str, Any]) -> Text:
+    part = to_camel(value)
     text = require_str(part, "text")
     others = {key: item for key, item in part.items() if key != "text" and item is not False}
     return Text(text, extra=extra_of(others))

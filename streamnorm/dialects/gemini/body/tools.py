@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     get_str,
     get_strings,
     prefix_path,
-    read_array,
+    read_objects,
     require_str,
     unexpected,
     unknown_fields,
@@ -77,28 +77,28 @@ def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...
     """
     is_strict = True if strict else None
     read = partial(_read_entry, strict=is_strict)
-    entries = read_array(body.get("tools"), read, "$.tools")
+    entries = read_objects(body.get("tools"), read, "$.tools")
     return tuple([tool for entry in entries for tool in entry])
 
 
-def _read_entry(value: object, strict: bool | None) -> list[AnyTool]:
-    entry = wrap_singles(to_camel(as_object(value)), _FUNCTIONS, _MCP_SERVERS)
+def _read_entry(value: dict[str, Any], strict: bool | None) -> list[AnyTool]:
+    entry = wrap_singles(to_camel(value), _FUNCTIONS, _MCP_SERVERS)
     tools: list[AnyTool] = []
     for field, item in entry.items():
         path = f"$.{field}"
         if item is None:
             continue
         if field == _FUNCTIONS:
-            tools += read_array(item, partial(_read_function, strict=strict), path)
+            tools += read_objects(item, partial(_read_function, strict=strict), path)
         elif field == _MCP_SERVERS:
-            tools += read_array(item, _read_mcp_server, path)
+            tools += read_objects(item, _read_mcp_server, path)
         else:
             tools.append(_read_server_tool(field, as_object(item, path)))
     return tools
 
 
-def _read_function(declaration: object, strict: bool | None) -> Tool:
-    wire = to_camel(as_object(declaration))
+def _read_function(declaration: dict[str, Any], strict: bool | None) -> Tool:
+    wire = to_camel(declaration)
     schema = get_object(wire, "parametersJsonSchema")
     unknown = unknown_fields(wire, _MAPPED, with_nulls=True)
     if schema is None:
@@ -117,8 +117,8 @@ def _read_function(declaration: object, strict: bool | None) -> Tool:
     return Tool(name, description, schema, strict, extra=tool.extra, source=source)
 
 
-def _read_mcp_server(server: object) -> MCPServer:
-    wire = to_camel(as_object(server))
+def _read_mcp_server(server: dict[str, Any]) -> MCPServer:
+    wire = to_camel(server)
     transport = to_camel(get_object(wire, "streamableHttpTransport") or {})
     headers = get_object(transport, "headers") or {}
     token: str | None = None

@@ -88,7 +88,8 @@ def _markable_parts(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield tools, parts and messages, which may have a mark, in the order of the prompt."""
     yield from objects_of(body.get("tools"))
     for message in body["messages"]:
-        yield from objects_of(message.get("content"))
+        if not isinstance(content := message.get("content"), str):
+            yield from objects_of(content)
         yield message
 
 

@@ -29,7 +29,7 @@ from streamnorm._core.bodies.fields import (
     get_object,
     get_str,
     prefix_path,
-    read_array,
+    read_objects,
     require_str,
     unexpected,
     unknown_fields,
@@ -89,7 +89,7 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
         blocks += content_from_wire(value)
     if refusal := get_str(value, "refusal"):
         blocks.append(Refusal(refusal))
-    for block in read_array(value.get("tool_calls"), _call_from_wire, "$.tool_calls"):
+    for block in read_objects(value.get("tool_calls"), _call_from_wire, "$.tool_calls"):
         if signature := signatures.get(block.id):
             blocks.append(structs.replace(block, signature=signature, issuer="google"))
         else:
@@ -148,8 +148,7 @@ def _read_details(
     return signatures, [detail.opaque for detail in details if detail.opaque is not None]
 
 
-def _call_from_wire(entry: object) -> ToolCall:
-    value = as_object(entry)
+def _call_from_wire(value: dict[str, Any]) -> ToolCall:
     kind: Literal["function", "custom"] = "function"
     if value.get("type") == "custom" or ("custom" in value and "function" not in value):
         kind = "custom"
@@ -225,7 +224,8 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
         value["content"] = written
     if calls:
         value["tool_calls"] = calls
-    add_unknown_fields(value, message.extra)
+    if message.extra is not None:
+        add_unknown_fields(value, message.extra)
     if not any(name in value for name in _CONTENT):
         value["content"] = ""
     return value
@@ -303,11 +303,10 @@ def messages_from_wire(messages: object) -> tuple[InputMessage, ...]:
     Raises:
         DecodeError: An entry is not a message.
     """
-    return tuple(read_array(messages, _message_from_wire))
+    return tuple(read_objects(messages, _message_from_wire))
 
 
-def _message_from_wire(entry: object) -> InputMessage:
-    value = as_object(entry)
+def _message_from_wire(value: dict[str, Any]) -> InputMessage:
     role = value.get("role")
     read = _READERS.get(role) if isinstance(role, str) else None
     if read is None:
@@ -363,20 +362,22 @@ def messages_to_wire(
         EncodeError: A message has a block that has no field.
     """
     written: list[dict[str, Any]] = []
+    write = context.memoize(partial(_message_to_wire, context=context))
     for number, message in enumerate(messages):
         value = unchanged_source(message, DIALECT)
         if value is not None:
             written.append(value)
             continue
         try:
-            write = partial(_message_to_wire, message, context)
-            written += context.write_once(message, number, write)
+            written += write(message, number)
         except EncodeError as exc:
             raise EncodeError(exc.args[0], path=f"messages[{number}]") from exc
     return written
 
 
-def _message_to_wire(message: InputMessage, context: WriteContext) -> list[dict[str, Any]]:
+def _message_to_wire(
+    message: InputMessage, _number: int, *, context: WriteContext
+) -> list[dict[str, Any]]:
     if message.role == "assistant":
         return [assistant_to_wire(message, context)]
     written: list[dict[str, Any]] = []
@@ -402,7 +403,8 @@ def _plain_to_wire(
         value["name"] = message.name
     if content or not message.extra:
         value["content"] = content_to_wire(content, context)
-    add_unknown_fields(value, message.extra)
+    if message.extra is not None:
+        add_unknown_fields(value, message.extra)
     value.setdefault("content", "")  # the schema requires it
     return value
 

@@ -360,8 +360,9 @@ def write_request(request: Request, context: WriteContext) -> Written:
         return Written(dict(whole), _PATH)
     body = REQUEST.write_request(request, context)
     # A request of this dialect that never had tools is refused by the vendor, not changed here.
-    had_none = is_same_dialect(request, DIALECT) and not request.source.part.tools
-    if not (body.get("tools") or body.get("functions") or had_none):
+    if not (body.get("tools") or body.get("functions")) and (
+        not is_same_dialect(request, DIALECT) or request.source.part.tools
+    ):
         for name in ("tool_choice", "parallel_tool_calls"):
             if body.pop(name, None) is not None:
                 context.losses.add(name, "request", "dropped, since there are no tools")

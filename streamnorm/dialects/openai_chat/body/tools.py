@@ -17,7 +17,7 @@ from streamnorm._core.bodies.fields import (
     get_bool,
     get_object,
     get_str,
-    read_array,
+    read_objects,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
@@ -84,8 +84,8 @@ _CUSTOM = Table(
 
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     """Return the `tools`, the legacy `functions`, and the search of a search model."""
-    tools: list[AnyTool] = read_array(body.get("tools"), _tool_from_wire, "$.tools")
-    tools += read_array(body.get("functions"), _function_from_wire, "$.functions")
+    tools: list[AnyTool] = read_objects(body.get("tools"), _tool_from_wire, "$.tools")
+    tools += read_objects(body.get("functions"), _function_from_wire, "$.functions")
     options = get_object(body, _SEARCH_FIELD)
     if options is not None:
         search = _search_from_wire(options)
@@ -117,8 +117,7 @@ def _search_to_wire(tool: ServerTool) -> dict[str, Any]:
     return options
 
 
-def _tool_from_wire(entry: object) -> AnyTool:
-    value = as_object(entry)
+def _tool_from_wire(value: dict[str, Any]) -> AnyTool:
     kind = get_str(value, "type") or "function"
     tool: AnyTool
     if kind == "custom":
@@ -135,9 +134,9 @@ def _tool_from_wire(entry: object) -> AnyTool:
     return structs.replace(tool, source=Source(DIALECT, value, tool))
 
 
-def _function_from_wire(entry: object) -> Tool:
+def _function_from_wire(value: dict[str, Any]) -> Tool:
     """Return a function whose fields are not nested."""
-    fields, unknown = _FUNCTION.read(as_object(entry))
+    fields, unknown = _FUNCTION.read(value)
     fields.setdefault("input_schema", _NO_PARAMETERS)
     return Tool(**fields, extra=_extra_of({}, "function", unknown))
 
@@ -177,7 +176,7 @@ def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
         case other:
             found = type(other).__name__
             raise EncodeError(f"{found} among the tools, expected a function", path="tools")
-    return add_unknown_fields(value, tool.extra)
+    return value if tool.extra is None else add_unknown_fields(value, tool.extra)
 
 
 def choice_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> ToolChoice | None:

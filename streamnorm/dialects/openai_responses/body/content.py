@@ -23,10 +23,9 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.fields import (
-    as_object,
     get_array,
     get_str,
-    read_array,
+    read_objects,
     require_str,
     unknown_fields,
 )
@@ -106,11 +105,10 @@ def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
     content = item.get(name)
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(read_array(item.get(name), _block_from_wire, f"$.{name}"))
+    return tuple(read_objects(item.get(name), _block_from_wire, f"$.{name}"))
 
 
-def _block_from_wire(value: object) -> InputBlock:
-    part = as_object(value)
+def _block_from_wire(part: dict[str, Any]) -> InputBlock:
     kind = require_str(part, "type")
     if kind in _TEXTS:
         return _text_from_wire(part)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Set
-from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
@@ -31,6 +30,7 @@ from streamnorm._core.bodies.fields import (
     as_object,
     get_str,
     read_array,
+    read_objects,
     require_str,
     unexpected,
     unknown_fields,
@@ -374,18 +374,16 @@ def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
 def _texts_of(item: _Item, text: types.TextType) -> tuple[str, ...]:
     """Return the texts of the parts of a reasoning item."""
     parts, path = item.get(text.field), f"$.{text.field}"
-    return tuple(read_array(parts, lambda part: require_str(as_object(part), text.key), path))
+    return tuple(read_objects(parts, lambda part: require_str(part, text.key), path))
 
 
 def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> list[_Item]:
     """Return messages as items; unchanged messages keep their original items."""
     writer = _InputWriter(context)
+    write = context.memoize(writer.items_of)
     for number, message in enumerate(messages):
         items = unchanged_source(message, DIALECT)
-        if items is None:
-            write = partial(writer.items_of, message, number)
-            items = context.write_once(message, number, write)
-        writer.add(message, items)
+        writer.add(message, write(message, number) if items is None else items)
     return writer.items
 
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.bodies.fields import (
-    as_object,
     get_array,
     get_str,
-    read_array,
+    read_objects,
     require_str,
     unexpected,
 )
@@ -68,20 +67,18 @@ def _check(body: dict[str, Any]) -> None:
     output = get_array(body, "output")
     if output is None:
         raise DecodeError("missing, expected an array", path="$.output")
-    read_array(output, _check_item, "$.output")
+    read_objects(output, _check_item, "$.output")
 
 
-def _check_item(value: object) -> None:
-    item = as_object(value)
+def _check_item(item: dict[str, Any]) -> None:
     kind = require_str(item, "type")
     _check_texts(item, kind)
     for each in item_type_of(kind).texts:
         if each.part:
-            read_array(item.get(each.field), _check_part, f"$.{each.field}")
+            read_objects(item.get(each.field), _check_part, f"$.{each.field}")
 
 
-def _check_part(value: object) -> None:
-    part = as_object(value)
+def _check_part(part: dict[str, Any]) -> None:
     _check_texts(part, get_str(part, "type") or "")
 
 

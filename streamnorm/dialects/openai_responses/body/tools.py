@@ -17,6 +17,7 @@ from streamnorm._core.bodies.fields import (
     get_strings,
     prefix_path,
     read_array,
+    read_objects,
     require_str,
     unexpected,
 )
@@ -132,18 +133,17 @@ def tools_from_wire(body: _Value) -> list[AnyTool]:
     Raises:
         DecodeError: A tool is not a Responses tool.
     """
-    entries = read_array(body.get("tools"), _entry_from_wire, "$.tools")
+    entries = read_objects(body.get("tools"), _entry_from_wire, "$.tools")
     return [tool for entry in entries for tool in entry]
 
 
-def _entry_from_wire(value: object) -> list[AnyTool]:
+def _entry_from_wire(entry: _Value) -> list[AnyTool]:
     """Return the tools of an entry: one, or all of a namespace."""
-    entry = as_object(value)
     if entry.get("type") != "namespace":
         return [_tool_from_wire(entry, None)]
     namespace = Namespace(require_str(entry, "name"), get_str(entry, "description") or "")
     tools = entry.get("tools")
-    return read_array(tools, lambda tool: _tool_from_wire(as_object(tool), namespace), "$.tools")
+    return read_objects(tools, lambda tool: _tool_from_wire(tool, namespace), "$.tools")
 
 
 def _tool_from_wire(value: _Value, namespace: Namespace | None) -> AnyTool:

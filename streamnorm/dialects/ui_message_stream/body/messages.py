@@ -20,7 +20,13 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.bodies.chats import ChatMessage, HistoryItem, read_history
-from streamnorm._core.bodies.fields import as_object, read_array, require_str, unexpected
+from streamnorm._core.bodies.fields import (
+    as_object,
+    read_array,
+    read_objects,
+    require_str,
+    unexpected,
+)
 from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object
@@ -96,8 +102,7 @@ def _answer_from_wire(parts: list[Any], *, is_superseded: bool) -> list[InputMes
         messages.extend(step.messages())
         step = Step(is_superseded)
 
-    def read(item: object) -> None:
-        part = as_object(item)
+    def read(part: dict[str, Any]) -> None:
         kind = require_str(part, "type")
         if kind == "step-start":
             end_step()
@@ -107,7 +112,7 @@ def _answer_from_wire(parts: list[Any], *, is_superseded: bool) -> list[InputMes
         else:
             read_part(kind, part, step)
 
-    read_array(parts, read, "$.parts")
+    read_objects(parts, read, "$.parts")
     end_step()
     return messages
 
