@@ -19,7 +19,7 @@ and performs `exchange.put_of` before the last chunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias
@@ -237,9 +237,13 @@ def client_scope(received: ClientRequest, client: Dialect) -> str:
         client: The client's dialect.
     """
     found = [received.headers.get(name, "").strip() for name in client.endpoints.key_headers]
-    keys = sorted({_without_scheme(key) for key in found if key})
+    return scope_of_keys({_without_scheme(key) for key in found if key})
+
+
+def scope_of_keys(keys: Iterable[str]) -> str:
+    """Return the scope of a client that sends these keys, of which each may be the one checked."""
     # The digest of what OpenAI's SDK sends: `authorization` alone.
-    return scope_of("\n".join(f"Bearer {key}" for key in keys) + "\n")
+    return scope_of("\n".join(f"Bearer {key}" for key in sorted(keys)) + "\n")
 
 
 def _without_scheme(key: str) -> str:

@@ -1,6 +1,7 @@
 """The command line, `streamnorm COMMAND`.
 
-`streams` translates streams and reads their sources, `inspecting` inspects and validates them;
+`streams` translates streams and reads their sources, `inspecting` inspects and validates them,
+also those of a log (`logs`);
 `bodies` translates whole requests and responses, and validates requests.
 `recordings` records and replays, `gateway` runs a gateway, each on a server (`serving`).
 `running` runs a command on a gateway: as the job in the foreground, set up as its `agents` need.

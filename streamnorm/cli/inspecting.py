@@ -7,11 +7,15 @@ import os
 import sys
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from streamnorm._core.codec import MAX_PROBLEMS
-from streamnorm._registry import encoder
+from streamnorm._registry import encoder, framing_of, stated_framing
 from streamnorm.cli import console
 from streamnorm.cli.bodies import validate_requests
+from streamnorm.cli.logs import add_log_options, open_stream, redact, require_log, save_stream
 from streamnorm.cli.streams import (
     STATUSES,
     WHO_SENT,
@@ -24,7 +28,7 @@ from streamnorm.cli.streams import (
     make_source_options,
     parse_server,
 )
-from streamnorm.inspect import Survey, describe_report, list_writable_dialects
+from streamnorm.inspect import Report, Survey, describe_report, list_writable_dialects
 from streamnorm.inspect.page import (
     ASCII,
     BOX,
@@ -36,6 +40,11 @@ from streamnorm.inspect.page import (
     format_count,
     render,
 )
+
+if TYPE_CHECKING:
+    from streamnorm._core.codec.framing import Framing
+    from streamnorm.log import LogReader
+    from streamnorm.sse import Frame
 
 _MAX_WIDTH = 1000
 _WIDTH_WITHOUT_TERMINAL = 100
@@ -75,7 +84,8 @@ def add_commands(add_parser: console.AddParser) -> None:
         help="columns (default: the terminal's, or 100)",
     )
     inspect.add_argument("--ascii", action="store_true", help="write nothing but ASCII")
-    inspect.set_defaults(run=_inspect)
+    add_log_options(inspect)
+    inspect.set_defaults(run=partial(_inspect, inspect))
     validate = add_parser(
         "validate",
         help="check a stream against the rules of its protocol, or requests against a provider's",
@@ -115,39 +125,165 @@ def add_commands(add_parser: console.AddParser) -> None:
     validate.set_defaults(run=partial(_validate, validate))
 
 
-def _inspect(arguments: argparse.Namespace) -> int:
+def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
+    if arguments.log is not None:
+        return _inspect_stored(arguments)
+    require_log(parser, arguments)
     source = Source(arguments.file, arguments.source, arguments.server, arguments.framing)
     reads = source.load_reads()
-    targets = list_writable_dialects() if arguments.to is None else [encoder(arguments.to).dialect]
-    survey = _make_survey(source, arguments, targets, timed=reads is not None)
-    ascii: bool = arguments.ascii
-    style = _choose_style(arguments.width, ascii)
-    lines = FrameLines(style)
-    number = elapsed_ms = 0
+    survey = _make_survey(source, arguments, _choose_targets(arguments), timed=reads is not None)
+    display = _Display(arguments, source.name, timed=reads is not None)
     for data, gap_ms in source.read_timed_chunks(reads):
-        frames = survey.feed(data, gap_ms)
-        elapsed_ms += gap_ms
-        if arguments.frames:
-            at_ms = None if reads is None else elapsed_ms
-            numbered = list(enumerate(frames, number))
-            if arguments.json:
-                fields = [describe_frame(n, each, at_ms) for n, each in numbered]
-                console.print_json(*fields, ascii=ascii)
-            else:
-                shown = [lines.format(n, each, at_ms) for n, each in numbered]
-                console.write(map(console.encode_line, shown))
-        number += len(frames)
+        display.add_frames(survey.feed(data, gap_ms), gap_ms)
         if source.has_ended(survey.outcome):
             break
     survey.close()
-    report = survey.report()
-    if arguments.json:
-        console.print_json(describe_report(report, source.name), ascii=ascii)
-    else:
-        blank = [""] if arguments.frames else []
-        console.write(map(console.encode_line, [*blank, *render(report, source.name, style)]))
+    display.print_report(survey.report())
     source.report_wrong_dialect(survey.outcome)
     return choose_exit_status(survey.outcome)
+
+
+def _choose_targets(arguments: argparse.Namespace) -> list[str]:
+    """Return the dialects whose losses are shown."""
+    return list_writable_dialects() if arguments.to is None else [encoder(arguments.to).dialect]
+
+
+class _Display:
+    """Prints the frames of a stream as they come, if they are asked for, and its report.
+
+    Args:
+        arguments: The options of the command.
+        name: Name of the stream.
+        timed: Whether the times of its reads are known.
+        redacts: Whether to print "x" for each byte of a secret.
+    """
+
+    def __init__(
+        self, arguments: argparse.Namespace, name: str, *, timed: bool, redacts: bool = False
+    ) -> None:
+        self._name = name
+        self._timed = timed
+        self._redacts = redacts
+        self._shows_frames: bool = arguments.frames
+        self._as_json: bool = arguments.json
+        self._ascii: bool = arguments.ascii
+        self._style = _choose_style(arguments.width, self._ascii)
+        self._lines = FrameLines(self._style)
+        self._number = self._elapsed_ms = 0
+
+    def add_frames(self, frames: list[Frame], gap_ms: int) -> None:
+        """Add the frames that a read has completed.
+
+        Args:
+            frames: The frames.
+            gap_ms: Milliseconds since the read before.
+        """
+        if not self._shows_frames:
+            return
+        self._elapsed_ms += gap_ms
+        at_ms = self._elapsed_ms if self._timed else None
+        if self._redacts:
+            frames = [redact(frame) for frame in frames]
+        numbered = list(enumerate(frames, self._number))
+        self._number += len(frames)
+        if self._as_json:
+            fields = [describe_frame(n, each, at_ms) for n, each in numbered]
+            console.print_json(*fields, ascii=self._ascii)
+        else:
+            shown = [self._lines.format(n, each, at_ms) for n, each in numbered]
+            console.write(map(console.encode_line, shown))
+
+    def print_report(self, report: Report) -> None:
+        """Print the report."""
+        if self._redacts:
+            report = redact(report)
+        if self._as_json:
+            console.print_json(describe_report(report, self._name), ascii=self._ascii)
+            return
+        blank = [""] if self._shows_frames else []
+        lines = render(report, self._name, self._style)
+        console.write(map(console.encode_line, [*blank, *lines]))
+
+
+def _inspect_stored(arguments: argparse.Namespace) -> int:
+    """Inspect a stream of a log."""
+    import anyio
+
+    inspection = _StoredInspection(arguments)
+    try:
+        anyio.run(inspection.run)
+    except KeyboardInterrupt:
+        inspection.finish()
+        raise
+    return inspection.finish()
+
+
+class _StoredInspection:
+    """Inspects a stream of a log, live to its end.
+
+    Args:
+        arguments: The options of the command.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._targets = _choose_targets(arguments)
+        self._display = _Display(arguments, arguments.file, timed=True, redacts=True)
+        self._opened: tuple[LogReader, Survey, Framing] | None = None
+        self._reads: list[tuple[bytes, int]] = []  # to be saved
+
+    async def run(self) -> None:
+        """Read the stream to its end."""
+        async with open_stream(self._arguments) as reader:
+            survey = self._make_survey(reader)
+            while True:
+                try:
+                    data = await reader.read()
+                except StopAsyncIteration:
+                    survey.close()
+                    return
+                except Exception as exc:
+                    if reader.has_lost_stream:
+                        raise
+                    # How the source ended.
+                    survey.abort(exc)
+                    return
+                self._display.add_frames(survey.feed(data, reader.gap_ms), reader.gap_ms)
+                if self._arguments.save is not None:
+                    self._reads.append((data, reader.gap_ms))
+
+    def finish(self) -> int:
+        """Show and save what was read; return the exit status."""
+        if self._opened is None:
+            return 0
+        reader, survey, framing = self._opened
+        state = "running" if reader.ending is None else reader.ending.state
+        report = structs.replace(survey.report(), state=state)
+        self._display.print_report(report)
+        if self._arguments.save is not None:
+            dialect = reader.origin.dialect or report.dialect or None
+            save_stream(self._arguments.save, reader, self._reads, dialect, framing)
+        return choose_exit_status(report.outcome)
+
+    def _make_survey(self, reader: LogReader) -> Survey:
+        """Return the survey of a stream; what the command line names, it does not take."""
+        from streamnorm.log.records import read_options
+
+        arguments, origin = self._arguments, reader.origin
+        dialect = arguments.source or origin.dialect
+        framing = arguments.framing or read_options(origin).get("framing")
+        framing = framing or stated_framing(origin.content_type, origin.headers)
+        framing = framing_of(dialect, framing)
+        survey = Survey(
+            dialect,
+            targets=self._targets,
+            server=arguments.server or origin.server,
+            think_tags=arguments.think_tags or origin.think_tags,
+            timed=True,
+            framing=framing,
+        )
+        self._opened = reader, survey, framing
+        return survey
 
 
 def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:

@@ -234,6 +234,7 @@ class Report(Struct, frozen=True, kw_only=True):
         timing: The times of the stream; None if they are unknown.
         violations: Departures from the strict rules of the dialect.
         unchecked: Reason why the stream was not validated; empty if it was validated.
+        state: State of the stream in its log, such as `cancelled`; None if it is in none.
     """
 
     dialect: str = ""
@@ -254,6 +255,7 @@ class Report(Struct, frozen=True, kw_only=True):
     timing: Timing | None = None
     violations: tuple[Violation, ...] = ()
     unchecked: str = ""
+    state: str | None = None
 
 
 class Survey:
@@ -332,11 +334,21 @@ class Survey:
 
     def close(self) -> None:
         """Handle the end of the source."""
-        self._extend(self._decoder.close())
-        self._summary.close()
-        self._validator.close()
+        self._finish(self._decoder.close())
         for transcoder in self._transcoders.values():
             transcoder.close()
+
+    def abort(self, cause: Exception) -> None:
+        """Handle a failure of the source."""
+        self._finish(self._decoder.abort(cause))
+        for transcoder in self._transcoders.values():
+            transcoder.abort(cause)
+
+    def _finish(self, events: list[Event]) -> None:
+        """Handle the last events."""
+        self._extend(events)
+        self._summary.close()
+        self._validator.close()
 
     def _extend(self, events: list[Event]) -> None:
         self._summary.extend(events)

@@ -258,6 +258,8 @@ def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # n
     page.add_field("usage", _describe_usage(report.usage))
     page.add_field("stop", *_describe_stops(report.stops))
     page.add_field("outcome", _describe_outcome(report.outcome))
+    if report.state is not None:
+        page.add_field("state", report.state)
     page.add_field("losses", *_describe_losses(report, glyphs.times))
     page.add_field("validity", *_describe_violations(report))
     notes = [f"{note.kind} in {note.where}, {note.count:,} {glyphs.times}" for note in report.notes]

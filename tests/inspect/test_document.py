@@ -72,6 +72,7 @@ def test_document_has_all_of_the_page() -> None:
         },
         "violations": [{"position": 3, "message": "no [DONE], expected it last"}],
         "unchecked": "",
+        "state": None,
         "blocks": [
             {
                 "kind": "text",

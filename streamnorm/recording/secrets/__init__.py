@@ -290,7 +290,7 @@ class Secrets:
         recorded = self._record_body(request)
         return structs.replace(
             recorded,
-            url=self._scrub_text(strip_url(request.url)),
+            url=self.scrub_text(strip_url(request.url)),
             headers=self._scrub_headers(request.headers, _REQUEST_HEADERS),
         )
 
@@ -378,7 +378,7 @@ class Secrets:
         for name, value in headers:
             name = name.lower()
             if name in allowed:
-                value = self._scrub_text(value)
+                value = self.scrub_text(value)
                 kept[name] = f"{kept[name]}, {value}" if name in kept else value
         return kept
 
@@ -400,7 +400,7 @@ class Secrets:
         self._learn(field.value for field in fields)
         if not is_whole:
             return structs.replace(recorded, bytes=len(request.body))
-        text = self._scrub_text(self._hide_fields(fields, text))
+        text = self.scrub_text(self._hide_fields(fields, text))
         return structs.replace(recorded, text=text)
 
     def _hide_fields(self, fields: Iterable[Field], text: str) -> str:
@@ -447,7 +447,8 @@ class Secrets:
         self.count += bool(text)
         return "x" * len(_encode(text))
 
-    def _scrub_text(self, text: str) -> str:
+    def scrub_text(self, text: str) -> str:
+        """Return a complete text with an "x" for each byte of a secret."""
         # A match may end inside a character where a long text is cut.
         return self.scrub(_encode(text)).decode("utf-8", "replace")
 

@@ -1,0 +1,202 @@
+"""Streams of a log that a command reads: `inspect --log URL ID`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from streamnorm._core.json import is_object
+from streamnorm.cli import console
+
+if TYPE_CHECKING:
+    from streamnorm._core.codec.framing import Framing
+    from streamnorm.log import Log, LogReader
+    from streamnorm.recording.format import End
+
+T = TypeVar("T")
+
+_OPTIONS = ("scope", "client_keys", "save")
+_RUNNING = "the stream is running: Ctrl-C shows what there is"
+
+
+def add_log_options(command: argparse.ArgumentParser) -> None:
+    """Add `--log`, and the options that only make sense with it."""
+    command.add_argument(
+        "--log",
+        metavar="URL",
+        help="read a stream of this log, live to its end: FILE is its id, and URL is\n"
+        "sqlite:PATH, redis://HOST, or env:NAME, a variable that holds such a URL",
+    )
+    scopes = command.add_mutually_exclusive_group()
+    scopes.add_argument("--scope", metavar="TEXT", help="with --log, the scope of the id")
+    scopes.add_argument(
+        "--client-keys",
+        metavar="env:NAME",
+        help="with --log, a variable with the key of the gateway's client whose stream it is, or\n"
+        "with the keys of all, separated by commas",
+    )
+    command.add_argument(
+        "--save", metavar="FILE", help="with --log, write the stream as a recording without secrets"
+    )
+
+
+def require_log(parser: console.Parser, arguments: argparse.Namespace) -> None:
+    """Exit if there are options of a log, and no log."""
+    for name in _OPTIONS:
+        if getattr(arguments, name) is not None:
+            parser.error(f"--{name.replace('_', '-')} without --log")
+
+
+@asynccontextmanager
+async def open_stream(arguments: argparse.Namespace) -> AsyncGenerator[LogReader]:
+    """Open the stream that the options name, once it has begun.
+
+    Raises:
+        UsageError: There is no such log, or no such stream.
+        LogError: The stream has expired.
+        StoreError: The store failed.
+    """
+    scopes = _list_scopes(arguments)
+    async with aclosing(_open_log(_resolve("--log", arguments.log))) as log:
+        for scope in scopes:
+            status = await log.status(arguments.file, scope=scope)
+            if status.state == "running":
+                console.print_status(_RUNNING)
+            if status.state != "unknown":
+                yield await log.open_reader(arguments.file, scope=scope)
+                return
+    where = "under the given scope"
+    if arguments.scope is None and arguments.client_keys is None:
+        where = "without a scope: those of a gateway's clients need --client-keys or --scope"
+    raise console.UsageError(f"no stream has this id {where}")
+
+
+def _list_scopes(arguments: argparse.Namespace) -> Sequence[str]:
+    """Return the scopes to search, in order."""
+    from streamnorm._exchange import scope_of_keys
+
+    if arguments.scope is not None:
+        return [arguments.scope]
+    if arguments.client_keys is not None:
+        place: str = arguments.client_keys
+        if not place.startswith("env:"):  # a key must not stand on a command line
+            raise console.UsageError(
+                "--client-keys: no place of keys, expected env: and the name of a variable"
+            )
+        listed = _resolve("--client-keys", place).split(",")
+        return [scope_of_keys([key.strip()]) for key in listed]
+    # Clients without a key have a scope, too.
+    return ["", scope_of_keys([])]
+
+
+def _resolve(option: str, value: str) -> str:
+    """Return the value of an option, or of the variable that it names as `env:NAME`."""
+    kind, _, name = value.partition(":")
+    if kind != "env":
+        return value
+    if found := os.environ.get(name):
+        return found
+    raise console.UsageError(f"{option}: {name} is not set in the environment")
+
+
+def _open_log(url: str) -> Log:
+    from streamnorm.log import open_log
+
+    if url == "memory:":
+        raise console.UsageError(
+            "--log: memory: is a log of one process, expected sqlite:PATH or redis://HOST"
+        )
+    kind, _, path = url.partition(":")
+    # A store is created where none is.
+    if kind == "sqlite" and path:
+        with console.convert_os_errors(path):
+            os.stat(path)
+    try:
+        return open_log(url)
+    except ValueError as exc:
+        raise console.UsageError(f"--log: {exc}") from exc
+
+
+def redact(value: T) -> T:
+    """Return a struct without secrets in its texts: a log holds what the provider sent."""
+    from streamnorm.recording.secrets import Secrets
+
+    fields = _map_strings(msgspec.to_builtins(value), Secrets().scrub_text)
+    return msgspec.convert(fields, type(value))
+
+
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if is_object(value):
+        return {change(name): _map_strings(item, change) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = cast("Sequence[Any]", value)  # of a value whose type is not known
+        return [_map_strings(item, change) for item in items]
+    return value
+
+
+def save_stream(
+    path: str,
+    reader: LogReader,
+    reads: Sequence[tuple[bytes, int]],
+    dialect: str | None,
+    framing: Framing,
+) -> None:
+    """Write what was read of a stream as a recording without secrets.
+
+    Args:
+        path: Path of the recording; its suffix is replaced.
+        reader: The reader of the stream.
+        reads: The reads, each with the milliseconds before it.
+        dialect: Dialect of the stream; None if it is unknown.
+        framing: How its events stand in the bytes.
+
+    Raises:
+        RecordingError: A file cannot be written.
+    """
+    from streamnorm.recording import Recording
+    from streamnorm.recording.format import (
+        Companion,
+        RecordedRead,
+        RecordedResponse,
+        content_type_of,
+        framing_name,
+        suffix_of,
+    )
+    from streamnorm.recording.secrets import Secrets
+
+    secrets = Secrets()
+    sent = reader.origin
+    content_type = [] if sent.content_type is None else [("content-type", sent.content_type)]
+    headers = secrets.scrub_response_headers([*content_type, *sent.headers.items()])
+    suffix = suffix_of(content_type_of(content_type), framing) or framing.suffix
+    body = secrets.scrub(b"".join([data for data, _ in reads]), framing)
+    companion = Companion(
+        1,
+        dialect,
+        framing_name(dialect, framing, suffix),
+        sent.server,
+        response=RecordedResponse(sent.status or 200, headers, suffix, _find_end(reader)),
+        redacted=secrets.count,
+    )
+    timed = [RecordedRead(gap_ms, len(data)) for data, gap_ms in reads]
+    Recording(body, companion, reads=timed).save(path)
+
+
+def _find_end(reader: LogReader) -> End:
+    """Return how the body of a stream ended, as a recording says it."""
+    ending = reader.ending
+    if ending is None:
+        return "incomplete"
+    if ending.cause in ("eof", "timeout"):
+        return ending.cause
+    if ending.state == "cancelled":
+        return "aborted"
+    # A producer that stops or dies gives a reason; a connection breaks without.
+    return "incomplete" if ending.cause == "lost" and ending.reason else "reset"
