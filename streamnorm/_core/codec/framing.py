@@ -37,7 +37,6 @@ _OVERLAP = 3  # bytes of an event's end that the previous read may have
 _CR = 13
 
 # Atomic groups: CR LF must not match as two line ends.
-_LAST_LINE_END = re.compile(rb"(?>\r\n|\r|\n)(?=[\r\n]+\Z)")
 _BLANK_LINES = re.compile(rb"(?>\r\n|\r|\n)(?:(?>\r\n|\r|\n))+")
 _BLANK_END = re.compile(rb"(?:(?>\r\n|\r|\n)){2}\Z")
 _HOSTILE = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r?\n)|(?<![^\r\n])dat(?=a:)|: ")
@@ -177,6 +176,9 @@ def list_events(data: bytes) -> list[bytes]:
 
     What is no whole event comes last; together they are the text.
     """
+    # What our encoders write, and most servers.
+    if data.endswith(b"\n\n") and _CR not in data and b"\n\n\n" not in data:
+        return [b"%b\n\n" % event for event in data[:-2].split(b"\n\n")]
     events: list[bytes] = []
     start = 0
     for end in _EVENT_ENDS.finditer(data):
@@ -189,11 +191,12 @@ def list_events(data: bytes) -> list[bytes]:
 
 def add_id(event: bytes, id: bytes) -> bytes:
     """Return an event with an `id:`, behind one that it has; what is no whole event unchanged."""
-    last_line_end = _LAST_LINE_END.search(event)
-    if last_line_end is None:
+    fields = event.rstrip(b"\r\n")
+    ends = event[len(fields) :]
+    line_end = b"\r\n" if ends.startswith(b"\r\n") else ends[:1]
+    if ends == line_end:
         return event
-    end = last_line_end.end()
-    return b"%bid: %b%b%b" % (event[:end], id, last_line_end[0], event[end:])
+    return b"%b%bid: %b%b" % (fields, line_end, id, ends)
 
 
 class FrameReader(Protocol):
