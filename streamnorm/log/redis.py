@@ -10,9 +10,11 @@ second.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from streamnorm._core.errors import StoreError
 from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_chunk
@@ -28,16 +30,16 @@ _COMMON = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local function is_running(epoch)
-    local found = redis.call('HMGET', KEYS[1], 'epoch', 'end', 'expires')
+local function is_running(hash, epoch)
+    local found = redis.call('HMGET', hash, 'epoch', 'end', 'expires')
     return found[1] == epoch and not found[2] and tonumber(found[3]) > now
 end
 
-local function change(ttl)
-    redis.call('HSET', KEYS[1], 'expires', now + ttl)
-    redis.call('PEXPIRE', KEYS[1], ttl * 2)
-    redis.call('PEXPIRE', KEYS[2], ttl)
-    redis.call('PUBLISH', KEYS[1], '')
+local function change(hash, reads, ttl)
+    redis.call('HSET', hash, 'expires', now + ttl)
+    redis.call('PEXPIRE', hash, ttl * 2)
+    redis.call('PEXPIRE', reads, ttl)
+    redis.call('PUBLISH', hash, '')
 end
 
 local function record()
@@ -66,36 +68,48 @@ redis.call(
     'HSET', KEYS[1], 'epoch', epoch, 'print', print, 'count', 0, 'size', 0,
     'lease', now + lease
 )
-change(ttl)
+change(KEYS[1], KEYS[2], ttl)
 return {1, record()}
 """
 )
+# Of any number of streams, whose keys stand before that of the set.  None fails by the others.
 _APPEND = (
     _COMMON
     + """
-local ttl, lease, epoch, ending, first, count, size, content = unpack(ARGV)
-if not is_running(epoch) then
-    return 0
+local function append(hash, reads, lease, epoch, ending, first, count, size, content)
+    if not is_running(hash, epoch) then
+        return 0
+    end
+    redis.call('HSET', hash, 'lease', now + lease)
+    if tonumber(count) > 0 then
+        redis.call('XADD', reads, first .. '-1', 'r', content)
+        redis.call('HINCRBY', hash, 'count', count)
+        redis.call('HINCRBY', hash, 'size', size)
+    end
+    if #ending > 0 then
+        redis.call('HSET', hash, 'end', ending)
+        redis.call('ZREM', KEYS[#KEYS], epoch)
+    end
+    change(hash, reads, ARGV[1])
+    return 1
 end
-redis.call('HSET', KEYS[1], 'lease', now + lease)
-if tonumber(count) > 0 then
-    redis.call('XADD', KEYS[2], first .. '-1', 'r', content)
-    redis.call('HINCRBY', KEYS[1], 'count', count)
-    redis.call('HINCRBY', KEYS[1], 'size', size)
+
+local results = {}
+for i = 1, (#KEYS - 1) / 2 do
+    local ok, result = pcall(
+        append, KEYS[2 * i - 1], KEYS[2 * i], unpack(ARGV, 7 * i - 5, 7 * i + 1)
+    )
+    -- Older servers raise errors as texts.
+    results[i] = (ok or type(result) == 'table') and result or {err = result}
 end
-if #ending > 0 then
-    redis.call('HSET', KEYS[1], 'end', ending)
-    redis.call('ZREM', KEYS[3], epoch)
-end
-change(ttl)
-return 1
+return results
 """
 )
 _END = (
     _COMMON
     + """
 local ttl, epoch, ending, only_lapsed = unpack(ARGV)
-if not is_running(epoch) then
+if not is_running(KEYS[1], epoch) then
     return 0
 end
 if only_lapsed == '1' and tonumber(redis.call('HGET', KEYS[1], 'lease')) > now then
@@ -103,14 +117,14 @@ if only_lapsed == '1' and tonumber(redis.call('HGET', KEYS[1], 'lease')) > now t
 end
 redis.call('HSET', KEYS[1], 'end', ending)
 redis.call('ZREM', KEYS[3], epoch)
-change(ttl)
+change(KEYS[1], KEYS[2], ttl)
 return 1
 """
 )
 _FREE = (
     _COMMON
     + """
-if is_running(ARGV[1]) and redis.call('HGET', KEYS[1], 'count') == '0' then
+if is_running(KEYS[1], ARGV[1]) and redis.call('HGET', KEYS[1], 'count') == '0' then
     redis.call('DEL', KEYS[1], KEYS[2])
     redis.call('ZREM', KEYS[3], ARGV[1])
     redis.call('PUBLISH', KEYS[1], '')
@@ -121,7 +135,7 @@ _CANCEL = (
     _COMMON
     + """
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
-if not epoch or not is_running(epoch) then
+if not epoch or not is_running(KEYS[1], epoch) then
     return 0
 end
 redis.call('HSET', KEYS[1], 'cancelled', 1)
@@ -166,6 +180,11 @@ return {found, entries}
 )
 
 _CANCELLED = b"streamnorm:log:cancelled"
+# What waits is stored at most this often: a stream whose reads come one by one waits for nothing,
+# and many at once share a command.
+_GROUP_S = 0.001
+_MAX_APPENDS = 100
+_MAX_APPEND_BYTES = 1024 * 1024
 # Readers whose stream nobody told to have ended.
 _MAX_SUBSCRIPTIONS = 4096
 
@@ -189,7 +208,8 @@ class RedisLogStore:
         self._redis: Any = open_client(url, timeout_s)
         self._news = _News(self._redis)
         register = self._redis.register_script
-        self._claim, self._append, self._end = map(register, (_CLAIM, _APPEND, _END))
+        self._appends = _Appends(register(_APPEND), self._ttl_ms)
+        self._claim, self._end = register(_CLAIM), register(_END)
         self._free, self._cancel, self._read = map(register, (_FREE, _CANCEL, _READ))
 
     async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
@@ -210,14 +230,13 @@ class RedisLogStore:
         ending: bytes | None = None,
     ) -> bool:
         """Store reads and renew the lease; see `LogStore`."""
-        values: list[_Value] = [self._ttl_ms, int(lease_s * 1000), epoch, ending or b""]
-        if chunk is None:
-            values += [0, 0, 0, b""]
-        else:
+        lease_ms, content = int(lease_s * 1000), b""
+        first = count = size = 0
+        if chunk is not None:
+            first, count, content = chunk.first, len(chunk.reads), pack(chunk)
             size = sum(map(len, chunk.reads))
-            values += [chunk.first, len(chunk.reads), size, pack(chunk)]
-        with store_failures():
-            return bool(await self._append(keys=_keys(scope, id), args=values))
+        values = (lease_ms, epoch, ending or b"", first, count, size, content)
+        return await self._appends.append(_keys(scope, id)[:2], values)
 
     async def aend(
         self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
@@ -248,31 +267,108 @@ class RedisLogStore:
     ) -> Reading | None:
         """Return what is stored behind a position; see `LogStore`."""
         keys, values = _keys(scope, id), [after, max_bytes]
+        changed = self._news.find(keys[0])
         reading = await self._read_once(keys, values)
-        if wait_s <= 0 or reading is None or reading.chunks or not reading.record.is_running:
+        if wait_s <= 0 or not _is_without_news(reading):
             return reading
-        with store_failures():
-            changed = await self._news.watch(keys[0])
-        # What came before the subscription was not heard.
-        reading = await self._read_once(keys, values)
-        if reading is None or reading.chunks or not reading.record.is_running:
-            return reading
+        if changed is None:
+            with store_failures():
+                changed = await self._news.watch(keys[0])
+            # What came before the subscription was not heard.
+            reading = await self._read_once(keys, values)
+            if not _is_without_news(reading):
+                return reading
         with suppress(TimeoutError):
             await asyncio.wait_for(changed.wait(), wait_s)
         return await self._read_once(keys, values)
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._appends.aclose()
         await self._news.aclose()
         await self._redis.aclose()
 
-    async def _read_once(self, keys: list[bytes], values: list[int]) -> Reading | None:
+    async def _read_once(self, keys: tuple[bytes, ...], values: list[int]) -> Reading | None:
         with store_failures():
             reply = await self._read(keys=keys, args=values)
         if reply is None:
             return None
         found, entries = reply
         return Reading(_record_of(found), [unpack_chunk(content) for content in entries])
+
+
+_Values: TypeAlias = tuple[int, str, bytes, int, int, int, bytes]
+
+
+class _Append(NamedTuple):
+    """Reads of a stream that wait to be stored.
+
+    Attributes:
+        keys: Keys of the stream.
+        values: Arguments of the script for it; the last has the reads.
+        result: What the script returned for it.
+    """
+
+    keys: tuple[bytes, ...]
+    values: _Values
+    result: asyncio.Future[object]
+
+
+class _Appends:
+    """Stores reads of many streams by one command, which costs more than what is in it.
+
+    Args:
+        script: Script that stores them.
+        ttl_ms: Milliseconds after its last change at which a stream is forgotten.
+    """
+
+    def __init__(self, script: Any, ttl_ms: int) -> None:
+        self._script = script
+        self._ttl_ms = ttl_ms
+        self._waiting: deque[_Append] = deque()
+        self._sending: asyncio.Task[None] | None = None
+
+    async def append(self, keys: tuple[bytes, ...], values: _Values) -> bool:
+        """Store reads of a stream, perhaps with those of others."""
+        append = _Append(keys, values, asyncio.get_running_loop().create_future())
+        self._waiting.append(append)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+        result = await append.result
+        if isinstance(result, Exception):
+            with store_failures():
+                raise result
+        return bool(result)
+
+    async def aclose(self) -> None:
+        """Store what waits."""
+        if self._sending is not None:
+            await self._sending
+
+    async def _send(self) -> None:
+        while self._waiting:
+            appends = self._take()
+            keys = [key for append in appends for key in append.keys]
+            values = [value for append in appends for value in append.values]
+            results: list[object]
+            try:
+                results = await self._script(keys=[*keys, _CANCELLED], args=[self._ttl_ms, *values])
+            except Exception as exc:  # noqa: BLE001 - raised where the reads came from
+                results = [exc] * len(appends)
+            for append, result in zip(appends, results, strict=True):
+                if not append.result.done():  # it is if its task was cancelled
+                    append.result.set_result(result)
+            await asyncio.sleep(_GROUP_S)
+
+    def _take(self) -> list[_Append]:
+        """Return what waits, or so much of it that the server is busy for a short time only."""
+        appends: list[_Append] = []
+        size = 0
+        while self._waiting and len(appends) < _MAX_APPENDS and size < _MAX_APPEND_BYTES:
+            append = self._waiting.popleft()
+            appends.append(append)
+            size += len(append.values[-1])
+        return appends
 
 
 class _News:
@@ -283,27 +379,38 @@ class _News:
         self._channels = redis.pubsub()
         self._changes: dict[bytes, asyncio.Event] = {}  # last watched last
         self._listening: asyncio.Task[None] | None = None
+        self._watching = asyncio.Lock()
 
-    async def watch(self, channel: bytes) -> asyncio.Event:
-        """Return an event that is set when a stream changes."""
+    def find(self, channel: bytes) -> asyncio.Event | None:
+        """Return an event that is set when a stream changes from now on; None if nobody hears."""
         if self._listening is None or self._listening.done():
-            await self._close()
-            self._channels = self._redis.pubsub()
-            self._changes.clear()
+            return None
         changed = self._changes.pop(channel, None)
         if changed is None:
+            return None
+        self._changes[channel] = asyncio.Event() if changed.is_set() else changed
+        return self._changes[channel]
+
+    async def watch(self, channel: bytes) -> asyncio.Event:
+        """Do what `find` does, and listen to a stream that nobody hears."""
+        # One at a time: another one would close the connection on which this one begins.
+        async with self._watching:
+            changed = self.find(channel)
+            if changed is not None:
+                return changed
+            if self._listening is None or self._listening.done():
+                await self._close()
+                self._channels = self._redis.pubsub()
+                self._changes.clear()
             await self._channels.subscribe(channel)
-            changed = asyncio.Event()
-        elif changed.is_set():
-            changed = asyncio.Event()
-        self._changes[channel] = changed
-        if len(self._changes) > _MAX_SUBSCRIPTIONS:
-            oldest = next(iter(self._changes))
-            del self._changes[oldest]
-            await self._channels.unsubscribe(oldest)
-        if self._listening is None or self._listening.done():
-            self._listening = asyncio.create_task(self._listen())
-        return changed
+            self._changes[channel] = changed = asyncio.Event()
+            if len(self._changes) > _MAX_SUBSCRIPTIONS:
+                oldest = next(iter(self._changes))
+                del self._changes[oldest]
+                await self._channels.unsubscribe(oldest)
+            if self._listening is None or self._listening.done():
+                self._listening = asyncio.create_task(self._listen())
+            return changed
 
     async def aclose(self) -> None:
         """Hear no more."""
@@ -329,11 +436,16 @@ class _News:
                 changed.set()
 
 
-def _keys(scope: str, id: str) -> list[bytes]:
+def _is_without_news(reading: Reading | None) -> bool:
+    return reading is not None and not reading.chunks and reading.record.is_running
+
+
+@lru_cache(maxsize=1024)
+def _keys(scope: str, id: str) -> tuple[bytes, bytes, bytes]:
     # Digests, so that no name contains another; in braces, as all keys of a stream would have to
     # have one slot of a cluster.
     name = sha256(sha256(key_of(scope)).digest() + key_of(id)).hexdigest().encode()
-    return [b"streamnorm:log:{%b}" % name, b"streamnorm:log:{%b}:reads" % name, _CANCELLED]
+    return b"streamnorm:log:{%b}" % name, b"streamnorm:log:{%b}:reads" % name, _CANCELLED
 
 
 def _record_of(found: Any) -> Record:

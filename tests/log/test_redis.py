@@ -148,6 +148,57 @@ async def test_append_between_two_looks_is_not_missed(store: RedisLogStore) -> N
     assert found.chunks == [Chunk(1, [b"a"], [0])]
 
 
+async def test_stream_that_cannot_be_stored_fails_alone(
+    store: RedisLogStore, valkey_url: str
+) -> None:
+    for id in ("a", "b", "c"):
+        await store.aclaim("", id, CLAIM)
+    with Redis.from_url(valkey_url) as server:
+        server.set(redis_log._keys("", "b")[1].decode(), "of another application")
+    results = await asyncio.gather(
+        *(store.aappend("", id, "e1", Chunk(1, [b"a"], [0]), 60.0) for id in ("a", "b", "c")),
+        store.aappend("", "c", "e2", Chunk(1, [b"a"], [0]), 60.0),
+        return_exceptions=True,
+    )
+    assert [results[0], *results[2:]] == [True, True, False]
+    assert str(results[1]) == "the store holds data of another application"
+
+
+async def test_more_streams_than_one_command_stores(
+    store: RedisLogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_log, "_MAX_APPENDS", 2)
+    for id in ("a", "b", "c"):
+        await store.aclaim("", id, CLAIM)
+    appends = [store.aappend("", id, "e1", Chunk(1, [b"a"], [0]), 60.0) for id in ("a", "b", "c")]
+    assert await asyncio.gather(*appends) == [True] * 3
+
+
+async def test_cancelled_append_stops_no_other(store: RedisLogStore) -> None:
+    for id in ("a", "b"):
+        await store.aclaim("", id, CLAIM)
+    one, other = (
+        asyncio.create_task(store.aappend("", id, "e1", Chunk(1, [b"a"], [0]), 60.0))
+        for id in ("a", "b")
+    )
+    await asyncio.sleep(0)
+    one.cancel()
+    assert await other
+    assert one.cancelled()
+
+
+async def test_readers_of_many_streams_are_all_woken(store: RedisLogStore) -> None:
+    ids = [str(number) for number in range(20)]
+    for id in ids:
+        await store.aclaim("", id, CLAIM)
+    readings = [asyncio.create_task(store.aread("", id, 0, 1000, 60.0)) for id in ids]
+    while len(await store._redis.pubsub_channels()) < len(ids):  # noqa: ASYNC110 - of the server
+        await asyncio.sleep(0.001)
+    for id in ids:
+        await store.aappend("", id, "e1", Chunk(1, [b"a"], [0]), 60.0)
+    await asyncio.wait_for(asyncio.gather(*readings), 5)
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("epoch", b"\xff"), ("count", b"x"), ("size", b"x"), ("lease", b"x")]
 )
