@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.framing import SSE, add_id, list_events
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NO_READS = Chunk(1, [], [])
+_JOINED_BYTES = 64 * 1024
 
 
 class LogReader:
@@ -34,6 +36,8 @@ class LogReader:
     Args:
         tail: The last reads of the stream.
         origin: Its origin.
+        joined_before: Number of a read; of those before it the reader's client has all that they
+            give, so that several may be returned as one.
 
     Attributes:
         origin: As above.
@@ -46,7 +50,7 @@ class LogReader:
         has_lost_stream: Whether the log failed: what is read then is not the stream's.
     """
 
-    def __init__(self, tail: Tail, origin: Origin) -> None:
+    def __init__(self, tail: Tail, origin: Origin, joined_before: int = 0) -> None:
         self.origin = origin
         self.position = 0
         self.gap_ms = 0
@@ -54,7 +58,8 @@ class LogReader:
         self.error_type, self.headers = origin.error_type, origin.headers
         self.has_lost_stream = False
         self._tail = tail
-        self._chunk = _NO_READS
+        self._joined_before = joined_before
+        self._chunk: Chunk = _NO_READS
         self._next = 0  # in the chunk
 
     async def read(self) -> bytes:
@@ -73,6 +78,9 @@ class LogReader:
                     raise
                 if not self._chunk.reads:
                     break
+            if 0 < self.position < self._joined_before - 2:
+                await checkpoint()  # of the event loop: a long stream takes some time
+                return self._join()
             data, self.gap_ms = self._chunk.reads[self._next], self._chunk.gaps_ms[self._next]
             self._next += 1
             self.position += 1
@@ -83,6 +91,16 @@ class LogReader:
         if self.ending is None or self.ending.cause == "eof":
             raise StopAsyncIteration
         raise _failure_of(self.ending)
+
+    def _join(self) -> bytes:
+        """Return the next reads before `joined_before`, up to some size."""
+        reads, start, size = self._chunk.reads, self._next, 0
+        end = min(len(reads), start + self._joined_before - 1 - self.position)
+        while self._next < end and size < _JOINED_BYTES:
+            size += len(reads[self._next])
+            self._next += 1
+        self.position += self._next - start
+        return b"".join(reads[start : self._next])
 
     @property
     def ending(self) -> Ending | None:
@@ -120,10 +138,15 @@ class _Places:
 
     def __init__(self, reader: LogReader, prefix: str, after: Position) -> None:
         self._reader = reader
-        self._prefix = prefix
+        self._prefix = prefix.encode()
         self._after = after
         self._is_found = after == START  # whether its item has come
         self._last = START
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the reader has all that the last read gave, and of later ones some."""
+        return self._reader.position < self._after.read and not self._reader.has_lost_stream
 
     def skip(self, count: int) -> int:
         """Return how many of the items that the last read gave are to be left out.
@@ -150,11 +173,13 @@ class _Places:
     def cursor(self, waiting: int = 0) -> str:
         """Return the cursor of the last item, but for those that wait; "" if none has come."""
         read, event = self._last
-        return self.write(read, event - waiting) if read else ""
+        return self.write(read, event - waiting).decode() if read else ""
 
-    def write(self, read: int, event: int) -> str:
+    def write(self, read: int, event: int) -> bytes:
         """Return the cursor of a position."""
-        return f"{self._prefix}{read}.{event}" if event else f"{self._prefix}{read}"
+        if event:
+            return b"%b%d.%d" % (self._prefix, read, event)
+        return b"%b%d" % (self._prefix, read)
 
 
 class _BytesPump(TranscodePump):
@@ -191,6 +216,8 @@ class _BytesPump(TranscodePump):
 
     def _mark(self, written: bytes) -> bytes | None:
         """Return the events of a read that the reader lacks, each with its cursor as `id:`."""
+        if self._places.is_behind:
+            return None
         if self.framing is not SSE:
             return None if self._places.skip(1) else written
         events = list_events(written)
@@ -200,10 +227,10 @@ class _BytesPump(TranscodePump):
         # Nobody could read on from there.
         if self._tail.is_broken or self._reader.has_lost_stream:
             return b"".join(events[skipped:])
-        read = self._reader.position
+        read, write = self._reader.position, self._places.write
         return b"".join(
             [
-                add_id(event, self._places.write(read, number).encode())
+                add_id(event, write(read, number))
                 for number, event in enumerate(events[skipped:], skipped)
             ]
         )
@@ -275,7 +302,7 @@ def follow_bytes(
         tag: Tag of its cursors.
         options: Options of the transcoder, those of the origin excluded.
     """
-    reader = LogReader(tail, origin)
+    reader = LogReader(tail, origin, after.read)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     reply = None if origin.reply is None else msgspec.json.decode(origin.reply, type=Reply)
     pump = _BytesPump(
@@ -295,7 +322,7 @@ def follow_events(
     tail: Tail, origin: Origin, after: Position, tag: str, errors: Errors
 ) -> FollowedStream[Event]:
     """Return a stream as events; the arguments are those of `follow_bytes`."""
-    reader = LogReader(tail, origin)
+    reader = LogReader(tail, origin, after.read)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     pump = _EventPump(reader, origin, errors, places, **read_options(origin))
     return FollowedStream(pump, reader, lambda: pump.cursor)

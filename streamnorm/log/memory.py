@@ -20,16 +20,22 @@ class _Stream(Struct):
     Attributes:
         record: All but its reads; without `lease_s`.
         chunks: Its reads.
-        changed: Set when it changes, and then replaced.
+        changed: Set when it changes; None if nobody waits for that.
         lease_until: When its producer is dead.
         expires_at: When its reads are forgotten, and after as long again its id.
     """
 
     record: Record
     chunks: list[Chunk]
-    changed: anyio.Event
     lease_until: float
     expires_at: float
+    changed: anyio.Event | None = None
+
+    def notify(self) -> None:
+        """Wake those that wait for a change."""
+        if self.changed is not None:
+            self.changed.set()
+            self.changed = None
 
 
 class MemoryLogStore:
@@ -54,6 +60,7 @@ class MemoryLogStore:
         self._bytes = 0
         self._clock = clock
         self._streams: OrderedDict[tuple[str, str], _Stream] = OrderedDict()  # last changed last
+        self._cancelled: list[_Stream] = []
 
     async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
         """Begin an epoch, unless the id has one; see `LogStore`."""
@@ -61,7 +68,7 @@ class MemoryLogStore:
         if known is not None and not known.record.is_expired:
             return self._record(known), False
         now = self._clock()
-        stream = _Stream(record, [], anyio.Event(), now + record.lease_s, now + self._ttl_s)
+        stream = _Stream(record, [], now + record.lease_s, now + self._ttl_s)
         self._streams[scope, id] = stream
         self._streams.move_to_end((scope, id))
         return self._record(stream), True
@@ -79,16 +86,14 @@ class MemoryLogStore:
         stream = self._running(scope, id, epoch)
         if stream is None:
             return False
+        count, size = stream.record.count, stream.record.size
         if chunk is not None:
-            size = sum(map(len, chunk.reads))
-            self._make_room(size)
-            self._bytes += size
+            added = sum(map(len, chunk.reads))
+            self._make_room(added)
+            self._bytes += added
             stream.chunks.append(chunk)
-            record = stream.record
-            stream.record = structs.replace(
-                record, count=record.count + len(chunk.reads), size=record.size + size
-            )
-        stream.record = structs.replace(stream.record, ending=ending)
+            count, size = count + len(chunk.reads), size + added
+        stream.record = structs.replace(stream.record, count=count, size=size, ending=ending)
         stream.lease_until = self._clock() + lease_s
         self._change(scope, id, stream)
         return True
@@ -109,7 +114,7 @@ class MemoryLogStore:
         stream = self._running(scope, id, epoch)
         if stream is not None and not stream.chunks:
             del self._streams[scope, id]
-            stream.changed.set()
+            stream.notify()
 
     async def acancel(self, scope: str, id: str) -> bool:
         """Ask the producer to stop; see `LogStore`."""
@@ -117,12 +122,13 @@ class MemoryLogStore:
         if stream is None or not stream.record.is_running:
             return False
         stream.record = structs.replace(stream.record, is_cancelled=True)
+        self._cancelled.append(stream)
         return True
 
     async def acancelled(self) -> set[str]:
         """Return the running epochs whose producers were asked to stop."""
-        records = [stream.record for stream in self._streams.values()]
-        return {record.epoch for record in records if record.is_cancelled and record.is_running}
+        self._cancelled = [stream for stream in self._cancelled if stream.record.is_running]
+        return {stream.record.epoch for stream in self._cancelled}
 
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
@@ -132,8 +138,9 @@ class MemoryLogStore:
         if stream is None:
             return None
         if stream.record.is_running and stream.record.count <= after and wait_s > 0:
+            stream.changed = changed = stream.changed or anyio.Event()
             with anyio.move_on_after(wait_s):
-                await stream.changed.wait()
+                await changed.wait()
             if (stream := self._find(scope, id)) is None:
                 return None
         found: list[Chunk] = []
@@ -164,8 +171,7 @@ class MemoryLogStore:
     def _change(self, scope: str, id: str, stream: _Stream) -> None:
         stream.expires_at = self._clock() + self._ttl_s
         self._streams.move_to_end((scope, id))
-        stream.changed.set()
-        stream.changed = anyio.Event()
+        stream.notify()
 
     def _expire(self) -> None:
         """Forget the reads of streams that are too old, and the ids of those twice as old."""
@@ -198,7 +204,7 @@ class MemoryLogStore:
         self._bytes -= stream.record.size
         stream.record = structs.replace(stream.record, is_expired=True, size=0)
         stream.chunks = []
-        stream.changed.set()
+        stream.notify()
 
 
 def _behind(chunks: list[Chunk], after: int) -> list[Chunk]:

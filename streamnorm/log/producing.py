@@ -88,6 +88,7 @@ class Production:
         self._room = anyio.Event()
         self._has_ended = anyio.Event()
         self._reading = anyio.CancelScope()
+        self._renewing = anyio.CancelScope()
 
     async def wait(self) -> State:
         """Wait until the stream has ended; return its state.
@@ -120,6 +121,7 @@ class Production:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write)
+                tasks.start_soon(self._renew_lease)
                 await self._read(source, origin)
                 self._is_read = True
                 self._news.set()
@@ -139,8 +141,15 @@ class Production:
                 try:
                     if callable(source):
                         source = await stack.enter_async_context(source())
-                    reader = _WatchedReader(source)
-                    stream = await stack.enter_async_context(_tapped(reader, origin))
+                    reader = AsyncReader(source)
+                    pump = TapPump(
+                        reader,
+                        origin.dialect,
+                        lambda _: None,
+                        keep_message=False,
+                        **read_options(origin),
+                    )
+                    stream = await stack.enter_async_context(Stream(pump, reader))
                 except Exception as exc:  # noqa: BLE001 - whatever opens a source may raise
                     self.failure = exc
                     return
@@ -151,11 +160,11 @@ class Production:
                     if not self._count and not self._waiting:
                         self.failure = exc
                         return
-                ending = Ending(_state_of(stream.outcome), reader.cause, reader.reason)
+                ending = Ending(_state_of(stream.outcome), *_cause_of(pump.cause))
                 self._ending = self._ending or ending
 
     async def _read_stream(
-        self, stream: Stream[bytes], reader: _WatchedReader, origin: Origin, opened_s: float
+        self, stream: Stream[bytes], reader: AsyncReader, origin: Origin, opened_s: float
     ) -> None:
         size = elapsed_ms = 0
         async for data in stream:
@@ -192,16 +201,23 @@ class Production:
     async def _write(self) -> None:
         """Store what was read, and that the producer lives; in the end, how it ended."""
         while not (self._is_read and not self._waiting):
-            # What is read while the store is busy is stored at once afterwards.
-            with anyio.move_on_after(self._lease_s / 3):
-                await self._news.wait()
+            await self._news.wait()
             if not self._is_read:
                 self._news = anyio.Event()
+            # What is read while the store is busy is stored at once afterwards.
             chunk = Chunk(self._count + 1, self._waiting, self._waiting_gaps_ms)
             self._waiting, self._waiting_gaps_ms, self._waiting_bytes = [], [], 0
             self._room.set()
             await self._store_reads(chunk if chunk.reads else None)
+        self._renewing.cancel()
         await self._finish()
+
+    async def _renew_lease(self) -> None:
+        # Not by a deadline for each wait, which costs as much as storing a read in memory.
+        with self._renewing:
+            while True:
+                await anyio.sleep(self._lease_s / 3)
+                self._news.set()
 
     async def _store_reads(self, chunk: Chunk | None) -> None:
         if chunk is not None:
@@ -266,44 +282,22 @@ class Production:
         return None
 
 
-class _WatchedReader(AsyncReader):
-    """A reader that keeps how its source ended, as far as readers are told.
-
-    Attributes:
-        cause: How it ended.
-        reason: What stopped it, if that was ours.
-    """
-
-    def __init__(self, source: AsyncSource) -> None:
-        super().__init__(source)
-        self.cause: Cause = "eof"
-        self.reason = ""
-        self._read_source = self.read
-        self.read = self._read_watched
-
-    async def _read_watched(self) -> bytes:
-        try:
-            return await self._read_source()
-        except StopAsyncIteration:
-            raise
-        except Exception as exc:
-            error = broken_connection(exc, 0)
-            self.cause = _CAUSES.get(error.kind, "lost")
-            if isinstance(exc, RemoteProtocolError):
-                self.reason = error.message
-            elif isinstance(exc, SourceStopped):
-                self.reason = exc.reason
-            raise
-
-
-def _tapped(reader: _WatchedReader, origin: Origin) -> Stream[bytes]:
-    pump = TapPump(
-        reader, origin.dialect, lambda _: None, keep_message=False, **read_options(origin)
-    )
-    return Stream(pump, reader)
-
-
 _CAUSES: dict[str, Cause] = {"malformed": "undecodable", "stalled": "timeout"}
+
+
+def _cause_of(failure: Exception | None) -> tuple[Cause, str]:
+    """Return how a source ended, and what stopped it if that was ours, as readers are told.
+
+    Args:
+        failure: What it raised; None if it ended.
+    """
+    if failure is None:
+        return "eof", ""
+    error = broken_connection(failure, 0)
+    reason = error.message if isinstance(failure, RemoteProtocolError) else ""
+    if isinstance(failure, SourceStopped):
+        reason = failure.reason
+    return _CAUSES.get(error.kind, "lost"), reason
 
 
 def _state_of(outcome: Outcome | None) -> State:

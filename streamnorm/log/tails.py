@@ -62,7 +62,7 @@ class Tail:
         self._chunks: deque[Chunk] = deque()
         self._size = 0
         self._lease_s = 0.0  # of a producer elsewhere, when it was last heard of
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None  # for those that wait
         self._lock = anyio.Lock()
 
     async def origin(self) -> Origin:
@@ -118,12 +118,16 @@ class Tail:
             if self.ending is not None:
                 return _join((), after)
             if self._is_fed:
+                self._changed = self._changed or anyio.Event()
                 await self._changed.wait()
             else:
                 await self._follow(after)
 
     def _behind(self, after: int) -> Chunk:
-        # From the end: most readers lack the last chunk alone.
+        # Most readers lack the last chunk alone.
+        last = self._chunks[-1]
+        if last.first == after + 1:
+            return last
         lacking: list[Chunk] = []
         for chunk in reversed(self._chunks):
             if chunk.first + len(chunk.reads) <= after + 1:
@@ -148,11 +152,11 @@ class Tail:
                 await self._store.aread(*self._key, self.count, _READ_BYTES, wait_s)
             )
             self._lease_s = record.lease_s
-            for first, reads, gaps_ms in chunks:
-                if first > self.count + 1:
-                    raise LogError(_GONE, code="trimmed")
-                known = self.count + 1 - first
-                self.publish(Chunk(self.count + 1, reads[known:], gaps_ms[known:]))
+            found = _join(chunks, self.count)
+            if found.reads:
+                self.publish(found)
+            elif chunks:
+                raise LogError(_GONE, code="trimmed")
             if self.count < record.count:
                 return
             if record.ending is not None:
@@ -172,8 +176,9 @@ class Tail:
         return reading
 
     def _notify(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
 
 def _join(chunks: Iterable[Chunk], after: int) -> Chunk:

@@ -1,0 +1,142 @@
+"""What a log costs, in steps of its store and calls of functions, without a clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from redis import Redis
+from support.log.streams import GatedSource, follow, ids_in, produce, source_of
+from support.operation_counts import operations
+from support.state.stores import emptied
+from support.streams.short import STREAMS
+
+from streamnorm import transcode
+from streamnorm.log import Log, open_log
+from streamnorm.log.memory import MemoryLogStore
+from streamnorm.log.records import Chunk, Reading
+
+CHAT = STREAMS["openai_chat"]
+PIECE = b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "%d"}}]}\n\n'
+
+
+def long_stream(count: int) -> list[bytes]:
+    """Return the reads of a stream with so many pieces of text."""
+    return [*CHAT[:2], *(PIECE % number for number in range(count)), *CHAT[2:]]
+
+
+class CountingStore(MemoryLogStore):
+    """A store whose steps take some turns of the loop, and are counted."""
+
+    def __init__(self) -> None:
+        super().__init__(ttl_s=100)
+        self.steps: Counter[str] = Counter()
+
+    async def aappend(
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk | None,
+        lease_s: float,
+        ending: bytes | None = None,
+    ) -> bool:
+        self.steps["append"] += 1
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+
+    async def aread(
+        self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+    ) -> Reading | None:
+        self.steps["read"] += 1
+        return await super().aread(scope, id, after, max_bytes, wait_s)
+
+
+def test_what_is_read_while_the_store_is_busy_is_stored_at_once() -> None:
+    async def run() -> Counter[str]:
+        store = CountingStore()
+        await produce(Log(store), "a", long_stream(1000))
+        return store.steps
+
+    assert asyncio.run(run())["append"] < 30
+
+
+def test_readers_of_a_process_read_the_store_as_often_as_one() -> None:
+    async def run(count: int) -> int:
+        store = CountingStore()
+        source, other = GatedSource(CHAT[:2], long_stream(100)[2:]), Log(store)
+        async with Log(store).produce("a", source), asyncio.TaskGroup() as tasks:
+            for _ in range(count):
+                tasks.create_task(follow(other, "a", "anthropic"))
+            await asyncio.sleep(0.01)
+            source.open()
+        return store.steps["read"] - count  # each asks once whether there is the stream
+
+    assert asyncio.run(run(200)) < 1.2 * asyncio.run(run(1))
+
+
+def test_readers_cost_what_each_of_them_does() -> None:
+    async def run(count: int) -> None:
+        log, source = open_log("memory:"), GatedSource(CHAT[:2], long_stream(20)[2:])
+        async with log.produce("a", source), asyncio.TaskGroup() as tasks:
+            for _ in range(count):
+                tasks.create_task(follow(log, "a", "anthropic"))
+            await asyncio.sleep(0)
+            source.open()
+
+    few, many = (operations(lambda count=count: asyncio.run(run(count))) for count in (10, 100))
+    assert many < 10.5 * few
+
+
+def test_the_end_of_a_long_stream_costs_what_reading_it_does() -> None:
+    reads = long_stream(2000)
+    log = open_log("memory:")
+
+    async def prepare() -> str:
+        await produce(log, "a", reads)
+        return ids_in(await follow(log, "a", "anthropic"))[-2]
+
+    async def resume() -> None:
+        assert b"message_stop" in await follow(log, "a", "anthropic", after=cursor)
+
+    async def read() -> None:
+        async for _ in transcode(source_of(reads), to="anthropic", dialect="openai_chat"):
+            pass
+
+    cursor = asyncio.run(prepare())
+    assert operations(_run(resume)) < operations(_run(read))
+
+
+def _run(step: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    return lambda: asyncio.run(step())
+
+
+def test_streams_share_commands_of_the_server(valkey_url: str) -> None:
+    async def source() -> AsyncIterator[bytes]:
+        for read in long_stream(20):
+            await asyncio.sleep(0.001)
+            yield read
+
+    async def run() -> None:
+        log = open_log(valkey_url)
+
+        async def make(id: str) -> None:
+            async with log.produce(id, source()) as run:
+                assert await run.wait() == "complete"
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(50):
+                tasks.create_task(make(str(number)))
+        await log.aclose()
+
+    emptied(valkey_url)
+    with Redis.from_url(valkey_url) as server:
+        server.config_resetstat()
+        asyncio.run(run())
+        called: Any = server.info("commandstats")
+    stored, commands = called["cmdstat_xadd"]["calls"], called["cmdstat_evalsha"]["calls"]
+    # 50 claims among them.
+    assert commands - 50 < stored / 4
