@@ -80,6 +80,7 @@ TARGETS = {
     "Chat, `reasoning_details`": capabilities("openai_chat", reasoning="reasoning_details"),
     "Responses": capabilities("openai_responses"),
     "Gemini": capabilities("gemini"),
+    "Interactions": capabilities("gemini_interactions"),
     "Converse": capabilities("bedrock_converse"),
     "UI message stream": capabilities("ui_message_stream"),
     "AG-UI": capabilities("ag_ui"),

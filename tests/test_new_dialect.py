@@ -129,8 +129,8 @@ def test_missing_part_of_a_record_names_the_dialects_that_have_it() -> None:
         TELEGRAPH, name="bare", aliases=(), encoder=None, checker=None, capabilities=None
     )
     written = (
-        "openai_responses, anthropic, openai_chat, gemini, bedrock_converse, ui_message_stream,"
-        " ag_ui"
+        "openai_responses, anthropic, openai_chat, gemini, gemini_interactions, bedrock_converse,"
+        " ui_message_stream, ag_ui"
     )
     with registered(bare):
         assert decode([BODY], "bare").events == EVENTS

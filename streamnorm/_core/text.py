@@ -225,6 +225,28 @@ def _count_characters(data: bytearray) -> int:
     return len(data.translate(None, _CONTINUATION_BYTES))
 
 
+class ByteOffsets:
+    """Converter of character offsets into UTF-8 byte offsets, cheapest in rising order.
+
+    Args:
+        text: The text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._is_ascii = text.isascii()
+        self._last = (0, 0)
+
+    def at(self, character: int) -> int:
+        """Return the number of bytes before a character of the text."""
+        if self._is_ascii:
+            return character
+        known, size = self._last if self._last[0] <= character else (0, 0)
+        size += len(self._text[known:character].encode("utf-8", "replace"))
+        self._last = (character, size)
+        return size
+
+
 @lru_cache(maxsize=64)  # a call and its result have the same id, and are close to each other
 def escape_id(id: str) -> str:
     """Return an id in letters, digits, `_` and `-` only.

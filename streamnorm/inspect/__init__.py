@@ -29,7 +29,7 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
-from streamnorm._registry import DIALECTS, checker, decoder, framing_of
+from streamnorm._registry import DIALECTS, decoder, framing_of
 from streamnorm._transcoder import Transcoder
 from streamnorm.inspect.summary import StreamSummary, Track
 from streamnorm.sse import Frame
@@ -186,24 +186,35 @@ class DeferredValidator:
             self.violations += self._validator.close()
 
     def _validate(self, frames: Iterable[Frame]) -> None:
-        dialect = self._decoder.dialect
-        try:
-            if self._validator is None:
+        if self._validator is None:
+            dialect = self._find_dialect(frames)
+            if dialect is None:
+                return
+            try:
                 self._validator = Validator(dialect, framing=self._framing, limits=self._limits)
-            for frame in islice(frames, _VARIANT_FRAMES - self._frames):
-                self._frames += 1
-                for known in DIALECTS.values():
-                    if known.variant_of == dialect and known.recognises(frame):
-                        checker(known.name)  # raises if the variant has none
-        except UnknownDialect as exc:
-            self._leave_unchecked(str(exc))
-            return
+            except UnknownDialect as exc:
+                self._leave_unchecked(str(exc))
+                return
         is_text = self._framing.layout.rewriter is None
         if is_text and not (self._decoder.is_plain or self._decoder.is_body):
             self._leave_unchecked("its format is not server-sent events")
             return
         self.violations += self._validator.feed(bytes(self._stored))
         self._stored.clear()
+
+    def _find_dialect(self, frames: Iterable[Frame]) -> str | None:
+        """Return the dialect, or the variant of it that a frame shows; None if it is not known."""
+        dialect = self._decoder.dialect
+        variants = [known for known in DIALECTS.values() if known.variant_of == dialect]
+        if not variants:
+            return dialect
+        for frame in islice(frames, _VARIANT_FRAMES - self._frames):
+            self._frames += 1
+            for known in (*variants, DIALECTS[dialect]):
+                if known.recognises(frame):
+                    return known.name
+        is_over = self._frames == _VARIANT_FRAMES or self._decoder.outcome is not None
+        return dialect if is_over or len(self._stored) > _MAX_STORED_BYTES else None
 
     def _leave_unchecked(self, reason: str) -> None:
         self.unchecked = reason

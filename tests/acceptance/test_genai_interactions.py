@@ -17,6 +17,7 @@ from google.genai import types
 from support.streams.corpus import recordings
 
 from streamnorm import (
+    Completed,
     Message,
     Reasoning,
     ServerToolCall,
@@ -157,6 +158,33 @@ def _served(events: list[Any]) -> Iterator[str]:
         kind = getattr(getattr(event, "step", None), "type", "")
         if kind.endswith("_call") and kind != "function_call":
             yield event.step.id
+
+
+@each_interaction
+def test_client_is_told_the_same_of_what_is_written_anew(recording: Recording) -> None:
+    transcoder = Transcoder("gemini_interactions", "gemini_interactions", verbatim=False)
+    out = b"".join(transcoder.feed(recording.body) + transcoder.close())
+    events, before = read(out), read(recording.body)
+    assert unknown(events) == UNKNOWN.get(recording.name, 0)
+    if isinstance(transcoder.outcome, Completed):
+        assert said(events) == said(before)
+
+
+@pytest.mark.parametrize("source", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+def test_client_reads_what_is_written_of_other_dialects(source: str) -> None:
+    for recording in recordings(source):
+        transcoder = Transcoder(source, "gemini_interactions")
+        out = b"".join(transcoder.feed(recording.body) + transcoder.close())
+        events = read(out)
+        assert unknown(events) == UNKNOWN.get(recording.name, 0), recording.name
+        reader = decoder("gemini_interactions")
+        message = accumulate(reader.feed(out) + reader.close())
+        told, known = said(events), ours(message)
+        for content in (told, known):  # those of other vendors are tagged
+            del content["signatures"]
+        assert told == known, recording.name
+        if not isinstance(transcoder.outcome, Completed):
+            assert events[-1].event_type == "error", recording.name
 
 
 @each_interaction

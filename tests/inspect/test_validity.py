@@ -5,12 +5,14 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
+from msgspec import structs
+from support.example_dialect.dialect import TELEGRAPH, frame
+from support.example_dialect.registration import registered
 from support.openai_chat.chunks import DONE, chunk, content
 from support.streams.corpus import each_recording
 from support.streams.mutations import chunked
 
 from streamnorm import Limits
-from streamnorm._registry import DIALECTS
 from streamnorm.inspect import Report, Survey
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
@@ -76,16 +78,30 @@ def test_array_is_not_validated() -> None:
         assert (seen.violations, seen.unchecked) == ((), "its format is not server-sent events")
 
 
-def test_variant_without_a_checker_is_not_validated() -> None:
-    created = b'{"event_type":"interaction.created","interaction":{"id":"i","model":"m"}}'
-    body = b"event: interaction.created\ndata: " + created + b"\n\n"
-    known = ", ".join(name for name, room in DIALECTS.items() if room.checker is not None)
+def test_variant_is_validated_as_such() -> None:
+    created = b'{"event_type":"interaction.created","interaction":{"id":"i","status":"done"}}'
+    body = b": ping\n\nevent: interaction.created\ndata: " + created + b"\n\n"
+    expected = validate(body, "gemini_interactions")
+    assert [violation.position for violation in expected] == [0, 1]
     for dialect in ("gemini", "gemini_interactions", None):
         seen = survey(*chunked(body, 9), dialect=dialect)
-        assert seen.violations == ()
-        assert seen.unchecked == (
-            f"no checker of dialect 'gemini_interactions', expected one of {known}"
-        )
+        assert (list(seen.violations), seen.unchecked) == (expected, "")
+
+
+def test_stream_without_a_checker_is_not_validated() -> None:
+    bare = structs.replace(TELEGRAPH, checker=None)
+    with registered(bare):
+        seen = survey(frame("open", id="t1"), dialect="telegraph")
+    assert seen.violations == ()
+    assert seen.unchecked.startswith("no checker of dialect 'telegraph', expected one of ")
+
+
+def test_stream_of_a_dialect_with_variants_is_validated_from_its_start() -> None:
+    unknown = b'data: {"a":1}\n\n'
+    for count in (1, 20):
+        body = unknown * count
+        seen = survey(*chunked(body, 9), dialect="gemini")
+        assert list(seen.violations) == validate(body, "gemini")
 
 
 def test_body_that_is_no_stream_violates_the_dialect_that_was_named() -> None:

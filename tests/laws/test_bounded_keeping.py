@@ -60,7 +60,8 @@ class Case(NamedTuple):
 def cases(draw: st.DrawFn) -> Case:
     """Draw a stream, a target, and the options of both."""
     source, name = draw(st.sampled_from(sorted(ENDLESS_STREAMS)))
-    target = draw(st.sampled_from([None, *DIALECTS, "bedrock_converse", *PAGES]))
+    others = ("gemini_interactions", "bedrock_converse", *PAGES)
+    target = draw(st.sampled_from([None, *DIALECTS, *others]))
     options: dict[str, Any] = {}
     if target is not None:
         options = {

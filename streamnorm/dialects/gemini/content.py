@@ -26,6 +26,7 @@ from streamnorm._core.blocks import Citation, RedactedReasoning
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, compact, count_of, is_array, is_object
 from streamnorm._core.text import (
+    ByteOffsets,
     Signed,
     TextOffsets,
     tag_redacted_reasoning,
@@ -238,7 +239,7 @@ def citations_to_wire(
     """
     recited: list[dict[str, Any]] = []
     grounding = _Grounding()
-    offsets = _ByteOffsets(text)
+    offsets = ByteOffsets(text)
     for citation in citations:
         first = min(start + (citation.start or 0), len(text))
         last = len(text) if citation.end is None else min(start + citation.end, len(text))
@@ -370,23 +371,6 @@ def _source_fields(citation: Citation, *, extras: bool) -> dict[str, Any]:
         fields["text"] = citation.cited_text
     named = {key: value for key, value in fields.items() if value is not None}
     return {**((citation.extra or {}) if extras else {}), **named}
-
-
-class _ByteOffsets:
-    """Converter of character offsets into UTF-8 byte offsets, cheapest in rising order."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._is_ascii = text.isascii()
-        self._last = (0, 0)
-
-    def at(self, character: int) -> int:
-        if self._is_ascii:
-            return character
-        known, size = self._last if self._last[0] <= character else (0, 0)
-        size += len(self._text[known:character].encode("utf-8", "replace"))
-        self._last = (character, size)
-        return size
 
 
 Target: TypeAlias = Literal["candidate", "part", "frame", "dropped"]

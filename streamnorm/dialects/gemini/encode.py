@@ -45,6 +45,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import OBJECT_BYTES
+from streamnorm._core.rpc_errors import error_to_wire
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.gemini.content import (
     CHUNK_LEVEL_FIELDS,
@@ -56,7 +57,6 @@ from streamnorm.dialects.gemini.content import (
 )
 from streamnorm.dialects.gemini.outcome import (
     FAILED,
-    error_to_wire,
     stop_reason_to_wire,
     usage_to_wire,
 )

@@ -9,7 +9,7 @@ https://ai.google.dev/api/generate-content#UsageMetadata (read 2026-11-22).
 `candidatesTokenCount` leaves out the thoughts.  Each usage object is a snapshot of the whole
 message so far and replaces the one before: an absent count is unknown.
 
-https://cloud.google.com/apis/design/errors (read 2026-11-22): errors as Google's APIs report them.
+Errors are those of all of Google's APIs: `_core/rpc_errors.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 
 from msgspec import Raw
 
-from streamnorm._core.context_overflow import ContextOverflow, context_overflow
 from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage
 from streamnorm._core.failures import upstream_error
 from streamnorm._core.json import clean, count_of
@@ -236,57 +235,3 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
     if usage.reasoning_tokens is not None:
         wire["thoughtsTokenCount"] = thoughts
     return wire
-
-
-_TOO_LONG = "input token count"
-
-_STATUSES = {
-    401: "UNAUTHENTICATED",
-    # Google has no status for a bill that is due; this one covers quotas.
-    402: "RESOURCE_EXHAUSTED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    408: "DEADLINE_EXCEEDED",
-    409: "ABORTED",
-    429: "RESOURCE_EXHAUSTED",
-    499: "CANCELLED",
-    501: "UNIMPLEMENTED",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-    # google-genai retries 503 and knows no 529.
-    529: "UNAVAILABLE",
-}
-
-
-def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return an error as a payload.
-
-    google-genai raises only if the payload begins with `{"error":`.
-
-    Args:
-        error: The error.
-        extras: Whether to write the status and the fields of Google's own error back.
-    """
-    code, message = error.status_hint, error.message
-    overflow = context_overflow(error)
-    if overflow is not None:
-        code, message = 400, _overflow_message(message, overflow)
-    if code is None:
-        code = 504 if error.kind == "stalled" else 500
-    status = _STATUSES.get(code, "INVALID_ARGUMENT" if code < 500 else "INTERNAL")
-    body: dict[str, Any] = {"code": code, "message": message, "status": status}
-    if extras and error.kind == "upstream":
-        if error.code and error.code.isupper():  # one of Google's statuses
-            body["status"] = error.code
-        body |= error.extra or {}
-    return {"error": body}
-
-
-def _overflow_message(message: str, overflow: ContextOverflow) -> str:
-    """Return Google's message for a request that is too long: clients match its text."""
-    if _TOO_LONG in message.lower():
-        return message
-    if overflow.input_tokens is None or overflow.limit is None or overflow.input_fits:
-        return f"The {_TOO_LONG} exceeds the maximum number of tokens allowed: {message}"
-    count, limit = overflow.input_tokens, overflow.limit
-    return f"The {_TOO_LONG} ({count}) exceeds the maximum number of tokens allowed ({limit})."

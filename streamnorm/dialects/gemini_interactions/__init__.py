@@ -1,10 +1,14 @@
-"""Gemini Interactions: Google's Interactions API, which is read and not yet written."""
+"""Gemini Interactions: Google's Interactions API."""
 
 from __future__ import annotations
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini_interactions.outcome import overloaded_frames
-from streamnorm.dialects.gemini_interactions.traits import is_interaction, is_terminal
+from streamnorm.dialects.gemini_interactions.traits import (
+    CAPABILITIES,
+    is_interaction,
+    is_terminal,
+)
 
 __all__ = ["DIALECT"]
 
@@ -16,4 +20,7 @@ DIALECT = Dialect(
     overloaded_frames=overloaded_frames,
     variant_of="gemini",
     decoder=on_first_use("streamnorm.dialects.gemini_interactions.decode", "InteractionsDecoder"),
+    encoder=on_first_use("streamnorm.dialects.gemini_interactions.encode", "InteractionsEncoder"),
+    checker=on_first_use("streamnorm.dialects.gemini_interactions.validate", "InteractionsChecker"),
+    capabilities=CAPABILITIES,
 )

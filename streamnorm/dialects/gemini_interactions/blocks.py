@@ -28,14 +28,20 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, rejoin, string_of
-from streamnorm._core.text import Signed, TextOffsets, untag_signature, unwrap_base64
-from streamnorm.dialects.gemini_interactions.content import citation_from_wire
+from streamnorm._core.text import TextOffsets
+from streamnorm.dialects.gemini_interactions.content import (
+    citation_from_wire,
+    redacted_from_wire,
+    signature_from_wire,
+)
 from streamnorm.dialects.gemini_interactions.wire import (
     DIALECT,
     Delta,
     TextFragment,
     unknown_fields,
 )
+
+_ANNOTATIONS = "text_annotation_delta"
 
 
 class OutputText(Struct):
@@ -89,6 +95,12 @@ class InteractionBlocks(BlockOpener):
     ) -> None:
         """Append data that has no unified event."""
         events.append(Opaque(DIALECT, clean(name), compact(value), index))
+
+    def add_delta(
+        self, kind: str, events: list[Event], index: int | None, **fields: object
+    ) -> None:
+        """Append a delta that has no unified event, as it would be written."""
+        self.add_opaque(kind, {"type": kind, **fields}, events, index=index)
 
 
 class GrowingBlock:
@@ -200,11 +212,6 @@ class UnknownStep(OpenStep):
         events += [] if self._index is None else [BlockStop(self._index)]
 
 
-def signature_from_wire(signature: str) -> Signed:
-    """Return a signature and its issuer: the issuer in its tag, else Google."""
-    return untag_signature(unwrap_base64(signature)) or Signed(signature, "google")
-
-
 class OutputStep(OpenStep):
     """A step of the answer: text with citations, and files."""
 
@@ -303,8 +310,7 @@ class OutputStep(OpenStep):
                 found = citation_from_wire(annotation, self._offsets)
             # An annotation without text before it, or of an unknown type, stays opaque.
             if block is None or found is None:
-                kind = string_of(annotation, "type") if is_object(annotation) else ""
-                self._blocks.add_opaque(kind or "annotation", annotation, events, index=self.index)
+                self._blocks.add_delta(_ANNOTATIONS, events, self.index, annotations=[annotation])
             else:
                 events.append(CitationDelta(block.index, found))
 
@@ -364,7 +370,7 @@ class ThoughtStep(OpenStep):
         text = content.get("text") if is_object(content) else None
         if not isinstance(text, str):
             if content is not None:
-                self._blocks.add_opaque("thought_summary", content, events, index=self.index)
+                self._blocks.add_delta("thought_summary", events, self.index, content=content)
         elif text:
             if self._signature:
                 self.stop(events, explicit=True)
@@ -389,6 +395,12 @@ class ThoughtStep(OpenStep):
             return
         if self._signature:
             self.stop(events, explicit=True)
+        redacted = redacted_from_wire(signature)
+        if redacted is not None:  # of another vendor, which the encoder wrote as a signature
+            self.stop(events, explicit=False)
+            events.append(BlockStop(self._blocks.start(redacted, None, events)))
+            self._has_started = True
+            return
         # Most thoughts have a signature and no summary: the history needs that step.
         block = self._grow(events)
         block.flush(events)

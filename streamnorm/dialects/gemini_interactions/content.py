@@ -1,4 +1,8 @@
-"""Content other than text and calls: annotations of a text as citations.
+"""Content other than text and calls, in both directions: signatures, citations, opaque data.
+
+https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Clients decode
+signatures as Base64 and raise where they cannot.  A foreign signature is therefore written as the
+Base64 of a tagged value that names its issuer.
 
 https://ai.google.dev/api/interactions-api#Resource:Annotation (read 2026-11-22).  Offsets count
 bytes of the text.  `Citation.kind` is the name of the same source in `generateContent`, so that
@@ -7,15 +11,63 @@ both of Google's APIs have one name for it.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
-from streamnorm._core.blocks import Citation
+from streamnorm._core.blocks import Citation, RedactedReasoning
 from streamnorm._core.json import clean, count_of
-from streamnorm._core.text import TextOffsets
+from streamnorm._core.text import (
+    ByteOffsets,
+    Signed,
+    TextOffsets,
+    tag_redacted_reasoning,
+    tag_signature,
+    untag_redacted_reasoning,
+    untag_signature,
+    unwrap_base64,
+)
+
+ISSUER = "google"
+"""Vendor that issues the signatures of this dialect."""
 
 _KINDS = {"url_citation": "web", "file_citation": "retrievedContext", "place_citation": "maps"}
 _URLS, _TITLES = ("url", "document_uri"), ("title", "file_name", "name")
 _MAPPED = frozenset({"type", "start_index", "end_index"})
+
+
+def signature_from_wire(signature: str) -> Signed:
+    """Return a signature and its issuer: the issuer in its tag, else Google."""
+    return untag_signature(unwrap_base64(signature)) or Signed(signature, ISSUER)
+
+
+def signature_to_wire(signed: Signed) -> str:
+    """Return a signature for the wire: Google's unchanged, any other tagged with its issuer."""
+    # Google refuses a signature that differs from its own by one byte.
+    if signed.issuer == ISSUER and not _is_tagged(signed.signature):
+        return signed.signature
+    return _wrap_base64(tag_signature(*signed))
+
+
+def redacted_from_wire(signature: str) -> RedactedReasoning | None:
+    """Return the redacted reasoning that `redacted_to_wire` wrote as a signature, else None."""
+    untagged = untag_redacted_reasoning(unwrap_base64(signature))
+    return None if untagged is None else RedactedReasoning(*untagged)
+
+
+def redacted_to_wire(block: RedactedReasoning) -> str:
+    """Return redacted reasoning of another vendor as a signature."""
+    return _wrap_base64(tag_redacted_reasoning(block.data, block.issuer, block.id))
+
+
+def _wrap_base64(tagged: str) -> str:
+    return b64encode(tagged.encode("utf-8", "replace")).decode()
+
+
+def _is_tagged(signature: str) -> bool:
+    """Return whether a reader would untag the signature, or ignore it because it is empty."""
+    value = unwrap_base64(signature)
+    is_ours = untag_signature(value) is not None or untag_redacted_reasoning(value) is not None
+    return is_ours or not signature
 
 
 def citation_from_wire(annotation: dict[str, Any], text: TextOffsets) -> Citation | None:
@@ -47,3 +99,48 @@ def _read_span(
         return (None, None) if not start else None
     first, last = count_of(start or 0), count_of(end)
     return None if first is None or last is None else text.find(first, last, None)
+
+
+_TYPES = {kind: name for name, kind in _KINDS.items()}
+_FIELDS = {
+    "url_citation": ("url", "title"),
+    "file_citation": ("document_uri", "file_name"),
+    "place_citation": ("url", "name"),
+}
+
+
+def citations_to_wire(
+    citations: list[Citation], text: str, start: int, *, extras: bool
+) -> list[dict[str, Any]]:
+    """Return the citations of a block as annotations of the text that it ends.
+
+    Args:
+        citations: Citations of the block.
+        text: Text of the step, up to the end of the block.
+        start: First character of the block in `text`.
+        extras: Whether to write Google's unknown fields back.
+    """
+    offsets = ByteOffsets(text)
+    return [
+        {
+            **(citation.extra or {} if extras else {}),
+            **_source_fields(citation),
+            **_span_of(citation, offsets, start, len(text)),
+        }
+        for citation in citations
+    ]
+
+
+def _source_fields(citation: Citation) -> dict[str, Any]:
+    kind = _TYPES[citation.kind]
+    values = zip(_FIELDS[kind], (citation.url, citation.title), strict=True)
+    return {"type": kind} | {name: value for name, value in values if value is not None}
+
+
+def _span_of(citation: Citation, offsets: ByteOffsets, start: int, size: int) -> dict[str, int]:
+    """Return the bytes of a citation; {} for the whole text of the step."""
+    if not start and citation.start is None and citation.end is None:
+        return {}
+    first = min(start + (citation.start or 0), size)
+    last = size if citation.end is None else min(start + citation.end, size)
+    return {"start_index": offsets.at(first), "end_index": offsets.at(max(first, last))}

@@ -1,4 +1,4 @@
-"""How an interaction ends: statuses as stop reasons and errors, and token counts.
+"""How an interaction ends, in both directions: status, token counts, error.
 
 https://ai.google.dev/api/interactions-api and, for the meaning of each status,
 https://docs.cloud.google.com/gemini-enterprise-agent-platform/reference/rest/v1beta1/Status
@@ -14,6 +14,7 @@ from typing import Any
 from streamnorm._core.events import StopReason, StreamError, Usage
 from streamnorm._core.failures import find_error, upstream_error
 from streamnorm._core.json import compact, count_of, is_array, is_object, string_of
+from streamnorm._core.rpc_errors import status_and_message
 from streamnorm.sse import Frame
 
 _REASONS: dict[str, StopReason] = {
@@ -23,6 +24,12 @@ _REASONS: dict[str, StopReason] = {
     "budget_exceeded": "max_tokens",
     # One request has reached its bound; the client continues with the `continuation_token`.
     "requires_continuation": "pause",
+}
+_STATUSES: dict[StopReason, str] = {
+    "end_turn": "completed",
+    "tool_use": "requires_action",
+    "max_tokens": "incomplete",
+    "pause": "requires_continuation",
 }
 _FAILED = frozenset({"failed", "cancelled"})
 
@@ -71,6 +78,14 @@ def stop_reason(status: str, *, awaits_client: bool, resumable: bool) -> StopRea
             return "tool_use"
         return "end_turn" if reason == "end_turn" else "other"
     return "pause" if reason == "max_tokens" and resumable else reason
+
+
+def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
+    """Return the status of an interaction: `raw` if it maps to the same stop reason."""
+    if raw is not None and _REASONS.get(raw) == reason:
+        return raw
+    # A reason without a status is projected before; what is refused has been answered.
+    return _STATUSES.get(reason, "completed")
 
 
 def failed_status(status: str, interaction: dict[str, Any]) -> StreamError | None:
@@ -143,6 +158,63 @@ class UsageReader:
             extra = {**extra, _TOTAL: total}
         cached = counts.get("cachedContentTokenCount")
         return Usage(input_tokens, output_tokens, cached, None, thoughts, extra or None)
+
+
+def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
+    """Return a snapshot as a usage object; counts that were never reported are 0.
+
+    Args:
+        usage: The snapshot.
+        extras: Whether to write Google's unknown fields back, such as its tools' tokens.
+    """
+    extra = usage.extra or {} if extras else {}
+    wire = {key: value for key, value in extra.items() if key not in _NAMES}
+    thoughts = usage.reasoning_tokens or 0
+    # Other servers report more reasoning than output; `total_output_tokens` is no negative count.
+    prompt, output = usage.input_tokens or 0, max(usage.output_tokens or 0, thoughts)
+    tools = min(count_of(extra.get(_TOOLS)) or 0, prompt)
+    wire["total_tokens"] = extra.get(_TOTAL, prompt + output)
+    wire["total_input_tokens"] = prompt - tools
+    if usage.cache_read_tokens is not None:
+        wire["total_cached_tokens"] = usage.cache_read_tokens
+    wire["total_output_tokens"] = output - thoughts
+    if _TOOLS in extra:
+        wire["total_tool_use_tokens"] = tools
+    if usage.reasoning_tokens is not None:
+        wire["total_thought_tokens"] = thoughts
+    return wire
+
+
+_CODES = {
+    401: "unauthenticated",
+    # Google has no code for a bill that is due; this one covers quotas.
+    402: "resource_exhausted",
+    403: "permission_denied",
+    404: "not_found",
+    408: "gateway_timeout",
+    409: "conflict",
+    429: "resource_exhausted",
+    499: "cancelled",
+    501: "unimplemented",
+    503: "service_unavailable",
+    504: "gateway_timeout",
+    529: "service_unavailable",
+}
+
+
+def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
+    """Return the `error` event that ends a stream, whose code is a word.
+
+    Args:
+        error: The error.
+        extras: Whether to write the code and the fields of Google's own error back.
+    """
+    status, message = status_and_message(error)
+    code = _CODES.get(status, "invalid_request" if status < 500 else "internal_error")
+    fields: dict[str, Any] = {"code": code, "message": message}
+    if extras and error.kind == "upstream":
+        fields = {**fields, **(error.extra or {}), "code": error.code or code}
+    return {"error": fields, "event_type": "error"}
 
 
 def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:

@@ -36,9 +36,12 @@ from streamnorm.dialects.gemini_interactions.blocks import (
     OutputText,
     ThoughtStep,
     UnknownStep,
-    signature_from_wire,
 )
+from streamnorm.dialects.gemini_interactions.content import signature_from_wire
 from streamnorm.dialects.gemini_interactions.wire import (
+    CALL_SUFFIX,
+    KIND_SUFFIX,
+    RESULT_SUFFIX,
     ArgumentsFragment,
     Delta,
     RawStep,
@@ -283,16 +286,9 @@ def _step_of_delta(kind: str) -> str | None:
 
 
 FUNCTION_CALL = "function_call"
-CALL_SUFFIX, RESULT_SUFFIX = "_call", "_result"
 _MAPPED = ("type", "id", "name", "arguments")
 
 _MAX_DEPTH = 128  # of arguments that are compared
-
-_KIND_SUFFIX = "_step"
-"""Suffix of the `kind` of server tool calls and results.
-
-Kinds of other vendors end in `_call` and `_result`, too; the suffix keeps them apart.
-"""
 
 
 class _CallStep(OpenStep):
@@ -443,8 +439,12 @@ class ServerToolCallStep(_CallStep):
         block = self._block
         if block is None:
             block = self._begin({**self._fields, **delta}, events)
-        elif kind == self.kind and (rest := unknown_fields(delta, *_MAPPED)):
-            self._blocks.add_opaque(kind, rest, events, index=block.index)
+        elif kind == self.kind:
+            rest = unknown_fields(delta, *_MAPPED)
+            # `server_name` stands in the start and in the delta.
+            rest = {name: item for name, item in rest.items() if self._fields.get(name) != item}
+            if rest:
+                self._blocks.add_opaque(kind, rest, events, index=block.index)
         if kind == "arguments_delta":
             self._append_fragment(block, delta.get("arguments"), events)
         else:
@@ -459,7 +459,7 @@ class ServerToolCallStep(_CallStep):
         name = string_of(fields, "name") or clean(self.kind.removesuffix(CALL_SUFFIX))
         self._blocks.name_call(id, name)
         self._blocks.running.append(id)
-        call = ServerToolCall(id, name, kind=clean(self.kind) + _KIND_SUFFIX)
+        call = ServerToolCall(id, name, kind=clean(self.kind) + KIND_SUFFIX)
         return self._open(call, unknown_fields(fields, *_MAPPED), events)
 
 
@@ -487,7 +487,7 @@ class ResultStep(OpenStep):
         else:
             id = self._answer_server_call(id)
         self._blocks.check_names(id)
-        result = ServerToolResult(id, clean(self.kind) + _KIND_SUFFIX, self._result)
+        result = ServerToolResult(id, clean(self.kind) + KIND_SUFFIX, self._result)
         events.append(BlockStop(self._blocks.start(result, None, events)))
 
     def _answer_call(self, id: str, name: str) -> str:

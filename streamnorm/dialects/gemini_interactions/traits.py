@@ -1,4 +1,4 @@
-"""Traits of the Interactions API: how its frames and its terminal frame are recognised.
+"""Traits of the Interactions API: how its frames are recognised, capabilities.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).
 """
@@ -10,9 +10,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from streamnorm._core.blocks import Document, Image, OpaqueBlock, Reasoning
 from streamnorm._core.codec import DONE
 from streamnorm._core.json import FAST_ERRORS, object_in, string_of
+from streamnorm._core.losses import Capabilities
 from streamnorm.dialects.gemini_interactions.outcome import FINAL_EVENTS
+from streamnorm.dialects.gemini_interactions.wire import (
+    CALL_SUFFIX,
+    DIALECT,
+    KIND_SUFFIX,
+    RESULT_SUFFIX,
+)
 from streamnorm.sse import Frame
 
 _TERMINALS = tuple(f"interaction.{name}" for name in FINAL_EVENTS)
@@ -52,3 +60,64 @@ def is_terminal(frame: Frame) -> bool:
 def event_type(value: dict[str, Any], frame: Frame) -> str:
     """Return the `event_type` of an event; the name of its frame if it is missing."""
     return string_of(value, "event_type") or frame.event
+
+
+_ACTIONS = ("created", "start", "in_progress", "queued", "status_update", *FINAL_EVENTS)
+
+CAPABILITIES = Capabilities(
+    dialect=DIALECT,
+    identity=True,
+    # One interaction per request.
+    choices=False,
+    # Texts of one answer share a step.
+    boundaries=False,
+    # Steps come one after the other.
+    overlapping=(),
+    blank_text=True,
+    # A step of the answer has text, and an error of the provider.
+    refusal=False,
+    reasoning=True,
+    # Deltas of a summary have no number.
+    reasoning_parts=False,
+    redacted_reasoning=True,
+    redacted_as_signature_of="google",
+    # The signature of a call stands in a thought before it.
+    signed=(Reasoning,),
+    # Arguments are an object.
+    custom_tools=False,
+    namespaces=False,
+    unfinished_calls=False,
+    null_arguments=False,
+    # Arguments are a text in a stream, whatever it says.
+    broken_arguments=True,
+    server_tools=(CALL_SUFFIX + KIND_SUFFIX, RESULT_SUFFIX + KIND_SUFFIX),
+    media=(Image, Document, OpaqueBlock),
+    file_urls=True,
+    citations=frozenset({"maps", "retrievedContext", "web"}),
+    url_citation="web",
+    # An annotation has the position of the text, not the text of its source.
+    cited_text=False,
+    # Unknown fields of events that are written anew.
+    not_round_tripped=frozenset(
+        {"content", "metadata", "model_output", *_STEPS, *_CONTENTS}
+        | {f"interaction.{action}" for action in _ACTIONS}
+    ),
+    stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "pause"}),
+    native_stop_reasons=frozenset(),
+    # `completed` does not name a stop sequence.
+    unnamed_stop_sequence=False,
+    service_tiers={
+        "auto": "standard",
+        "default": "standard",
+        "deferred": "deferred",
+        "flex": "flex",
+        "priority": "priority",
+        "standard": "standard",
+    },
+    usage="known",
+    # Caches are written by requests of their own.
+    cache_write=False,
+    # Thoughts and text are counted apart, and their sum is the output.
+    reasoning_tokens=True,
+    excess_reasoning=False,
+)

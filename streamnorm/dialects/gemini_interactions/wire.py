@@ -105,6 +105,15 @@ def arguments_text(value: dict[str, Any], raw: RawStep | None) -> str:
     return compact(arguments) if arguments else ""
 
 
+CALL_SUFFIX, RESULT_SUFFIX = "_call", "_result"
+"""Ends of the types of steps that call a tool, and of those with its result."""
+
+KIND_SUFFIX = "_step"
+"""Suffix of the `kind` of server tool calls and results.
+
+Kinds of other vendors end in `_call` and `_result`, too; the suffix keeps them apart.
+"""
+
 PIECES = frozenset({"delta", "step", "content", "summary", "text", "arguments"})
 """Keys whose strings are fragments of a longer text, and the keys on the way to them."""
 

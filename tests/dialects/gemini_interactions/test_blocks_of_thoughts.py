@@ -91,6 +91,9 @@ def test_lone_surrogate_is_replaced_before_the_signature() -> None:
     ]
 
 
+IMAGE = '{"type":"thought_summary","content":{"type":"image"}}'
+
+
 def test_image_of_a_summary_is_opaque() -> None:
     got = blocks(
         step(
@@ -102,9 +105,9 @@ def test_image_of_a_summary_is_opaque() -> None:
         )
     )
     assert got == [
-        Opaque(OWN, "thought_summary", '{"type":"image"}'),
+        Opaque(OWN, "thought_summary", IMAGE),
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a")),
-        Opaque(OWN, "thought_summary", '{"type":"image"}', 0),
+        Opaque(OWN, "thought_summary", IMAGE, 0),
         Opaque(OWN, "arguments_delta", '{"type":"arguments_delta","arguments":"x"}', 0),
         BlockStop(0),
     ]

@@ -1,0 +1,68 @@
+"""Errors as Google's APIs report them, which several dialects write.
+
+https://cloud.google.com/apis/design/errors (read 2026-11-22).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.context_overflow import ContextOverflow, context_overflow
+from streamnorm._core.events import StreamError
+
+_TOO_LONG = "input token count"
+
+_STATUSES = {
+    401: "UNAUTHENTICATED",
+    # Google has no status for a bill that is due; this one covers quotas.
+    402: "RESOURCE_EXHAUSTED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    # google-genai retries 503 and knows no 529.
+    529: "UNAVAILABLE",
+}
+
+
+def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
+    """Return an error as the body of a response.
+
+    google-genai raises only if the payload begins with `{"error":`.
+
+    Args:
+        error: The error.
+        extras: Whether to write the status and the fields of Google's own error back.
+    """
+    code, message = status_and_message(error)
+    status = _STATUSES.get(code, "INVALID_ARGUMENT" if code < 500 else "INTERNAL")
+    body: dict[str, Any] = {"code": code, "message": message, "status": status}
+    if extras and error.kind == "upstream":
+        if error.code and error.code.isupper():  # one of Google's statuses
+            body["status"] = error.code
+        body |= error.extra or {}
+    return {"error": body}
+
+
+def status_and_message(error: StreamError) -> tuple[int, str]:
+    """Return the HTTP status of an error, and its message in the vendor's words."""
+    overflow = context_overflow(error)
+    if overflow is not None:
+        return 400, _overflow_message(error.message, overflow)
+    status = 504 if error.kind == "stalled" else 500
+    return status if error.status_hint is None else error.status_hint, error.message
+
+
+def _overflow_message(message: str, overflow: ContextOverflow) -> str:
+    """Return Google's message for a request that is too long: clients match its text."""
+    if _TOO_LONG in message.lower():
+        return message
+    if overflow.input_tokens is None or overflow.limit is None or overflow.input_fits:
+        return f"The {_TOO_LONG} exceeds the maximum number of tokens allowed: {message}"
+    count, limit = overflow.input_tokens, overflow.limit
+    return f"The {_TOO_LONG} ({count}) exceeds the maximum number of tokens allowed ({limit})."
