@@ -174,14 +174,12 @@ def convert(value: Any, type: type[T]) -> T:
         raise InvalidJSON("lone surrogate in a string, expected no string") from exc
 
 
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Return whether a decoded JSON value is an object."""
-    return isinstance(value, dict)
-
-
-def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Return whether a decoded JSON value is an array."""
-    return isinstance(value, list)
+# `isinstance` with one argument, in C: bodies and unknown fields have a test at every value, which
+# as a function of Python took two and a half times as long.
+is_object: Callable[[object], TypeGuard[dict[str, Any]]] = dict.__instancecheck__  # type: ignore[assignment]
+"""Return whether a decoded JSON value is an object."""
+is_array: Callable[[object], TypeGuard[list[Any]]] = list.__instancecheck__  # type: ignore[assignment]
+"""Return whether a decoded JSON value is an array."""
 
 
 def object_in(text: str) -> dict[str, Any]:
