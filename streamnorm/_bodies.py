@@ -105,12 +105,12 @@ def decode_request(
     value = body_object(body, limits)
     by_path = None if path is None else detect_path(path)
     known = dialect or by_path or _detected(value, "request")
-    return request_of(value, known, path=path, headers=headers, limits=limits)
+    return request_of(value, reader_of(known), path=path, headers=headers, limits=limits)
 
 
 def request_of(
     value: dict[str, Any],
-    dialect: str,
+    codec: RequestReader,
     *,
     path: str | None,
     headers: Mapping[str, str] | None,
@@ -118,12 +118,18 @@ def request_of(
 ) -> Request:
     """Return the request that a body is which `body_object` has returned.
 
+    Args:
+        value: The body.
+        codec: Reader of its dialect.
+        path: As for `decode_request`, like all that follow.
+        headers: Headers of the request.
+        limits: Bounds.
+
     Raises:
         DecodeError: As for `decode_request`.
     """
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
-    codec = reader_of(dialect)
     request = codec.read_request(value, context)
     try:
         check_bounds(request, limits)
@@ -204,12 +210,14 @@ def encode_grown_request(
     losses, repair = Losses(strict=options["strict"]), options["repair"]
     profiles = options["profiles"] or shipped_profiles()
     # A conversation that is read from one dialect may go on with the answers of another one.
+    named = profiles.knows(options["server"], codec.capabilities.dialect)
     target = target_of(
         request,
         codec.capabilities,
         profiles,
         options["server"],
         options["version"],
+        named=named,
         may_be_same_dialect=memo is None,
     )
     same_target = target is codec.capabilities and is_same_dialect(request, target.dialect)
@@ -219,7 +227,6 @@ def encode_grown_request(
         and codec.read_reasoning is not None
     ):
         request = _as_read(request, target.reasoning_words, codec.read_reasoning)
-    named = profiles.knows(options["server"], target.dialect)
     projected, reply = project_request(
         request,
         target,
@@ -513,6 +520,7 @@ def target_of(
     server: str | None,
     version: str | None,
     *,
+    named: bool | None = None,
     may_be_same_dialect: bool = True,
 ) -> BodyCapabilities:
     """Return the capabilities of the server, the model and the version that a request goes to.
@@ -523,13 +531,14 @@ def target_of(
         profiles: What models, servers and versions refuse.
         server: Name of the server.
         version: Version of the API.
+        named: Whether the profiles know the server; None to ask them.
         may_be_same_dialect: Whether a request that is in the dialect of a named server already is
             changed where that refuses it, and nowhere else.
 
     Raises:
         EncodeError: The version is unknown, or the server answers no such request.
     """
-    is_named = profiles.knows(server, base.dialect)
+    is_named = profiles.knows(server, base.dialect) if named is None else named
     is_nameless = version is None and not is_named and is_same_dialect(request, base.dialect)
     # For the vendor, for this model, and for a version that is not known.
     if is_nameless and request.source.part.model == request.model:

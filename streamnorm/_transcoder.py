@@ -138,8 +138,8 @@ class Transcoder:
         framing: Framing | None = None,
         to_framing: Framing | None = None,
     ) -> None:
-        framing = framing_of(dialect, framing)
-        to_framing = framing_of(to, to_framing)
+        framing = framing or framing_of(dialect)
+        self.to_framing = to_framing = to_framing or framing_of(to)
         self._decoder = decoder(
             dialect,
             server=server,

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Raw, Struct, structs
 
-from streamnorm._bodies import Encoded, codec_of, encode_request, request_of, target_of
+from streamnorm._bodies import Encoded, codec_of, encode_request, reader_of, request_of, target_of
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning
 from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.projection.history import holds_tags
@@ -219,7 +219,11 @@ def _narrow(
         return None
     try:
         request = request_of(
-            body, dialect.name, path=received.path, headers=received.headers, limits=limits
+            body,
+            reader_of(dialect.name),
+            path=received.path,
+            headers=received.headers,
+            limits=limits,
         )
     except DecodeError:
         return None  # the upstream answers with its own error

@@ -16,7 +16,7 @@ from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
-from streamnorm._core.codec import Dialect, PageCodec, RequestedOperation
+from streamnorm._core.codec import Dialect, PageCodec, RequestedOperation, RequestReader
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding, StreamnormError
 from streamnorm._core.events import StreamError
@@ -271,7 +271,7 @@ def build_upstream_request(
     """
     known, target = lookup(client), lookup(upstream.dialect)
     with refusals():
-        data = json_body(received)
+        codec, data = reader_of(known.name), json_body(received)
         body = decode_request_body(received, limits)
         asked = known.endpoints.match(received.method, received.path)
         sent_headers = received.headers
@@ -279,9 +279,7 @@ def build_upstream_request(
         in_body = codec_of(known.name).cloud_headers if is_of_cloud else None
         if in_body is not None:
             sent_headers = {**sent_headers, **in_body(body)}
-        request = request_of(
-            body, known.name, path=received.path, headers=sent_headers, limits=limits
-        )
+        request = request_of(body, codec, path=received.path, headers=sent_headers, limits=limits)
         request = upstream.with_upstream_model(request)
         if adjust is not None:
             request = adjust(request)
@@ -297,7 +295,7 @@ def build_upstream_request(
                 strict=strict,
             )
         except EncodeError as exc:
-            if exc.path.startswith("messages") and isinstance(reader_of(known.name), PageCodec):
+            if exc.path.startswith("messages") and isinstance(codec, PageCodec):
                 # A message of a page may be several of the request, whose positions it lacks.
                 raise DecodeError(exc.args[0], path="$.messages") from exc
             raise
@@ -323,7 +321,7 @@ def build_upstream_request(
         include_usage=target is known or asks_for_usage(body),
         reply=encoded.reply
         if target is known
-        else _name_model(_answer_to(encoded.reply, known.name, body, request), request, target),
+        else _name_model(_answer_to(encoded.reply, codec, body, request), request, target),
         losses=encoded.losses,
         request=request,
     )
@@ -336,9 +334,8 @@ def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
     return structs.replace(reply, model=request.model)
 
 
-def _answer_to(reply: Reply, client: str, body: dict[str, Any], request: Request) -> Reply:
+def _answer_to(reply: Reply, codec: RequestReader, body: dict[str, Any], request: Request) -> Reply:
     """Return a reply that also holds what the answer repeats of the request, or may not repeat."""
-    codec = reader_of(client)
     if isinstance(codec, PageCodec):
         reply = structs.replace(reply, calls=calls_of(request.messages))
     if codec.echoed_fields is None:

@@ -146,6 +146,7 @@ class Pump(ABC, Generic[T]):
         self._gate: Gate | None = None
         self._open = False  # whether the gate is open
         self._refusal: StreamError | None = None  # an error that the core does not know of
+        self._outcome: Outcome | None = None  # of the core, once it has ended
         self._abandoned = False
         self.settled = False
 
@@ -208,7 +209,14 @@ class Pump(ABC, Generic[T]):
         # The consumer has not received the end that the decoder has read.
         if self.pending:
             return None
-        return self._core.outcome if self._refusal is None else error_outcome(self._refusal)
+        if self._refusal is not None:
+            return error_outcome(self._refusal)
+        outcome = self._outcome
+        if outcome is None:
+            outcome = self._core.outcome
+            if self.ended:
+                self._outcome = outcome
+        return outcome
 
     @property
     def dialect(self) -> str | None:
@@ -377,7 +385,7 @@ class TranscodePump(Pump[bytes]):
     ) -> None:
         self._options = options
         self._transcoder = self._make_transcoder(dialect, to, options)
-        self.framing = framing_of(to, options.get("to_framing"))
+        self.framing = self._transcoder.to_framing
         limits = options.get("limits", Limits())
         self._to = to
         self._bytes_sent = False

@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._bodies import codec_of, request_of
+from streamnorm._bodies import codec_of, reader_of, request_of
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Completed
@@ -205,7 +205,11 @@ class ResponseState:
         path, headers = received.path, received.headers
         try:
             request = request_of(
-                self.body, self._client.name, path=path, headers=headers, limits=Limits()
+                self.body,
+                reader_of(self._client.name),
+                path=path,
+                headers=headers,
+                limits=Limits(),
             )
         except DecodeError:
             return False  # what it is is the upstream's affair

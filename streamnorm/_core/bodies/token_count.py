@@ -113,12 +113,14 @@ class TokenEstimator:
             request: The request, with the same model name as the requests to estimate.
             input_tokens: `Usage.input_tokens` of the answer; None = not said.
         """
-        self.observer(request)(input_tokens)
+        if (learn := self.observer(request)) is not None:
+            learn(input_tokens)
 
-    def observer(self, request: Request) -> Callable[[int | None], None]:
+    def observer(self, request: Request) -> Callable[[int | None], None] | None:
         """Return `observe` for one request, as a function of the input tokens alone.
 
-        The function does not hold a reference to the request.
+        None if the request cannot teach a ratio.  The function does not hold a reference to the
+        request.
 
         Args:
             request: As for `observe`.
@@ -126,7 +128,7 @@ class TokenEstimator:
         model, size = request.model, _size_of(request)
         is_short = size.text < _MIN_LEARNT_BYTES or len(model) > Limits().max_id_chars
         if is_short or size.media or _has_hidden_input(request):
-            return _learn_nothing
+            return None
         return partial(self._learn, model, size)
 
     def _learn(self, model: str, size: _Size, input_tokens: int | None) -> None:
@@ -140,10 +142,6 @@ class TokenEstimator:
             self._learnt[model] = known.with_request(size.text, tokens)
             if len(self._learnt) > self._max_models:
                 del self._learnt[next(iter(self._learnt))]
-
-
-def _learn_nothing(_input_tokens: int | None) -> None:
-    """Ignore the usage of a request that cannot teach a ratio."""
 
 
 class _Learnt(Struct, frozen=True):

@@ -53,10 +53,10 @@ class ReadContext(Struct, frozen=True):
     limits: Limits = Limits()
 
 
-class WriteContext:
+class WriteContext(Struct, eq=False):
     """Context of the writer of a request: the target, the losses, and the cache of messages.
 
-    Args:
+    Attributes:
         capabilities: Capabilities of the target, narrowed by its profile.
         losses: Counter of what the body cannot carry.
         arguments: Policy for tool arguments that are no JSON object.
@@ -65,20 +65,11 @@ class WriteContext:
             requests in its own dialect.
     """
 
-    def __init__(
-        self,
-        capabilities: BodyCapabilities,
-        losses: Losses,
-        arguments: ArgumentsPolicy = "error",
-        memo: EncodingMemo | None = None,
-        *,
-        named: bool = False,
-    ) -> None:
-        self.capabilities = capabilities
-        self.losses = losses
-        self.named = named
-        self._arguments: ArgumentsPolicy = arguments
-        self._memo = memo
+    capabilities: BodyCapabilities
+    losses: Losses
+    arguments: ArgumentsPolicy = "error"
+    memo: EncodingMemo | None = None
+    named: bool = False
 
     def arguments_of(self, call: ToolCall, path: str) -> dict[str, Any]:
         """Return the arguments of a call as an object.
@@ -86,7 +77,7 @@ class WriteContext:
         Raises:
             EncodeError: The arguments are no JSON object, and the policy is `error`.
         """
-        value: dict[str, Any] = arguments_object(call, self._arguments, self.losses, path)
+        value: dict[str, Any] = arguments_object(call, self.arguments, self.losses, path)
         return value
 
     def memoize(self, write: Callable[[InputMessage, int], T]) -> Callable[[InputMessage, int], T]:
@@ -97,7 +88,7 @@ class WriteContext:
         Args:
             write: Function that returns the JSON of a message, from the message and its position.
         """
-        memo = self._memo
+        memo = self.memo
         if memo is None:
             return write
 

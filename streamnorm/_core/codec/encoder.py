@@ -81,7 +81,7 @@ class Encoder(ABC):
         self.minted_id = ""
         self._model = model
         self._usage = Usage()  # last snapshot
-        self._tier: str | None = None  # service tier in this dialect's words
+        self._tier_field: dict[str, Any] = {}  # the service tier in this dialect's words
         self._losses = Losses(strict=strict, on_loss=on_loss)
         self._stored = StoredBytes(limits.max_accumulated_bytes)
         self._projector = Projector(capabilities or self.capabilities, self._losses, self._stored)
@@ -197,14 +197,16 @@ class Encoder(ABC):
         """Return a copy of the vendor's own fields of an event; {} if they are not written."""
         return dict(extra) if self.extras and extra else {}
 
+    def _take_extra(self, extra: dict[str, Any]) -> dict[str, Any]:
+        """Store the service tier in the vendor's own fields, and return those that are written."""
+        self._note_tier(extra.get("service_tier"))
+        return self._vendor_fields(extra)
+
     def _note_tier(self, word: object) -> None:
         """Store the source's service tier if this dialect has a word for it."""
         if isinstance(word, str):
-            self._tier = self._projector.capabilities.service_tiers.get(word)
-
-    def _tier_field(self) -> dict[str, Any]:
-        """Return the `service_tier` field; {} if the tier is unknown."""
-        return {"service_tier": self._tier} if self._tier is not None else {}
+            tier = self._projector.capabilities.service_tiers.get(word)
+            self._tier_field = {} if tier is None else {"service_tier": tier}
 
     # Renderers of one event type each.  The projector returns only events that the dialect has a
     # field or event for.

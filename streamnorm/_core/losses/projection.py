@@ -240,7 +240,7 @@ class Projector:
             self._client_calls.drop(event)
             state.dropped = True
             return []
-        left = self.vendor_fields.drop(event.extra)
+        left = None if event.extra is None else self.vendor_fields.drop(event.extra)
         if left is not event.extra:
             event = state.start = structs.replace(state.start, extra=left)
         # Such targets have functions alone, of which arguments are an object: the free text becomes
@@ -260,11 +260,13 @@ class Projector:
         """Return the start of a block and the events held for it."""
         state.started = True
         start, index = state.start, state.start.index
-        held = [
-            TextDelta(index, item.text()) if isinstance(item, TextBuffer) else item
-            for item in state.held
-        ]
-        self._discard_held(state)
+        held: list[Event] = []
+        if state.held:
+            held = [
+                TextDelta(index, item.text()) if isinstance(item, TextBuffer) else item
+                for item in state.held
+            ]
+            self._discard_held(state)
         if self._boundaries is not None:
             self._boundaries.start(
                 index, start.choice, type(start.block), signature_only=signature_only
@@ -276,7 +278,8 @@ class Projector:
         state.signature_only = True
         for _ in state.held:
             self._citations.drop()
-        self._discard_held(state)
+        if state.held:
+            self._discard_held(state)
         return self._emit_start(state, signature_only=True)
 
     def _discard_held(self, state: _BlockState) -> None:
@@ -298,6 +301,11 @@ class Projector:
             return []
         if state.started:
             return [event]
+        # Anthropic refuses a history with a text of white space, which Qwen and GLM send before
+        # calls.
+        is_written = self._target.blank_text or bool(text.strip())
+        if is_written and not state.held:
+            return [*self._emit_start(state), event]
         last = state.held[-1] if state.held else None
         if not isinstance(event, TextDelta):
             self._hold(state, event, text_bytes(text))
@@ -305,9 +313,7 @@ class Projector:
             last.append(text)
         else:
             self._hold(state, TextBuffer(text, self._stored))
-        # Anthropic refuses a history with a text of white space, which Qwen and GLM send before
-        # calls.
-        return self._emit_start(state) if self._target.blank_text or text.strip() else []
+        return self._emit_start(state) if is_written else []
 
     def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
         if state.dropped:
@@ -386,7 +392,8 @@ class Projector:
 
     def _stop(self, event: BlockStop, state: _BlockState) -> list[Event]:
         passed = self._stop_block(event, state)
-        self._discard_held(state)
+        if state.held:
+            self._discard_held(state)
         # Only the type of a stopped block is read again; its content may be large.
         block, choice = state.start.block, state.start.choice
         empty = Reasoning() if isinstance(block, _HIDDEN) else Text()
@@ -398,7 +405,8 @@ class Projector:
         if state.dropped:
             return []
         is_open_text = state.wrapped and event.is_unfinished
-        event = self._calls.stop(event, is_wrapped=state.wrapped)
+        if event.is_unfinished:
+            event = self._calls.stop_unfinished(event, is_wrapped=state.wrapped)
         # An empty text is refused by Anthropic when it comes back ("text content blocks must be
         # non-empty").
         if not state.started:
@@ -453,7 +461,7 @@ class Projector:
         # make it run what is left.
         error = _BROKEN_CALL if self.withdrawn_calls and not is_cut_short else None
         # The grammar allows no error after the first `MessageStop`.
-        if error is None and not self._stopped:
+        if error is None and self._client_calls.calls and not self._stopped:
             says_nothing = self._says_nothing(event.choice)
             error = self._client_calls.error(
                 event, is_cut_short=is_cut_short, says_nothing=says_nothing

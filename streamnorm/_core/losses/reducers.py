@@ -449,15 +449,15 @@ class ToolCalls(Struct, eq=False):
             call = structs.replace(call, namespace=None)
         return structs.replace(event, block=call)
 
-    def stop(self, event: BlockStop, *, is_wrapped: bool) -> BlockStop:
-        """Return the stop of a block.
+    def stop_unfinished(self, event: BlockStop, *, is_wrapped: bool) -> BlockStop:
+        """Return the stop of a block whose text is unfinished.
 
         Args:
             event: The stop.
             is_wrapped: Whether the block is free text in a JSON object, whose missing end shows
                 that the text is unfinished.
         """
-        if not event.is_unfinished or self.target.unfinished_calls:
+        if self.target.unfinished_calls:
             return event
         if not is_wrapped:
             self.losses.add("unfinished_call", "tool call", "written as if it were complete")

@@ -128,7 +128,9 @@ class AnthropicEncoder(Encoder):
             b'"delta":{"type":"%b","%b":' % (index, kind, field)
         )
         # Known fields last: each of them is required by the SDKs, `text: ""` included.
-        content_block = {**self._vendor_fields(event.extra), **_block_to_wire(block)}
+        content_block = _block_to_wire(block)
+        if event.extra:
+            content_block = self._vendor_fields(event.extra) | content_block
         start = _start_frame(index, content_block)
         if not isinstance(block, ToolCall | ServerToolCall):
             return start
@@ -144,10 +146,10 @@ class AnthropicEncoder(Encoder):
         return arguments + _frame("content_block_stop", {"index": self._indexes[event.index]})
 
     def _message_start(self, event: MessageStart) -> bytes:
-        self._note_tier((event.extra or {}).get("service_tier"))
+        extra = self._take_extra(event.extra) if event.extra else {}
         self._written_usage = self._usage
         message: dict[str, Any] = {
-            **self._vendor_fields(event.extra),
+            **extra,
             "id": event.id,
             "type": "message",
             "role": "assistant",
@@ -161,7 +163,7 @@ class AnthropicEncoder(Encoder):
         return _frame("message_start", {"message": message})
 
     def _message_stop(self, event: MessageStop) -> bytes:
-        self._note_tier((event.extra or {}).get("service_tier"))
+        rest = self._take_extra(event.extra) if event.extra else {}
         delta: dict[str, Any] = {
             "stop_reason": stop_reason_to_wire(event.reason, event.raw_reason),
             "stop_sequence": event.stop_sequence,
@@ -169,7 +171,6 @@ class AnthropicEncoder(Encoder):
         # The API sends `stop_details` with every refusal; another dialect has none to write.
         if event.reason == "refusal" and not self.extras:
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
-        rest = self._vendor_fields(event.extra)
         delta |= {key: rest.pop(key) for key in _DELTA_FIELDS if key in rest}
         # Bedrock's metrics stand in the last frame (bedrock/invocation-metrics), all else in the
         # one before.
@@ -193,8 +194,9 @@ class AnthropicEncoder(Encoder):
 
     def _counts(self) -> dict[str, Any]:
         """Return the `usage` object, with unknown fields of the same dialect and the tier."""
-        extra = self._vendor_fields(self._usage.extra)
-        return {**extra, **usage_to_wire(self._usage), **self._tier_field()}
+        usage = self._usage
+        extra = self._vendor_fields(usage.extra) if usage.extra else {}
+        return {**extra, **usage_to_wire(usage), **self._tier_field}
 
 
 def _frame(event: str, body: dict[str, Any]) -> bytes:

@@ -146,18 +146,17 @@ class ConverseEncoder(Encoder):
         return written + _frame(wire.BLOCK_STOP, {wire.INDEX: self._indexes[event.index]})
 
     def _message_start(self, event: MessageStart) -> bytes:
-        self._note_tier((event.extra or {}).get("service_tier"))
-        fields = {**self._vendor_fields(event.extra), "role": "assistant"}
+        extra = self._take_extra(event.extra) if event.extra else {}
+        fields = {**extra, "role": "assistant"}
         return _frame(wire.MESSAGE_START, fields)
 
     def _message_stop(self, event: MessageStop) -> bytes:
-        self._note_tier((event.extra or {}).get("service_tier"))
-        rest = self._vendor_fields(event.extra)
+        rest = self._take_extra(event.extra) if event.extra else {}
         rest.pop("service_tier", None)
         metadata = {name: rest.pop(name) for name in _METADATA_FIELDS if name in rest}
         metadata = {"metrics": {"latencyMs": 0}, **metadata}  # which only a clock knows
-        if self._tier is not None:
-            metadata["serviceTier"] = {"type": self._tier}
+        if self._tier_field:
+            metadata["serviceTier"] = {"type": self._tier_field["service_tier"]}
         usage = usage_to_wire(self._usage)
         metadata["usage"] = {**self._vendor_fields(self._usage.extra), **usage}
         if event.stop_sequence is not None and _STOP_FIELD not in rest:

@@ -172,7 +172,7 @@ class ChatEncoder(Encoder):
         # Behind the finish, without choices and with nothing after it: the SDKs read a null in any
         # later chunk as the usage.
         usage = usage_to_wire(self._usage, extras=self.extras)
-        return _frame({**self._chunk, **self._tier_field(), "choices": [], "usage": usage}) + _DONE
+        return _frame({**self._chunk, **self._tier_field, "choices": [], "usage": usage}) + _DONE
 
     # Deltas
 
@@ -278,7 +278,7 @@ class ChatEncoder(Encoder):
         start = {"index": index, "delta": {"role": "assistant", "content": None}}
         choices = [{**start, "finish_reason": None}]
         first, self._first_fields = self._first_fields, {}
-        return choice, _frame({**first, **self._chunk, **self._tier_field(), "choices": choices})
+        return choice, _frame({**first, **self._chunk, **self._tier_field, "choices": choices})
 
     def _message_stop(self, event: MessageStop) -> bytes:
         choice, started = self._choice(event.choice)
@@ -293,7 +293,7 @@ class ChatEncoder(Encoder):
             last["stop_reason"] = event.stop_sequence  # vLLM's field
         annotations = choice.annotations.to_wire()
         cited = choice.delta({"annotations": annotations}) if annotations else b""
-        chunk = {**extra, **self._chunk, **self._tier_field(), "choices": [last]}
+        chunk = {**extra, **self._chunk, **self._tier_field, "choices": [last]}
         return started + cited + _frame(chunk)
 
     def _error(self, event: StreamError) -> bytes:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamnorm._core.events import BlockStop, Event, JSONDelta
 from streamnorm._core.failures import malformed, store_bytes, too_large
@@ -45,22 +45,21 @@ class HeldEvents(Struct):
     append: Callable[[list[Event]], None]
 
 
-class PendingStarts:
+class PendingStarts(Struct, eq=False):
     """A queue of held call starts and of the content behind them, in wire order.
 
-    Args:
+    Attributes:
         max_held_bytes: Bound on queued text, arguments and signatures, in UTF-8 bytes, with the
             memory of many items.
-
-    Attributes:
         items: The queued items.
+        ready: Number of queued items that have content to emit.
+        held_bytes: Bytes that count against the bound.
     """
 
-    def __init__(self, max_held_bytes: int) -> None:
-        self.items: deque[Call | HeldText | HeldEvents] = deque()
-        self._ready = 0  # queued items that have content to emit
-        self._held_bytes = 0
-        self._max_held_bytes = max_held_bytes
+    max_held_bytes: int
+    items: deque[Call | HeldText | HeldEvents] = field(default_factory=deque)
+    ready: int = 0
+    held_bytes: int = 0
 
     def add_call(self, call: Call) -> None:
         """Queue a call that has no content yet."""
@@ -68,7 +67,7 @@ class PendingStarts:
 
     def mark_ready(self, content: str, *, first: bool) -> None:
         """Count arguments or a signature of a queued call; `first` if it had none before."""
-        self._ready += first
+        self.ready += first
         self._count(content)
 
     def add_text(self, kind: TextKind, text: str) -> None:
@@ -94,28 +93,28 @@ class PendingStarts:
         Args:
             force: Do not wait for content: another block or the end has arrived.
         """
-        if not (self._ready or force):
+        if not (self.ready or force):
             return None
         item = self.items[0]
         # gateway/arguments-before-the-name: every target writes the name with the start.
         if isinstance(item, Call) and not item.name:
             return None
         self.items.popleft()
-        self._ready -= item.has_content if isinstance(item, Call) else 1
+        self.ready -= item.has_content if isinstance(item, Call) else 1
         if not self.items:
-            self._held_bytes = 0  # released all at once: sizes of single items are not stored
+            self.held_bytes = 0  # released all at once: sizes of single items are not stored
         return item
 
     def _append(self, item: HeldText | HeldEvents) -> None:
         self.items.append(item)
-        self._ready += 1
+        self.ready += 1
         if len(self.items) > _USUAL_ITEMS:
-            self._held_bytes += OBJECT_BYTES
+            self.held_bytes += OBJECT_BYTES
 
     def _count(self, content: str) -> None:
-        self._held_bytes += text_bytes(content)
-        if self._held_bytes > self._max_held_bytes:
-            raise too_large("max_held_bytes", self._max_held_bytes)
+        self.held_bytes += text_bytes(content)
+        if self.held_bytes > self.max_held_bytes:
+            raise too_large("max_held_bytes", self.max_held_bytes)
 
 
 _KINDS: tuple[Literal["function"], Literal["custom"]] = ("function", "custom")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamnorm._core.codec import RequestViolation
 from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage
@@ -156,15 +156,14 @@ def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
     )
 
 
-class UsageReader:
+class UsageReader(Struct, eq=False):
     """Merges the usage objects of one stream.
 
     Attributes:
         usage: The snapshot after the last usage object.
     """
 
-    def __init__(self) -> None:
-        self.usage = Usage()
+    usage: Usage = Usage()
 
     def merge(self, reported: dict[str, Any]) -> None:
         """Merge a usage object into the snapshot."""

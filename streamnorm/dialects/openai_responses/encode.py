@@ -381,7 +381,7 @@ class ResponsesEncoder(Encoder):
 
     def _snapshot(self, status: str, **fields: Any) -> dict[str, Any]:
         """Return the current response object."""
-        return {**self._response, "usage": None, **fields, **self._tier_field(), "status": status}
+        return {**self._response, "usage": None, **fields, **self._tier_field, "status": status}
 
     # Events of this dialect
 
