@@ -244,8 +244,7 @@ class InteractionsEncoder(Encoder):
     # The message
 
     def _message_start(self, event: MessageStart) -> bytes:
-        extra = self._vendor_fields(event.extra)
-        self._note_tier((event.extra or {}).get("service_tier"))
+        extra = self._take_extra(event.extra) if event.extra else {}
         fields: dict[str, Any] = {"id": event.id, "status": "in_progress", "object": "interaction"}
         if model := self._model or event.model:
             fields["model"] = model
@@ -255,8 +254,8 @@ class InteractionsEncoder(Encoder):
         return created + _event("interaction.status_update", status)
 
     def _message_stop(self, event: MessageStop) -> bytes:
-        self._note_tier((event.extra or {}).get("service_tier"))
-        fields = {**self._interaction, **self._vendor_fields(event.extra), **self._tier_field()}
+        extra = self._take_extra(event.extra) if event.extra else {}
+        fields = {**self._interaction, **extra, **self._tier_field}
         fields["status"] = stop_reason_to_wire(event.reason, event.raw_reason)
         if self._usage != Usage():
             fields["usage"] = usage_to_wire(self._usage, extras=self.extras)
