@@ -97,8 +97,10 @@ _EXPIRED = """
 SELECT key, is_expired FROM streams WHERE expires <= :now ORDER BY expires LIMIT 4
 """
 _NO_VALUES: Mapping[str, Any] = {}
-# How soon a reader in another process learns what is new.
-_POLL_S = 0.02
+# How soon a reader in another process looks whether anything was stored, and reads if it does not
+# see that.
+_MIN_POLL_S = 0.001
+_MAX_POLL_S = 0.02
 
 
 class SQLiteLogStore:
@@ -168,14 +170,27 @@ class SQLiteLogStore:
     ) -> Reading | None:
         """Return what is stored behind a position; see `LogStore`."""
         until = anyio.current_time() + wait_s
+        poll_s = _MIN_POLL_S
         while True:
+            version = self._file.version()
             reading = await to_thread.run_sync(self._read, scope, id, after, max_bytes)
             if reading is None or reading.chunks or not reading.record.is_running:
                 return reading
-            left_s = until - anyio.current_time()
-            if left_s <= 0:
+            if not await self._wait(version, poll_s, until):
                 return reading
-            await anyio.sleep(min(_POLL_S, left_s))
+            # Where other streams change, too, most looks are in vain.
+            poll_s = min(2 * poll_s, _MAX_POLL_S)
+
+    async def _wait(self, version: object, poll_s: float, until: float) -> bool:
+        """Wait until the file may have changed; return whether there was time."""
+        unseen_until = anyio.current_time() + _MAX_POLL_S
+        while (now := anyio.current_time()) < until:
+            if now >= unseen_until:
+                return True
+            await anyio.sleep(min(poll_s, until - now))
+            if self._file.version() != version:
+                return True
+        return False
 
     async def aclose(self) -> None:
         """Close the file."""

@@ -45,6 +45,7 @@ _FEW, _MANY = 100, 1000
 _CROWD_EVENTS = 100
 _LINEAR_BAR = 12.0  # of ten times as many
 _CROWD_PAUSE_S = 0.001
+_STREAM_PAUSE_S = 0.02
 _RESUMED_BYTES = 1024 * 1024
 _RESUMED_EVENTS = 12_000  # more than these bytes have
 _RESUME_BAR = 1.3
@@ -321,8 +322,14 @@ def _readers(log: Log, workload: Workload, number: int) -> Coroutine[Any, Any, N
 
 
 def _streams(log: Log, workload: Workload, number: int) -> Coroutine[Any, Any, None]:
-    sources = [_Source(workload.frames, _CROWD_PAUSE_S) for _ in range(number)]
-    return _at_once([_log(log, workload, source, workload.other) for source in sources])
+    # They begin one after the other, as requests come, and are all there before the first ends.
+    steps = [_begin_late(log, workload, place * _CROWD_PAUSE_S) for place in range(number)]
+    return _at_once(steps)
+
+
+async def _begin_late(log: Log, workload: Workload, delay_s: float) -> None:
+    await asyncio.sleep(delay_s)
+    await _log(log, workload, _Source(workload.frames, _STREAM_PAUSE_S), workload.other)
 
 
 async def _memory(step: Coroutine[Any, Any, None]) -> tuple[float, float]:

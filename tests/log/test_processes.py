@@ -17,6 +17,10 @@ from support.streams.short import STREAMS
 
 from streamnorm import Truncated, TruncatedStream
 from streamnorm.log import Log, LogError, open_log
+from streamnorm.log import sqlite as sqlite_log
+from streamnorm.log.records import Chunk, Reading, Record
+from streamnorm.log.sqlite import SQLiteLogStore
+from streamnorm.state.sqlite_file import SQLiteFile
 
 pytestmark = pytest.mark.anyio
 
@@ -123,3 +127,38 @@ async def test_second_process_does_not_produce(log: Log, url: str) -> None:
         async with log.produce("a", never) as run:  # type: ignore[arg-type]
             assert not run.is_new
             assert await run.wait() in ("cancelled", "truncated")
+
+
+async def assert_is_woken(path: Path) -> None:
+    """Assert that a reader of a file gets what another log stores."""
+    here, elsewhere = (SQLiteLogStore(path, ttl_s=100) for _ in range(2))
+    await here.aclaim("", "a", Record("e1", b"", 0, 0, False, None, 60.0))
+    readings: list[Reading | None] = []
+
+    async def read() -> None:
+        readings.append(await elsewhere.aread("", "a", 0, 1000, 60.0))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.sleep(0.05)
+            await here.aappend("", "a", "e1", Chunk(1, [b"a"], [0]), 60.0)
+    [reading] = readings
+    assert reading is not None
+    assert reading.chunks == [Chunk(1, [b"a"], [0])]
+    await here.aclose()
+    await elsewhere.aclose()
+
+
+async def test_reader_of_a_file_sees_that_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_log, "_MAX_POLL_S", 60.0)
+    await assert_is_woken(tmp_path / "log.db")
+
+
+async def test_reader_of_a_file_does_not_depend_on_seeing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SQLiteFile, "version", lambda _: None)
+    await assert_is_woken(tmp_path / "log.db")
