@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import NODEFAULT, Struct, structs
 
-from streamnorm.gateway import Config, ModelConfig, PageConfig, UpstreamConfig
+from streamnorm.gateway import Config, LogConfig, ModelConfig, PageConfig, UpstreamConfig
 from streamnorm.gateway.metrics import METRICS
 
 _ATTRIBUTE = re.compile(r"^    (\w+): ((?:.+\n?(?:        .+\n?)*))", re.MULTILINE)
@@ -32,6 +32,11 @@ def model_rows() -> Iterable[list[str]]:
 def page_rows() -> Iterable[list[str]]:
     """Yield the keys of an entry of `pages`."""
     return _key_rows(PageConfig)
+
+
+def log_rows() -> Iterable[list[str]]:
+    """Yield the keys of `log`."""
+    return _key_rows(LogConfig)
 
 
 def metric_rows() -> Iterable[list[str]]:
@@ -72,6 +77,7 @@ _KEYS = ["key", "default", "meaning"]
 
 TABLES = {
     "gateway_config": (_KEYS, config_rows),
+    "gateway_log": (_KEYS, log_rows),
     "gateway_metrics": (["metric", "labels", "counts"], metric_rows),
     "gateway_models": (_KEYS, model_rows),
     "gateway_pages": (_KEYS, page_rows),

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 LogErrorCode: TypeAlias = Literal[
-    "unknown", "expired", "trimmed", "bad_cursor", "other_bytes", "conflict"
+    "unknown", "expired", "trimmed", "bad_cursor", "other_bytes", "conflict", "no_dialect"
 ]
 """Why a log gives no stream."""
 
@@ -57,6 +57,7 @@ _LOG_STATUSES: dict[LogErrorCode, int] = {
     "bad_cursor": 400,
     "other_bytes": 409,
     "conflict": 409,
+    "no_dialect": 400,
 }
 
 
@@ -260,7 +261,8 @@ class LogError(StreamnormError):
         code: `unknown`: no stream has this id; `expired`: one had; `trimmed`: it is stored no
             longer, or not from its start; `bad_cursor`: the cursor is none of this stream;
             `other_bytes`: it is one of other bytes, and the whole stream can be read anew;
-            `conflict`: the id is that of the answer to another request.
+            `conflict`: the id is that of the answer to another request; `no_dialect`: the stream
+            was asked for in no dialect.
         status: HTTP status of an answer that reports it.
     """
 

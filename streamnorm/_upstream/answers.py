@@ -156,20 +156,45 @@ def translate_answer(
         message = _accumulate_stream(data, upstream, server, limits, losses)
     if isinstance(message, StreamError):
         return message
+    if is_json and lookup(client) is lookup(upstream) and reply == Reply():
+        # Also an unfinished response of the background mode, which the client polls.
+        outcome = Completed(message.stop_reason or "other", message.usage)
+        return TranslatedAnswer(data, outcome, (), bool(message.blocks))
+    return encode_answer(
+        message, client, reply=reply, created=created, losses=losses, size=len(data)
+    )
+
+
+def encode_answer(
+    message: Message,
+    client: str,
+    *,
+    reply: Reply,
+    created: float | None,
+    losses: Losses,
+    size: int = 0,
+) -> TranslatedAnswer | StreamError:
+    """Return a message as the body of a response, or the error that says why it has no such form.
+
+    Args:
+        message: The message.
+        client: The client's dialect.
+        reply: `Encoded.reply` of the request.
+        created: Time of the message, in seconds since 1970.
+        losses: Counts the losses.
+        size: Bytes of the body that it was read from, where that may be large.
+    """
     if reply.model:
         id, model = message.id or reply.id, message.model or reply.model
         message = structs.replace(message, id=id, model=model)
     outcome = Completed(message.stop_reason or "other", message.usage)
-    if is_json and lookup(client) is lookup(upstream) and reply == Reply():
-        # Also an unfinished response of the background mode, which the client polls.
-        return TranslatedAnswer(data, outcome, (), bool(message.blocks))
     if message.stop_reason is None:  # a background response; no other dialect can poll
         return StreamError("malformed", "an answer that has not ended, expected its end")
     try:
         encoded = encoded_message(message, client, losses, reply=reply, model=None, created=created)
     except EncodeError as exc:
         return answer_failure(exc)
-    body = encode_pieces(encoded.body, len(data))
+    body = encode_pieces(encoded.body, size)
     return TranslatedAnswer(body, outcome, encoded.losses, bool(message.blocks))
 
 

@@ -19,6 +19,7 @@ except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
 from streamnorm.gateway.config import (
     Config,
     ConfigError,
+    LogConfig,
     ModelConfig,
     PageConfig,
     UpstreamConfig,
@@ -32,6 +33,7 @@ __all__ = [
     "ConfigError",
     "Gateway",
     "JSONFormatter",
+    "LogConfig",
     "ModelConfig",
     "Observer",
     "PageConfig",

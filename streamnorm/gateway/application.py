@@ -59,6 +59,7 @@ from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.storing import gateway_store, is_worker
+from streamnorm.gateway.streams import LoggedStreams, StreamEndpoint, configured_log
 from streamnorm.gateway.websocket import Answering, WebSockets, deny
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore
@@ -119,6 +120,17 @@ class Gateway:
         self._store = gateway_store(config, environ, bodies, store)
         routing = Routing(config, environ)
         self._pages = Pages(config, routing)
+        self._observers = Observers(config, observers)
+        self._draining = Draining(self._network.stop)
+        log = configured_log(config, environ)
+        self._streams = (
+            None
+            if log is None
+            else LoggedStreams(log, config, running=self._draining.running, end_call=self._end_call)
+        )
+        self._stream_endpoint = (
+            None if self._streams is None else StreamEndpoint(self._streams, config)
+        )
         services = Services(
             config=config,
             routing=routing,
@@ -128,11 +140,10 @@ class Gateway:
             store=self._store,
             compactor=Compactor(sealer_of(config, environ), max_bytes=config.max_event_bytes),
             bodies=bodies,
+            streams=self._streams,
         )
         self._messages = MessageEndpoint(services)
         self._auxiliary = AuxiliaryEndpoints(services)
-        self._observers = Observers(config, observers)
-        self._draining = Draining(self._network.stop)
         answering = Answering(self._record, self._respond, self._refuse)
         self._websockets = WebSockets(services, self._admission, self._draining, answering)
 
@@ -175,6 +186,9 @@ class Gateway:
             with chain_signals(self.begin_drain, end):
                 while (await receive())["type"] != "lifespan.shutdown":
                     await send({"type": "lifespan.startup.complete"})
+                # Servers wait for their requests alone, and streams of the log have their grace.
+                if self._draining.has_begun:
+                    await self._draining.wait()
         finally:  # also if the server is cancelled
             self.begin_drain(0.0)
             with anyio.move_on_after(_CLOSE_S, shield=True):
@@ -182,9 +196,10 @@ class Gateway:
             self._draining.close()
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._network.aclose()
-            if self._store is not None:
-                with anyio.move_on_after(_CLOSE_S, shield=True):
-                    await self._store.aclose()
+            for store in (self._store, self._streams):
+                if store is not None:
+                    with anyio.move_on_after(_CLOSE_S, shield=True):
+                        await store.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -195,7 +210,7 @@ class Gateway:
                 await self._say_health(exchange)
             return
         received = received_request(scope, path)
-        client = self._pages.client_at(path) or client_of(received)
+        client = self._client_of(received)
         browsers = self._admission.browsers
         send = complete_headers(client, browsers.cross_origin(received, send))
         if path == _METRICS and self._observers.metrics is not None:
@@ -224,8 +239,17 @@ class Gateway:
         try:
             yield call
         finally:
-            call.ended_at = loop.time()
-            self._observers.end(call)
+            if not call.outlives_client:
+                self._end_call(call)
+
+    def _end_call(self, call: CallRecord) -> None:
+        call.ended_at = asyncio.get_running_loop().time()
+        self._observers.end(call)
+
+    def _client_of(self, received: ClientRequest) -> Dialect:
+        endpoint = self._stream_endpoint
+        of_stream = None if endpoint is None else endpoint.client_at(received)
+        return of_stream or self._pages.client_at(received.path) or client_of(received)
 
     async def _answer_any(
         self,
@@ -277,7 +301,7 @@ class Gateway:
                     return
                 cancels = self._config.on_disconnect == "cancel"
                 async with open_exchange(receive, send, cancels=cancels) as exchange:
-                    with self._draining.running(exchange):
+                    with self._draining.running(exchange.tasks.cancel_scope):
                         await self._respond(whole, client, asked, exchange, call)
         except RequestRefused as refused:
             if not call.operation and refused.error.status_hint in _NO_ENDPOINT:
@@ -297,7 +321,10 @@ class Gateway:
         if self._draining.has_begun:
             raise stopping()
         try:
-            if asked.operation in ("message", "stream") or not await self._auxiliary.answers(
+            endpoint = self._stream_endpoint
+            if endpoint is not None and endpoint.has(received):
+                await endpoint.answer(received, client, asked, exchange, call)
+            elif asked.operation in ("message", "stream") or not await self._auxiliary.answers(
                 received, client, asked
             ):
                 await self._messages.answer(received, client, asked, exchange, call, states)
@@ -397,19 +424,23 @@ class Draining:
     def __init__(self, stop: Callable[[], None]) -> None:
         self.has_begun = False
         self._stop = stop
-        self._running: set[Exchange] = set()
+        self._running: set[anyio.CancelScope] = set()
         self._notified: set[Callable[[], None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
 
     @contextmanager
-    def running(self, exchange: Exchange) -> Generator[None]:
-        """Count a request as running."""
-        self._running.add(exchange)
+    def running(self, scope: anyio.CancelScope) -> Generator[None]:
+        """Count a request as running, or a stream without one.
+
+        Args:
+            scope: Scope of its work, which is cancelled if it does not end in time.
+        """
+        self._running.add(scope)
         try:
             yield
         finally:
-            self._running.discard(exchange)
+            self._running.discard(scope)
             if not self._running:
                 self._ended.set()
 
@@ -454,8 +485,8 @@ class Draining:
 
     def _abort(self) -> None:
         # Their connections are closed in the middle of the body, which is no clean end.
-        for exchange in self._running:
-            exchange.tasks.cancel_scope.cancel()
+        for scope in self._running:
+            scope.cancel()
 
 
 @contextmanager

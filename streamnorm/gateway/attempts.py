@@ -27,6 +27,7 @@ from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._registry import lookup
+from streamnorm._transcoder import TranscodeOptions, WriterOptions
 from streamnorm._upstream.answers import (
     TranslatedAnswer,
     encode_error_response,
@@ -46,9 +47,11 @@ from streamnorm.gateway.large_bodies import BodyThread, LargeEventPump, LargeEve
 from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.pages import NO_CREDIT, Page
+from streamnorm.gateway.producing import ReadsPump, ReadsStream
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
 from streamnorm.http.headers import cloud_headers, failed_request, response_headers
+from streamnorm.log import OpenedSource
 
 
 class StartedStream(Struct, frozen=True):
@@ -60,6 +63,7 @@ class StartedStream(Struct, frozen=True):
         headers: Headers for the client.
         target: The upstream that answers.
         pump: The pump of the stream.
+        opened: The source of the log, of which the stream has the reads; None without one.
     """
 
     stream: Stream[bytes]
@@ -67,6 +71,7 @@ class StartedStream(Struct, frozen=True):
     headers: dict[str, str]
     target: Target
     pump: TranscodePump
+    opened: OpenedSource | None = None
 
     @property
     def reason(self) -> FailureReason | None:
@@ -151,6 +156,7 @@ class Attempts:
         on_end: Called with the outcome of that answer.
         has_left: Returns whether the client has left; then no further upstream is asked.
         page: The route of the page that asks; None for any other client.
+        is_logged: Whether the log gets the answer: then it is a stream, whatever was asked for.
 
     Attributes:
         is_committed: Whether status 200 has been sent to the client; then no further upstream is
@@ -178,6 +184,7 @@ class Attempts:
         on_end: Callable[[Outcome], None],
         has_left: Callable[[], bool],
         page: Page | None = None,
+        is_logged: bool = False,
     ) -> None:
         self.is_committed = False
         self.has_status = False
@@ -200,6 +207,7 @@ class Attempts:
         self._on_end = on_end
         self._has_left = has_left
         self._page = page
+        self._is_logged = is_logged
 
     def commit(self, *, without_status: bool) -> bool:
         """Return whether status 200 may be sent, although no answer has begun.
@@ -299,9 +307,10 @@ class Attempts:
         turn, upstream, limits = self._turn, target.upstream, self._request_limits
         is_page = self._page is not None
         request = turn.request_for(target)
-        if turn.passes(target):
-            sent = prepare_passthrough(request, upstream, limits=limits)
-        else:
+        sent = (
+            prepare_passthrough(request, upstream, limits=limits) if turn.passes(target) else None
+        )
+        if sent is None or (self._is_logged and not sent.streams):
             sent = build_upstream_request(
                 request,
                 self._client.name,
@@ -325,6 +334,8 @@ class Attempts:
     def _build_adjust(self, target: Target) -> Callable[[Request], Request]:
         """Return the function that changes a translated request."""
         adjust = apply_options(target.options, self._report)
+        if self._is_logged:
+            adjust = _as_stream(adjust)
         if (page := self._page) is not None:
             return lambda request: adjust(page.prepare(request, target.upstream))
         if target.upstream.dialect != self._client.name:
@@ -343,28 +354,34 @@ class Attempts:
         target: Target,
         headers: dict[str, str],
     ) -> Result:
+        client, upstream = self._client, target.upstream
         reasoning = target.options.reasoning
-        pump = LargeEventPump(
-            answer,
-            target.upstream.dialect,
-            self._client.name,
-            on_end=self._report,
-            server=target.upstream.server,
-            reply=identify_reply(sent.reply, _request_id(answer, target)),
-            include_usage=sent.include_usage,
-            reasoning=None if reasoning == "none" else reasoning,
-            page_client=None if self._page is None else self._page.options.page_client,
-            verbatim=not target.normalize,
-            keep_message=False,
-            limits=self._limits,
-            on_loss=self._report,
-            framing=target.upstream.framing,
-            to_framing=self._client.framing,
-        )
+        written: WriterOptions = {
+            "include_usage": sent.include_usage,
+            "reasoning": None if reasoning == "none" else reasoning,
+            "page_client": None if self._page is None else self._page.options.page_client,
+            "verbatim": not target.normalize,
+            "to_framing": client.framing,
+        }
+        options: TranscodeOptions = {
+            **written,
+            "server": upstream.server,
+            "think_tags": False,
+            "reply": identify_reply(sent.reply, _request_id(answer, target)),
+            "keep_message": False,
+            "limits": self._limits,
+            "on_loss": self._report,
+            "framing": upstream.framing,
+        }
+        made = ReadsPump if self._is_logged else LargeEventPump
+        pump = made(answer, upstream.dialect, client.name, on_end=self._report, **options)
         answer.watch(pump)
-        reader = LargeEvents(answer, pump, self._bodies, target.upstream.framing)
+        reader = LargeEvents(answer, pump, self._bodies, upstream.framing)
         stream: Stream[bytes] = Stream(pump, reader)
-        if self._turn.stores and not self._turn.makes_answer:
+        stores = self._turn.stores and not self._turn.makes_answer
+        if isinstance(pump, ReadsPump):
+            stream = ReadsStream(pump, reader, self._turn if stores else None, self._bodies)
+        elif stores:
             stream = StoredStream(pump, reader, self._turn, self._bodies)
         first = b""
         passes_on = self._passes_on_refusals(target)
@@ -387,7 +404,10 @@ class Attempts:
                 await stream.aclose()
                 return self._failure(_REFUSED, target, headers)
             case _:
-                return StartedStream(stream, first, headers, target, pump)
+                opened = None
+                if isinstance(stream, ReadsStream):
+                    opened = stream.as_source(answer, first, upstream, options, client, written)
+                return StartedStream(stream, first, headers, target, pump, opened)
 
     async def _first_event(
         self, stream: Stream[bytes], pump: TranscodePump, *, waits_for_block: bool
@@ -486,6 +506,11 @@ class Attempts:
         if error_body is not None and client.cloud is None:
             body = error_body(structs.replace(shown, status_hint=status))
         return FailedAttempt(error, shown, status, body, headers, target, is_final, reason)
+
+
+def _as_stream(adjust: Callable[[Request], Request]) -> Callable[[Request], Request]:
+    """Return a function that has a request ask for a stream, too."""
+    return lambda request: structs.replace(adjust(request), stream=True)
 
 
 def _refuses(error: StreamError) -> bool:

@@ -30,6 +30,8 @@ from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.errors import StreamnormError, did_you_mean
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
+from streamnorm.log.log import DEFAULT_LEASE_S, MAX_STREAM_BYTES
+from streamnorm.log.log import DEFAULT_TTL_S as DEFAULT_STREAM_TTL_S
 from streamnorm.state.stored import DEFAULT_TTL_S
 
 T = TypeVar("T", bound=Struct)
@@ -158,6 +160,26 @@ class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow_tools: bool = False
 
 
+class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the streams are stored that outlive their clients.
+
+    Attributes:
+        url: `memory:` in a server of one process, `sqlite:PATH`, `redis://HOST` (also `rediss:`,
+            `valkey:`, `valkeys:`), or `env:NAME`, a variable that holds such a URL.
+        ttl_s: Seconds after its last change at which a stream is forgotten.
+        lease_s: Seconds without news after which the gateway that produces a stream counts as dead.
+        max_bytes: Bound on one stream, in bytes of its upstream.
+        mode: What becomes of a request whose stream cannot be stored: it is refused before the
+            upstream is asked (`require`), or answered without the log (`best_effort`).
+    """
+
+    url: _Name
+    ttl_s: _Seconds = DEFAULT_STREAM_TTL_S
+    lease_s: _Seconds = DEFAULT_LEASE_S
+    max_bytes: _Bound = MAX_STREAM_BYTES
+    mode: Literal["require", "best_effort"] = "require"
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of a gateway.
 
@@ -189,6 +211,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             process, `sqlite:PATH`, `redis://HOST` (also `rediss:`, `valkey:`, `valkeys:`), or
             `env:NAME`, a variable that holds such a URL.  None stores nothing.
         state_ttl_s: Seconds after its last use at which an answer is forgotten.
+        log: Where the streams are stored that outlive their clients: those of requests with an
+            `Idempotency-Key` or an `x-streamnorm-stream`.  None has no such streams.
         on_disconnect: What becomes of an answer whose client has left: it is cancelled, or
             read to its end.
         websockets: Whether clients of Responses may open a WebSocket at `/v1/responses`; without,
@@ -222,6 +246,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seal_key: str | None = None
     state: _Name | None = None
     state_ttl_s: _Seconds = DEFAULT_TTL_S
+    log: LogConfig | None = None
     # The provider bills what it generates: an answer without a reader is cancelled.
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     # Codex and the SDK of the vendor prefer it: they then send only what is new of a conversation.
@@ -296,6 +321,8 @@ def config_of(value: dict[str, Any], name: str) -> Config:
         if is_object(pages):
             for key, page in pages.items():
                 _convert(page, PageConfig, f"pages.{key}")
+        if is_object(value.get("log")):
+            _convert(value["log"], LogConfig, "log")
         return _convert(value, Config, "")
     except ConfigError as exc:
         raise ConfigError(f"{name}: {exc}") from exc

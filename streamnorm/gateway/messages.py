@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping, MutableMapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from msgspec import Struct
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect, Encoder, RequestedOperation
 from streamnorm._core.codec.framing import SSE, Framing
-from streamnorm._core.events import Completed, Outcome, StreamError
+from streamnorm._core.events import Completed, Outcome
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
@@ -43,6 +43,9 @@ from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Balancer, Routing
 from streamnorm.gateway.storing import GatewayStore
 
+if TYPE_CHECKING:
+    from streamnorm.gateway.streams import LoggedStreams
+
 _POLL_INTERVAL_S = 0.01
 
 _RETRY_S = 1  # another worker may answer at once
@@ -61,6 +64,7 @@ class Services(Struct, frozen=True, kw_only=True):
         store: Store of responses; None if none are stored.
         compactor: Opens what is sealed in requests, and compacts conversations.
         bodies: The thread for large bodies.
+        streams: The streams of the log; None without one.
     """
 
     config: Config
@@ -71,6 +75,7 @@ class Services(Struct, frozen=True, kw_only=True):
     store: GatewayStore | None
     compactor: Compactor
     bodies: BodyThread
+    streams: LoggedStreams | None
 
 
 class MessageEndpoint:
@@ -120,6 +125,8 @@ class MessageEndpoint:
                 received.size, partial(decode_request_body, received, self._request_limits)
             )
         asked = asked.with_body(body)
+        streams = self._services.streams
+        logged = None if streams is None else streams.asked_in(received, client)
         model = asked.model if page is None else page.options.model
         call.operation, call.model = asked.operation, model
         targets = self._services.routing.targets(model, client)
@@ -150,8 +157,9 @@ class MessageEndpoint:
             request_limits=self._request_limits,
             on_loss=partial(add_loss, call),
             on_end=end,
-            has_left=lambda: exchange.has_left,
+            has_left=lambda: logged is None and exchange.has_left,
             page=page,
+            is_logged=logged is not None,
         )
         # Other framings have no pings: a stream begins with its first event.
         has_pings = client.framing is SSE
@@ -170,6 +178,9 @@ class MessageEndpoint:
             stream.watch(self._poll_interval_s, self._config.idle_s) if is_stream else nullcontext()
         )
         with watched:
+            if streams is not None and logged is not None:
+                await streams.answer(logged, attempts, client, stream, call, is_stream=is_stream)
+                return
             try:
                 result = await attempts.run()
             finally:
@@ -191,8 +202,7 @@ class MessageEndpoint:
                     call.status = 200
                     await stream.send_body(200, result.headers, result.answer.body)
                 case FailedAttempt():
-                    call.outcome, call.reason = error_outcome(result.error), result.reason
-                    await self._send_failure(result, client, stream, call)
+                    await send_failure(result, client, stream, call)
         if turn.is_lost:
             add_loss(call, Loss("store", "response", detail="written as false"))
 
@@ -210,15 +220,6 @@ class MessageEndpoint:
         finally:
             call.partial_usage = begun.stream.usage
             await begun.stream.aclose()
-
-    async def _send_failure(
-        self, failure: FailedAttempt, client: Dialect, stream: ClientStream, call: CallRecord
-    ) -> None:
-        if stream.is_started:
-            await stream.send(_error_event(client, failure.shown), more=False)
-            return
-        call.status = failure.status
-        await stream.send_body(failure.status, failure.headers, failure.body)
 
     def _unused_encoder(self, dialect: str) -> Encoder:
         """Return an encoder that never writes an event: its pings are those before a stream."""
@@ -239,8 +240,16 @@ class MessageEndpoint:
         return keepalive_s if after is None else min(max(after, _POLL_INTERVAL_S), keepalive_s)
 
 
-def _error_event(client: Dialect, error: StreamError) -> bytes:
-    return encoder(client.name).encode(error)
+async def send_failure(
+    failure: FailedAttempt, client: Dialect, stream: ClientStream, call: CallRecord
+) -> None:
+    """Send a failure: as a response, or as the last event of a stream."""
+    call.outcome, call.reason = error_outcome(failure.error), failure.reason
+    if stream.is_started:
+        await stream.send(encoder(client.name).encode(failure.shown), more=False)
+        return
+    call.status = failure.status
+    await stream.send_body(failure.status, failure.headers, failure.body)
 
 
 def stopping() -> RequestRefused:

@@ -304,6 +304,12 @@ class UpstreamResponse:
                 self._is_due = False
                 self._check()
 
+    def keep_reads(self) -> list[bytes]:
+        """Return a list to which each further read is added."""
+        kept: list[bytes] = []
+        self.read = partial(_read_kept, self.read, kept)
+        return kept
+
     def fail(self, cause: Exception) -> None:
         """End the body with an exception, also a read that is under way."""
         if not self._content.is_eof():
@@ -500,6 +506,12 @@ async def _read_masked(read: Callable[[], Awaitable[bytes]], mask: KeyMask) -> b
             if held := mask.close():
                 return held  # the next read ends again
             raise
+    return data
+
+
+async def _read_kept(read: Callable[[], Awaitable[bytes]], kept: list[bytes]) -> bytes:
+    data = await read()
+    kept.append(data)
     return data
 
 

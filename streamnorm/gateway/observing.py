@@ -89,6 +89,7 @@ class CallRecord(Struct, kw_only=True):
         attempts: Number of requests to upstreams.
         losses: How often each feature was lost; `other` are those that have no plain word for
             a name.
+        outlives_client: Whether its answer goes on without its client, as a stream of the log.
     """
 
     client: str
@@ -106,6 +107,7 @@ class CallRecord(Struct, kw_only=True):
     partial_usage: Usage = Usage()
     attempts: int = 0
     losses: dict[str, int] = {}
+    outlives_client: bool = False
 
     @property
     def model_name(self) -> str:

@@ -76,7 +76,7 @@ class StoredStream(Stream[bytes]):
         if not isinstance(self.outcome, Completed):
             return data
         self._pump.pending.append(data)  # not returned yet, should the client leave meanwhile
-        before, terminal = _split_last(data)
+        before, terminal = split_last(data)
         event = await self._bodies.run(len(terminal), partial(last_event, terminal))
         response = event.get("response")
         if is_object(response):
@@ -91,7 +91,7 @@ def _frame_of(event: dict[str, Any]) -> bytes:
     return encode_frame(compact(event), event=string_of(event, "type"))
 
 
-def _split_last(data: bytes) -> tuple[bytes, bytes]:
+def split_last(data: bytes) -> tuple[bytes, bytes]:
     """Return the frames before the last one, and that."""
     start = data.rfind(_FRAME_END, 0, -len(_FRAME_END)) + len(_FRAME_END)
     return (data[:start], data[start:]) if start >= len(_FRAME_END) else (b"", data)

@@ -95,8 +95,8 @@ class Drain(Protocol):
 
     has_begun: bool
 
-    def running(self, exchange: Exchange) -> AbstractContextManager[None]:
-        """Count a request as running."""
+    def running(self, scope: anyio.CancelScope) -> AbstractContextManager[None]:
+        """Count a request as running, and cancel its scope in the end."""
         ...
 
     def notifying(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
@@ -453,7 +453,7 @@ class Connection:
         if self._has_left:
             exchange.leave()
         try:
-            with self._owner.draining.running(exchange):
+            with self._owner.draining.running(exchange.tasks.cancel_scope):
                 yield
         finally:
             self._exchanges.discard(exchange)

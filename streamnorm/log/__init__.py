@@ -31,7 +31,7 @@ from streamnorm.log.log import (
     StreamStatus,
 )
 from streamnorm.log.memory import MemoryLogStore
-from streamnorm.log.producing import Production
+from streamnorm.log.producing import OpenedSource, Production
 from streamnorm.log.records import LogStore, State
 from streamnorm.log.redis import RedisLogStore
 from streamnorm.log.sqlite import SQLiteLogStore
@@ -42,6 +42,7 @@ __all__ = [
     "LogError",
     "LogReader",
     "LogStore",
+    "OpenedSource",
     "Production",
     "State",
     "StreamStatus",

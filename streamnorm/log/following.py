@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 from anyio.lowlevel import checkpoint
+from msgspec import structs
 
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.framing import SSE, add_id, list_events
@@ -48,6 +49,8 @@ class LogReader:
         error_type: Type of the error that a header states.
         headers: Those that a stream depends on.
         has_lost_stream: Whether the log failed: what is read then is not the stream's.
+        last_fields: Fields of the response that the last event has in place of others; set with the
+            last read.
     """
 
     def __init__(self, tail: Tail, origin: Origin, joined_before: int = 0) -> None:
@@ -57,6 +60,7 @@ class LogReader:
         self.status, self.content_type = origin.status, origin.content_type
         self.error_type, self.headers = origin.error_type, origin.headers
         self.has_lost_stream = False
+        self.last_fields: dict[str, Any] = {}
         self._tail = tail
         self._joined_before = joined_before
         self._chunk: Chunk = _NO_READS
@@ -86,8 +90,10 @@ class LogReader:
             self.position += 1
             # The first is the origin.
             if self.position > 1:
+                self._learn_end()
                 return data
         self.position += 1
+        self._learn_end()
         if self.ending is None or self.ending.cause == "eof":
             raise StopAsyncIteration
         raise _failure_of(self.ending)
@@ -106,6 +112,12 @@ class LogReader:
     def ending(self) -> Ending | None:
         """How the stream ended; None while it runs."""
         return self._tail.ending
+
+    def _learn_end(self) -> None:
+        """Learn the fields of the last event, which the last read may give, if it is the next."""
+        ending = self._tail.ending
+        if ending is not None and ending.response and self.position >= self._tail.count:
+            self.last_fields = ending.response
 
     async def close(self) -> None:
         """Forget what was read."""
@@ -192,11 +204,13 @@ class _BytesPump(TranscodePump):
         origin: Origin,
         to: str,
         places: _Places,
+        fields: dict[str, Any],
         **options: Unpack[TranscodeOptions],
     ) -> None:
         self._tail = tail
         self._reader = reader
         self._places = places
+        self._fields = fields  # of the reply, of which the encoder writes the response
         super().__init__(reader, origin.dialect, to, on_end=None, **options)
         self._transcoder.set_minted_id(origin.minted_id)
 
@@ -206,8 +220,17 @@ class _BytesPump(TranscodePump):
         return self._places.cursor()
 
     def feed(self, data: bytes) -> bytes | None:
+        self._replace_fields()
         written = super().feed(data)
         return None if written is None else self._mark(written)
+
+    def _close(self) -> None:
+        self._replace_fields()
+        super()._close()
+
+    def _replace_fields(self) -> None:
+        if self._reader.last_fields:
+            self._fields.update(self._reader.last_fields)
 
     def _finish(self, pieces: list[bytes]) -> None:
         super()._finish(pieces)
@@ -273,11 +296,31 @@ class _EventPump(EventPump):
 
 
 class FollowedStream(Stream[T]):
-    """A stream of a log, made by `Log.follow`."""
+    """A stream of a log, made by `Log.follow`.
 
-    def __init__(self, pump: Pump[T], reader: LogReader, cursor: Callable[[], str]) -> None:
+    Attributes:
+        to: Dialect of its bytes; None for events.
+    """
+
+    def __init__(
+        self,
+        pump: Pump[T],
+        reader: LogReader,
+        cursor: Callable[[], str],
+        reply: Reply,
+        to: str | None = None,
+    ) -> None:
         super().__init__(pump, reader)
+        self.to = to
         self._cursor = cursor
+        self._log_reader = reader
+        self._reply = reply
+
+    @property
+    def reply(self) -> Reply:
+        """What the request has changed, for `encode_message`; complete once the stream ended."""
+        response = {**self._reply.response, **self._log_reader.last_fields}
+        return structs.replace(self._reply, response=response)
 
     @property
     def cursor(self) -> str:
@@ -304,18 +347,19 @@ def follow_bytes(
     """
     reader = LogReader(tail, origin, after.read)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
-    reply = None if origin.reply is None else msgspec.json.decode(origin.reply, type=Reply)
+    reply = _reply_of(origin)
     pump = _BytesPump(
         reader,
         tail,
         origin,
         to,
         places,
+        reply.response,
         **options,
         **read_options(origin),
         reply=reply,
     )
-    return FollowedStream(pump, reader, lambda: pump.cursor)
+    return FollowedStream(pump, reader, lambda: pump.cursor, reply, to)
 
 
 def follow_events(
@@ -325,4 +369,8 @@ def follow_events(
     reader = LogReader(tail, origin, after.read)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     pump = _EventPump(reader, origin, errors, places, **read_options(origin))
-    return FollowedStream(pump, reader, lambda: pump.cursor)
+    return FollowedStream(pump, reader, lambda: pump.cursor, _reply_of(origin))
+
+
+def _reply_of(origin: Origin) -> Reply:
+    return Reply() if origin.reply is None else msgspec.json.decode(origin.reply, type=Reply)

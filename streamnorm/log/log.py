@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, overload
 from weakref import WeakValueDictionary
 
 import anyio
-import msgspec
 from msgspec import Struct
 
 from streamnorm._core.errors import LogError, StoreError
 from streamnorm._core.events import Event, Usage
 from streamnorm._registry import lookup
 from streamnorm.aio.stream import AsyncReader
-from streamnorm.log.cursors import START, read_cursor, tag_of
+from streamnorm.log.cursors import START, Position, read_cursor, tag_of
 from streamnorm.log.following import FollowedStream, LogReader, follow_bytes, follow_events
-from streamnorm.log.producing import Production
+from streamnorm.log.producing import OpenedSource, Production
 from streamnorm.log.records import (
     NO_READS,
     Key,
     LogStore,
-    Origin,
     Record,
     State,
     unpack_ending,
+    writer_options,
 )
 from streamnorm.log.tails import DEAD, Tail
 
@@ -126,7 +125,8 @@ class Log:
         Args:
             id: Id of the stream.
             source: The source, as for `events`, which is closed on every path; or a function that
-                opens it, which is called once the id is this producer's.
+                opens it, which is called once the id is this producer's, and may give an
+                `OpenedSource`.
             dialect: Dialect of the source; None to detect it.
             server: Name of its server.
             think_tags: Whether `<think>…</think>` is reasoning.
@@ -144,14 +144,27 @@ class Log:
             UnknownDialect: There is no such dialect.
             Exception: There is no stream: what the provider or the source has raised.
         """
-        origin = Origin(
-            dialect if dialect is None else lookup(dialect).name,
-            server,
-            None if framing is None else framing.name,
-            think_tags,
-            token_hex(16),
-            None if reply is None else msgspec.json.encode(reply),
-        )
+
+        def described(found: AsyncSource) -> OpenedSource:
+            return OpenedSource(
+                source=found,
+                dialect=dialect,
+                server=server,
+                think_tags=think_tags,
+                framing=framing,
+                reply=reply,
+            )
+
+        @asynccontextmanager
+        async def open_source() -> AsyncGenerator[OpenedSource]:
+            if not callable(source):
+                yield described(source)
+                return
+            async with source() as found:
+                yield found if isinstance(found, OpenedSource) else described(found)
+
+        if dialect is not None:
+            lookup(dialect)
         is_read = False
         try:
             production = await self._claim((scope, id), fingerprint, mode)
@@ -164,7 +177,7 @@ class Log:
             try:
                 if production.is_new:
                     self._productions[scope, id] = production
-                    tasks.start_soon(production.run, source, origin)
+                    tasks.start_soon(production.run, open_source)
                     tasks.start_soon(self._stop_cancelled)
                 yield production
                 await production.wait()
@@ -253,16 +266,37 @@ class Log:
             Exception: It never began: what the provider or the source has raised.
         """
         tail, count = await self._find_tail((scope, id))
-        target = None if to is None else lookup(to).name
-        seen = {name: value for name, value in options.items() if name not in _UNSEEN}
-        tag = tag_of(target, seen)
-        position = read_cursor(after, tail.epoch, tag) if after else START
-        if position.read > count + 1:
-            raise LogError("the cursor names no place in the stream", code="bad_cursor")
+        if to is None:
+            tag = tag_of(None, {})
+            position = _position(after, tail, tag, count)
+            return follow_events(tail, await tail.origin(), position, tag, errors)
+        target, tag = lookup(to).name, _tag_of_writer(to, options)
+        position = _position(after, tail, tag, count)
+        return follow_bytes(tail, await tail.origin(), target, position, tag, options)
+
+    async def follow_answer(
+        self, id: str, *, after: str = "", scope: str = "", **options: Unpack[WriterOptions]
+    ) -> FollowedStream[bytes]:
+        """Return a stream in the bytes that it was asked for in: in that dialect, and as then.
+
+        Args:
+            id: Id of the stream.
+            after: As for `follow`.
+            scope: Scope of the id.
+            options: Options beside those that are stored.
+
+        Raises:
+            LogError: There is no such stream, not from there on, or it was asked for in no dialect.
+            StoreError: The store failed.
+            Exception: It never began: what the provider or the source has raised.
+        """
+        tail, count = await self._find_tail((scope, id))
         origin = await tail.origin()
-        if target is None:
-            return follow_events(tail, origin, position, tag, errors)
-        return follow_bytes(tail, origin, target, position, tag, options)
+        if origin.to is None:
+            raise LogError("the stream was asked for in no dialect, name one", code="no_dialect")
+        asked: WriterOptions = {**writer_options(origin), **options}
+        tag = _tag_of_writer(origin.to, asked)
+        return follow_bytes(tail, origin, origin.to, _position(after, tail, tag, count), tag, asked)
 
     async def open_reader(self, id: str, *, scope: str = "") -> LogReader:
         """Return a reader of what the source of a stream has sent, from its start, live to its end.
@@ -363,3 +397,27 @@ class Log:
                 for production in self._productions.values():
                     if production.tail.epoch in cancelled:
                         production.cancel()
+
+
+def _tag_of_writer(to: str, options: WriterOptions) -> str:
+    """Return the tag of the cursors in the bytes of a dialect."""
+    seen = {name: value for name, value in options.items() if name not in _UNSEEN}
+    return tag_of(lookup(to).name, seen)
+
+
+def _position(after: str, tail: Tail, tag: str, count: int) -> Position:
+    """Return the position of the last item that a reader has.
+
+    Args:
+        after: Its cursor; "" if it has none.
+        tail: The last reads of the stream.
+        tag: Tag of its cursors.
+        count: Number of reads that there are.
+
+    Raises:
+        LogError: The cursor is none of the stream.
+    """
+    position = read_cursor(after, tail.epoch, tag) if after else START
+    if position.read > count + 1:
+        raise LogError("the cursor names no place in the stream", code="bad_cursor")
+    return position

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from secrets import token_hex
 from time import monotonic
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
+from streamnorm._core.bodies.request import Reply
+from streamnorm._core.codec.framing import Framing
 from streamnorm._core.errors import RemoteProtocolError, StoreError, StreamnormError
 from streamnorm._core.events import Completed, Failed, Outcome, Usage
 from streamnorm._core.failures import SourceStopped, broken_connection
+from streamnorm._registry import lookup
+from streamnorm._transcoder import WriterOptions
 from streamnorm.aio.stream import AsyncReader, AsyncSource, Stream
 from streamnorm.aio.transcoding import TapPump
 from streamnorm.log.records import (
@@ -25,6 +31,7 @@ from streamnorm.log.records import (
     State,
     add_head,
     pack,
+    pack_options,
     read_options,
     unpack_ending,
 )
@@ -32,8 +39,38 @@ from streamnorm.log.tails import Tail
 
 _T = TypeVar("_T")
 
-Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncSource]]
+
+class OpenedSource(Struct, frozen=True, kw_only=True):
+    """A source, and what is known of it once it is open, as behind a fallback to other providers.
+
+    Attributes:
+        source: The source, as for `events`; it is closed on every path.
+        dialect: Its dialect; None to detect it.
+        server: Name of its server.
+        think_tags: Whether `<think>…</think>` is reasoning.
+        framing: Its framing; None for that of the dialect.
+        reply: What `encode_request` returned for the request that is answered.
+        to: Dialect that the stream is asked for in; see `Log.follow_answer`.
+        options: Options of its writer, without `limits` and functions.
+        last_fields: Returns fields of the response that its last event has in place of the
+            reply's; called when the source has ended.
+    """
+
+    source: AsyncSource
+    dialect: str | None = None
+    server: str | None = None
+    think_tags: bool = False
+    framing: Framing | None = None
+    reply: Reply | None = None
+    to: str | None = None
+    options: WriterOptions = {}
+    last_fields: Callable[[], dict[str, Any]] = dict
+
+
+Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncSource | OpenedSource]]
 """Opens the source once the id is the producer's, so that no second request is paid for."""
+
+_Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
 
 # The source is read no faster than the store takes it.
 _MAX_WAITING_BYTES = 1024 * 1024
@@ -116,13 +153,13 @@ class Production:
         """Stop the stream: what was read stays, and ends as cancelled."""
         self._stop("cancelled", _CANCELLED)
 
-    async def run(self, source: AsyncSource | Opener, origin: Origin) -> None:
+    async def run(self, open_source: _Opener) -> None:
         """Read a source to its end, and store it."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write)
                 tasks.start_soon(self._renew_lease)
-                await self._read(source, origin)
+                await self._read(open_source)
                 self._is_read = True
                 self._news.set()
         except BaseException:
@@ -133,15 +170,15 @@ class Production:
         finally:
             self._has_ended.set()
 
-    async def _read(self, source: AsyncSource | Opener, origin: Origin) -> None:
+    async def _read(self, open_source: _Opener) -> None:
         """Read the source into `_waiting`, until it ends or is stopped."""
         opened_s = monotonic()
         with self._reading:
             async with AsyncExitStack() as stack:
                 try:
-                    if callable(source):
-                        source = await stack.enter_async_context(source())
-                    reader = AsyncReader(source)
+                    opened = await stack.enter_async_context(open_source())
+                    origin = origin_of(opened)
+                    reader = AsyncReader(opened.source)
                     pump = TapPump(
                         reader,
                         origin.dialect,
@@ -160,7 +197,9 @@ class Production:
                     if not self._count and not self._waiting:
                         self.failure = exc
                         return
-                ending = Ending(_state_of(stream.outcome), *_cause_of(pump.cause))
+                cause, reason = _cause_of(pump.cause)
+                state, fields = _state_of(stream.outcome), opened.last_fields()
+                ending = Ending(state, cause, reason, response=fields)
                 self._ending = self._ending or ending
 
     async def _read_stream(
@@ -236,6 +275,8 @@ class Production:
                     self._stop("truncated", _LAPSED)
                     return  # no reader gets what the others never will
                 self._stored_ending = ending
+                if ending is not None:  # which decides about the events of the last read
+                    self.tail.ending = ending
             except StoreError:
                 self._lose_store()
         if chunk is not None:
@@ -309,3 +350,21 @@ def _state_of(outcome: Outcome | None) -> State:
             return "failed"
         case _:
             return "truncated"
+
+
+def origin_of(opened: OpenedSource) -> Origin:
+    """Return the origin of a stream, before the head of its response is known.
+
+    Raises:
+        UnknownDialect: There is no such dialect.
+    """
+    return Origin(
+        None if opened.dialect is None else lookup(opened.dialect).name,
+        opened.server,
+        None if opened.framing is None else opened.framing.name,
+        opened.think_tags,
+        token_hex(16),
+        None if opened.reply is None else msgspec.json.encode(opened.reply),
+        to=None if opened.to is None else lookup(opened.to).name,
+        options=pack_options(opened.options),
+    )

@@ -7,7 +7,17 @@ stored.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    cast,
+)
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -18,6 +28,9 @@ from streamnorm._core.errors import StoreError
 from streamnorm._core.events import Usage
 from streamnorm._registry import FRAMINGS
 from streamnorm.aio import pump
+
+if TYPE_CHECKING:
+    from streamnorm._transcoder import WriterOptions
 
 State: TypeAlias = Literal[
     "running", "complete", "failed", "truncated", "cancelled", "expired", "unknown"
@@ -64,6 +77,8 @@ class Origin(Struct, frozen=True, array_like=True):
         content_type: Its `content-type`.
         error_type: Type of the error that a header states.
         headers: Its headers that a stream depends on, by lower-case name.
+        to: Dialect that it was asked for in; None if that is for each reader to say.
+        options: The options of its writer then, as `pack_options` returned them.
         format: Version of what is stored.
     """
 
@@ -77,6 +92,8 @@ class Origin(Struct, frozen=True, array_like=True):
     content_type: str | None = None
     error_type: str | None = None
     headers: dict[str, str] = {}
+    to: str | None = None
+    options: bytes = b"{}"
     format: int = _FORMAT
 
 
@@ -89,12 +106,14 @@ class Ending(Struct, frozen=True, array_like=True):
         reason: What stopped or damaged it, for the reader: a clause without data of the stream;
             "" if nothing is known.
         usage: The usage by then, without the vendor's own fields.
+        response: Fields of the response that its last event has in place of the origin's.
     """
 
     state: State
     cause: Cause
     reason: str = ""
     usage: Usage | None = None
+    response: dict[str, Any] = {}
 
 
 class Record(Struct, frozen=True):
@@ -254,10 +273,39 @@ def read_options(origin: Origin) -> SourceOptions:
     """
     options: SourceOptions = {"server": origin.server, "think_tags": origin.think_tags}
     if origin.framing is not None:
-        if origin.framing not in FRAMINGS:
-            raise StoreError("the store has a stream of an unknown framing")
-        options["framing"] = FRAMINGS[origin.framing]
+        options["framing"] = _framing_of(origin.framing)
     return options
+
+
+def pack_options(options: WriterOptions) -> bytes:
+    """Return the options of a writer as the bytes that are stored.
+
+    Args:
+        options: The options; `limits` and functions are those of each reader.
+    """
+    named: dict[str, object] = {**options}
+    framing = options.get("to_framing")
+    if framing is not None:
+        named["to_framing"] = framing.name
+    return msgspec.json.encode(named)
+
+
+def writer_options(origin: Origin) -> WriterOptions:
+    """Return the options of the writer with which a stream was asked for.
+
+    Raises:
+        StoreError: The store has a stream of a framing that does not exist.
+    """
+    options = cast("WriterOptions", msgspec.json.decode(origin.options))
+    if (framing := msgspec.json.decode(origin.options).get("to_framing")) is not None:
+        options["to_framing"] = _framing_of(framing)
+    return options
+
+
+def _framing_of(name: str) -> Framing:
+    if name not in FRAMINGS:
+        raise StoreError("the store has a stream of an unknown framing")
+    return FRAMINGS[name]
 
 
 def pack(value: Origin | Ending | Chunk) -> bytes:

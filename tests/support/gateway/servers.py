@@ -87,6 +87,7 @@ async def served_gateway(
     has_websockets: bool = False,
     observers: tuple[Observer, ...] = (),
     options: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[RunningGateway]:
     """Serve an upstream, and a gateway in front of it.
@@ -101,12 +102,13 @@ async def served_gateway(
         has_websockets: Whether it knows WebSockets.
         observers: Observers of the gateway.
         options: Further options of the upstream, as `normalize`.
+        environ: The environment of the gateway.
         settings: Settings of the gateway; see `Config`.
     """
     stands_for = (options or {}).get("server", COMPATIBLE)
     async with served(upstream, stands_for=stands_for) as upstream_url:
         config = gateway_config(upstream_url, dialect, options=options, **settings)
-        app = Gateway(config, environ={}, observers=observers)
+        app = Gateway(config, environ=environ or {}, observers=observers)
         async with served(app, server, has_websockets=has_websockets) as url:
             yield RunningGateway(url, app, upstream_url)
 

@@ -241,6 +241,12 @@ class Records:
         self.ended.append(call)
         self.one.set()
 
+    async def wait_for(self, count: int) -> None:
+        """Wait until so many requests have ended."""
+        async with asyncio.timeout(30):
+            while len(self.ended) < count:  # noqa: ASYNC110 - told by another request
+                await asyncio.sleep(0.005)
+
 
 async def _disconnect(receive: Any) -> None:
     while (await receive())["type"] != "http.disconnect":

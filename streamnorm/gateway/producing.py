@@ -1,0 +1,179 @@
+"""What the log stores of an answer: the reads of its upstream, as they came.
+
+They pass through the pump of the answer as without a log, so that the same upstreams are asked,
+the same is measured, and the same answers are stored.  What the pump writes is dropped: the client
+that asked reads the log like any other.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Unpack
+
+from streamnorm._core.codec import Dialect
+from streamnorm._core.events import Completed
+from streamnorm._core.json import is_object
+from streamnorm._exchange import last_event
+from streamnorm._transcoder import TranscodeOptions, WriterOptions
+from streamnorm._upstream.requests import Upstream
+from streamnorm.aio import Stream
+from streamnorm.aio.pump import OnEnd
+from streamnorm.gateway.large_bodies import BodyThread, LargeEventPump, LargeEvents
+from streamnorm.gateway.network import UpstreamResponse
+from streamnorm.gateway.response_state import ResponseState, split_last
+from streamnorm.log import OpenedSource
+
+
+class ReadsPump(LargeEventPump):
+    """A pump that handles an answer, and gives its reads.
+
+    Args:
+        answer: The answer; it must not be wrapped before.
+        dialect: Its dialect.
+        to: The client's dialect.
+        on_end: Called with the outcome.
+        options: Options of the transcoder.
+
+    Attributes:
+        last_written: What the client gets of the last read.
+    """
+
+    def __init__(
+        self,
+        answer: UpstreamResponse,
+        dialect: str,
+        to: str,
+        *,
+        on_end: OnEnd,
+        **options: Unpack[TranscodeOptions],
+    ) -> None:
+        self.last_written = b""
+        self._reads = answer.keep_reads()
+        self._has_given = False
+        super().__init__(answer, dialect, to, on_end=on_end, **options)
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Handle the next read; return it, unless it is the last."""
+        super().feed(data)
+        return None if self.ended else self._take()
+
+    def _finish(self, pieces: list[bytes]) -> None:
+        super()._finish(pieces)
+        self.last_written = b"".join(self.pending)
+        # Of what has begun, readers get an error as it came.
+        if self.failure is None or self._has_given:
+            self.failure = None
+            self.pending = [self._take()]
+
+    def _take(self) -> bytes:
+        self._has_given = True
+        data = b"".join(self._reads)
+        self._reads.clear()
+        return data
+
+
+class ReadsStream(Stream[bytes]):
+    """The reads of an answer, which is stored before the last of them is returned.
+
+    Args:
+        pump: The pump of the stream.
+        reader: Reads the upstream's answer.
+        turn: Stores the answer; None if it is not stored.
+        bodies: The thread for large bodies.
+    """
+
+    def __init__(
+        self, pump: ReadsPump, reader: LargeEvents, turn: ResponseState | None, bodies: BodyThread
+    ) -> None:
+        super().__init__(pump, reader)
+        self._reads_pump = pump
+        self._turn = turn
+        self._bodies = bodies
+
+    def as_source(
+        self,
+        answer: UpstreamResponse,
+        first: bytes,
+        upstream: Upstream,
+        options: TranscodeOptions,
+        client: Dialect,
+        written: WriterOptions,
+    ) -> OpenedSource:
+        """Return the reads as a source of the log.
+
+        Args:
+            answer: The answer.
+            first: The reads that were returned already.
+            upstream: Who gives it.
+            options: How it is read, and written for its client.
+            client: The client's dialect.
+            written: Those of the options that any reader of the client's dialect needs.
+        """
+        return OpenedSource(
+            source=AnswerSource(answer, self, self._reads_pump, first),
+            dialect=upstream.dialect,
+            server=upstream.server,
+            framing=upstream.framing,
+            reply=options.get("reply"),
+            to=client.name,
+            options=written,
+            last_fields=self._last_fields,
+        )
+
+    async def _last(self) -> bytes:
+        data = await super()._last()
+        if self._turn is not None and isinstance(self.outcome, Completed):
+            self._pump.pending.append(data)  # not returned yet, should the gateway stop meanwhile
+            _, terminal = split_last(self._reads_pump.last_written)
+            event = await self._bodies.run(len(terminal), partial(last_event, terminal))
+            response = event.get("response")
+            if is_object(response):
+                await self._turn.store(response, len(terminal))
+            self._pump.pending.pop()
+        return data
+
+    def _last_fields(self) -> dict[str, Any]:
+        is_lost = self._turn is not None and self._turn.is_lost
+        return {"store": False} if is_lost else {}
+
+
+class AnswerSource:
+    """The reads of an answer that has begun, as a source of the log.
+
+    Args:
+        answer: The answer.
+        stream: Its reads.
+        pump: Their pump.
+        first: The reads that have been returned.
+
+    Attributes:
+        status: HTTP status of the answer.
+        headers: Its headers, by lower-case name.
+    """
+
+    def __init__(
+        self, answer: UpstreamResponse, stream: Stream[bytes], pump: LargeEventPump, first: bytes
+    ) -> None:
+        self.status = answer.status
+        self.headers = answer.headers
+        self._stream = stream
+        self._pump = pump
+        self._first = first
+
+    def __aiter__(self) -> AnswerSource:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data, self._first = self._first, b""
+        while not data:
+            try:
+                data = await anext(self._stream)
+            except StopAsyncIteration:
+                if self._pump.cause is not None:
+                    raise self._pump.cause from None
+                raise
+        return data
+
+    async def aclose(self) -> None:
+        """Close the answer."""
+        await self._stream.aclose()

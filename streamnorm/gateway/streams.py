@@ -1,0 +1,505 @@
+"""Streams that outlive their clients: produced for one, read from the log by any.
+
+    POST    a request for a message, with `Idempotency-Key` or `x-streamnorm-stream: ID`
+    GET     /streams/ID?after=CURSOR&to=DIALECT
+    DELETE  /streams/ID
+
+The first produces the stream in a task of its own, and reads it from the log like all that follow.
+Whoever sends the same request under the same id joins it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from functools import partial
+from typing import TypeAlias
+
+import anyio
+from msgspec import Struct, structs
+
+from streamnorm._core.codec import Dialect, Endpoints, RequestedOperation, Route
+from streamnorm._core.errors import (
+    LogError,
+    NotAStream,
+    ProtocolError,
+    StoreError,
+    UnknownDialect,
+    UpstreamError,
+)
+from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
+from streamnorm._core.failures import error_outcome
+from streamnorm._core.json import dumps
+from streamnorm._core.losses import Losses
+from streamnorm._core.messages import MessageSource
+from streamnorm._exchange import client_scope, last_event
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, encoder, lookup
+from streamnorm._transcoder import WriterOptions
+from streamnorm._upstream.answers import encode_answer, encode_error_response
+from streamnorm._upstream.requests import ClientRequest, RequestRefused
+from streamnorm.asgi.responses import Exchange, send_json
+from streamnorm.gateway.admission import resolve_key
+from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
+from streamnorm.gateway.config import Config, ConfigError, answer_limits
+from streamnorm.gateway.messages import ClientStream, send_failure
+from streamnorm.gateway.observing import CallRecord, add_loss
+from streamnorm.gateway.response_state import split_last
+from streamnorm.gateway.storing import is_worker
+from streamnorm.log import FollowedStream, Log, OpenedSource, StreamStatus, open_log
+from streamnorm.log.log import Mode
+from streamnorm.log.records import Key
+
+_LOG = logging.getLogger("streamnorm.gateway")
+
+_MEMORY = "memory:"
+_PLACE = "env:"
+_ID_HEADER = "x-streamnorm-stream"
+# A draft of the IETF has it as a string in quotes; SDKs send it bare.
+_ASKED_IN = (_ID_HEADER, "idempotency-key")
+_ID = re.compile(r"[\w.~:@+=-]{1,128}", re.ASCII)
+_PATH = re.compile(r"^/streams/(?P<response_id>[^/]+)$")
+_ROUTES = (Route("GET", _PATH, "response"), Route("DELETE", _PATH, "cancel"))
+_JSON = [(b"content-type", b"application/json")]
+_FAILURES = (UpstreamError, NotAStream, ProtocolError)
+
+Running: TypeAlias = Callable[[anyio.CancelScope], AbstractContextManager[None]]
+_Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
+
+
+class NoAnswer(Exception):
+    """No upstream has begun an answer, so that there is no stream."""
+
+    def __init__(self, result: FailedAttempt) -> None:
+        super().__init__(result.error.kind)
+        self.result = result
+
+
+class LoggedRequest(Struct, frozen=True):
+    """A request whose answer is a stream of the log.
+
+    Attributes:
+        key: Scope and id of the stream.
+        fingerprint: Digest of the request.
+        after: Cursor of the last event that the client has; "" for the whole stream.
+    """
+
+    key: Key
+    fingerprint: bytes
+    after: str
+
+
+class LoggedStreams:
+    """The streams of a gateway's log.
+
+    Args:
+        log: The log.
+        config: The configuration.
+        running: Counts a stream as running within a block, and may cancel it.
+        end_call: Called with the record of a request when its stream has ended.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        config: Config,
+        *,
+        running: Running,
+        end_call: Callable[[CallRecord], None],
+    ) -> None:
+        self._log = log
+        self._mode: Mode = "require" if config.log is None else config.log.mode
+        self._has_keys = config.has_client_keys
+        self._limits = answer_limits(config)
+        self._running = running
+        self._end_call = end_call
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop has weak references only
+
+    def asked_in(self, received: ClientRequest, client: Dialect) -> LoggedRequest | None:
+        """Return what a request for a message asks of the log; None if it does not.
+
+        Raises:
+            RequestRefused: Its id is none.
+        """
+        header = next((name for name in _ASKED_IN if name in received.headers), None)
+        if header is None:
+            return None
+        id = _check_id(received.headers[header].strip().strip('"'), header)
+        digest = hashlib.sha256(f"{received.method}\n{received.path}\n".encode())
+        digest.update(received.body or b"")
+        if not self._has_keys:
+            # An id that a client has chosen may be guessed, and there is no key to bind it to.
+            id = "sn_" + hashlib.sha256(f"{id}\n{digest.hexdigest()}".encode()).hexdigest()[:32]
+        key = (self.scope_of(received, client), id)
+        return LoggedRequest(key, digest.digest(), received.headers.get("last-event-id", ""))
+
+    def scope_of(self, received: ClientRequest, client: Dialect) -> str:
+        """Return the scope of a client's streams."""
+        # Without keys, clients send any: the id alone is what they must know.
+        return client_scope(received, client) if self._has_keys else ""
+
+    async def answer(
+        self,
+        asked: LoggedRequest,
+        attempts: Attempts,
+        client: Dialect,
+        stream: ClientStream,
+        call: CallRecord,
+        *,
+        is_stream: bool,
+    ) -> None:
+        """Answer a request from the log, once its stream has begun.
+
+        Args:
+            asked: The request.
+            attempts: The attempts to answer it, which are made if nobody has.
+            client: The client's dialect.
+            stream: The answer.
+            call: Record of the request.
+            is_stream: Whether the client asked for a stream.
+
+        Raises:
+            RequestRefused: There is no such stream, or the log does not answer.
+        """
+        headers = {_ID_HEADER: asked.key[1]}
+        with _log_refusals():
+            await self._begin(asked, partial(_open_answer, attempts, call, headers), call)
+            try:
+                if is_stream:
+                    followed = await self.follow(asked.key, None, asked.after)
+                    await send_followed(followed, client, stream, call, headers)
+                else:
+                    whole = await self._whole(asked.key, client, call)
+                    call.status = 200
+                    await stream.send_body(200, headers, whole)
+            except NoAnswer as failed:
+                await send_failure(failed.result, client, stream, call)
+
+    async def follow(self, key: Key, to: str | None, after: str) -> FollowedStream[bytes]:
+        """Return a stream, in a dialect or as it was asked for; see `Log.follow`."""
+        scope, id = key
+        options: WriterOptions = {"limits": self._limits, "keep_message": False}
+        if to is None:
+            return await self._log.follow_answer(id, after=after, scope=scope, **options)
+        return await self._log.follow(id, to=to, after=after, scope=scope, **options)
+
+    async def cancel(self, key: Key) -> StreamStatus:
+        """Cancel a stream; return what the log knows of it."""
+        scope, id = key
+        await self._log.cancel(id, scope=scope)
+        return await self._log.status(id, scope=scope)
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self._log.aclose()
+
+    async def _begin(self, asked: LoggedRequest, open_answer: _Opener, call: CallRecord) -> None:
+        """Begin a stream, or join the one that there is.
+
+        Raises:
+            LogError: The id is that of the answer to another request.
+            StoreError: The store failed.
+        """
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._run(asked, open_answer, call, begun))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await begun
+
+    async def _run(
+        self,
+        asked: LoggedRequest,
+        open_answer: _Opener,
+        call: CallRecord,
+        begun: asyncio.Future[None],
+    ) -> None:
+        """Produce a stream to its end, whether its client stays or leaves."""
+        scope, id = asked.key
+        ours = anyio.CancelScope()
+        is_new = False
+        try:
+            with ours, self._running(ours):
+                async with self._log.produce(
+                    id, open_answer, scope=scope, fingerprint=asked.fingerprint, mode=self._mode
+                ) as run:
+                    # A client that has left by now has ended its record.
+                    is_new = call.outlives_client = run.is_new and not begun.done()
+                    if not begun.done():
+                        begun.set_result(None)
+                    if not run.is_new:
+                        ours.cancel()  # others produce it
+                    await run.wait()
+        except Exception as exc:  # noqa: BLE001 - who waits for the stream raises it
+            if not begun.done():
+                begun.set_exception(exc)
+            elif not isinstance(exc, NoAnswer):  # which each of its readers has been told
+                _LOG.error("a stream of the log failed: %s", type(exc).__name__)
+        finally:
+            if is_new:
+                self._end_call(call)
+
+    async def _whole(self, key: Key, client: Dialect, call: CallRecord) -> bytes:
+        """Return the answer of a stream as one body.
+
+        Raises:
+            NoAnswer: It failed.
+        """
+        if client.endpoints.stores_responses:
+            # That of the last event is the one that is stored, with the ids of its items.
+            return await self._last_response(key, client, call)
+        scope, id = key
+        async with await self._log.follow(id, scope=scope, errors="yield") as followed:
+            async for _ in followed:
+                pass
+            _check_outcome(followed.outcome, followed.dialect, client)
+            source = MessageSource(followed.dialect or "", None, followed.message)
+            whole = encode_answer(
+                structs.replace(followed.message, source=source),
+                client.name,
+                reply=followed.reply,
+                created=time.time(),
+                losses=Losses(on_loss=partial(add_loss, call)),
+            )
+        if isinstance(whole, StreamError):
+            raise NoAnswer(_failed(whole, None, client))
+        call.outcome = call.outcome or whole.outcome
+        return whole.body
+
+    async def _last_response(self, key: Key, client: Dialect, call: CallRecord) -> bytes:
+        last = b""
+        async with await self.follow(key, None, "") as followed:
+            with suppress(*_FAILURES):
+                async for data in followed:
+                    last = data
+            _check_outcome(followed.outcome, followed.dialect, client)
+        call.outcome = call.outcome or followed.outcome
+        return dumps(last_event(split_last(last)[1]).get("response"))
+
+
+@asynccontextmanager
+async def _open_answer(
+    attempts: Attempts, call: CallRecord, headers: dict[str, str]
+) -> AsyncGenerator[OpenedSource]:
+    """Provide the answer of the first upstream that begins one, as a source of the log.
+
+    Args:
+        attempts: The attempts.
+        call: Record of the request.
+        headers: Takes the headers for the client.
+
+    Raises:
+        NoAnswer: None does.
+    """
+    try:
+        result = await attempts.run()
+    finally:
+        call.attempts, call.upstream = attempts.count, attempts.asked
+    if isinstance(result, FailedAttempt):
+        call.status = result.status
+        call.outcome, call.reason = error_outcome(result.error), result.reason
+        raise NoAnswer(result)
+    assert isinstance(result, StartedStream)  # noqa: S101 - an answer for the log is a stream
+    assert result.opened is not None  # noqa: S101
+    call.status = 200
+    call.first_event_at = asyncio.get_running_loop().time()
+    headers.update(result.headers)
+    try:
+        yield result.opened
+    finally:
+        call.reason, call.partial_usage = result.reason, result.stream.usage
+
+
+async def send_followed(
+    followed: FollowedStream[bytes],
+    client: Dialect,
+    stream: ClientStream,
+    call: CallRecord,
+    headers: Mapping[str, str],
+) -> None:
+    """Send a stream of the log to a client."""
+    async with followed:
+        try:
+            first = await anext(followed, b"")
+        except _FAILURES:
+            match followed.outcome:
+                case Failed(error) | Truncated(error):
+                    failed = _failed(error, followed.dialect, client)
+                    await send_failure(failed, client, stream, call)
+                    return
+                case _:
+                    raise
+        call.status = 200
+        stream.ping = followed.ping
+        await stream.start(headers)
+        if first:
+            await stream.send(first)
+        await stream.send_all(followed)
+        call.outcome = call.outcome or followed.outcome
+
+
+def _check_outcome(outcome: Outcome | None, upstream: str | None, client: Dialect) -> None:
+    """Raise `NoAnswer` for a stream that has failed."""
+    match outcome:
+        case Failed(error) | Truncated(error):
+            raise NoAnswer(_failed(error, upstream, client))
+        case _:
+            pass
+
+
+def _failed(error: StreamError, upstream: str | None, client: Dialect) -> FailedAttempt:
+    """Return the failure of a stream, as a client is told of it."""
+    failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
+    return FailedAttempt(error, error, failed.status, failed.body, failed.headers)
+
+
+class StreamEndpoint:
+    """Answers requests about streams of the log.
+
+    Args:
+        streams: The streams.
+        config: The configuration.
+    """
+
+    def __init__(self, streams: LoggedStreams, config: Config) -> None:
+        self._streams = streams
+        self._keepalive_s = config.keepalive_s
+        self._idle_s = config.idle_s
+
+    def has(self, received: ClientRequest) -> bool:
+        """Return whether a request is about a stream."""
+        return _PATH.fullmatch(received.path) is not None
+
+    def client_at(self, received: ClientRequest) -> Dialect | None:
+        """Return the dialect of a request about a stream; None if it is about none."""
+        if not self.has(received):
+            return None
+        try:
+            known = lookup(encoder(dict(received.query).get("to", "")).dialect)
+        except UnknownDialect:
+            known = DIALECTS[DEFAULT_ERROR_DIALECT]
+        headers = {name: None for each in DIALECTS.values() for name in each.endpoints.key_headers}
+        endpoints = Endpoints(routes=_ROUTES, key_headers=tuple(headers))
+        return structs.replace(known, endpoints=endpoints, page_path=received.path)
+
+    async def answer(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: RequestedOperation,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> None:
+        """Answer a request.
+
+        Args:
+            received: The request.
+            client: Its dialect, as `client_at` returned it.
+            asked: Its operation.
+            exchange: Exchange to send the answer on.
+            call: Record of the request.
+
+        Raises:
+            RequestRefused: There is no such stream, or not from there on.
+        """
+        id = _check_id(asked.response_id, "id")
+        key = (self._streams.scope_of(received, client), id)
+        if asked.operation == "cancel":
+            with _log_refusals():
+                state = (await self._streams.cancel(key)).state
+            if state in _ABSENT:
+                raise RequestRefused(*_ABSENT[state], code=f"stream_{state}")
+            call.status = 200
+            await send_json(exchange, 200, _JSON, dumps({"id": id, "state": state}))
+            return
+        query = dict(received.query)
+        after = query.get("after") or received.headers.get("last-event-id", "")
+        with _log_refusals():
+            try:
+                followed = await self._streams.follow(key, query.get("to"), after)
+            except NoAnswer as failed:
+                result = failed.result
+                raise RequestRefused(result.shown.message, result.status) from failed
+            except UnknownDialect as exc:
+                raise RequestRefused(f"to: {exc}", param="to") from exc
+        stream = ClientStream(
+            exchange,
+            followed.ping,
+            self._keepalive_s,
+            lambda _: True,
+            framing=lookup(followed.to or "").framing,
+            headers=followed.response_headers,
+        )
+        with stream.watch(self._keepalive_s, self._idle_s), _log_refusals():
+            await send_followed(followed, lookup(followed.to or ""), stream, call, {_ID_HEADER: id})
+
+
+_ABSENT = {
+    "unknown": ("no stream has this id", 404),
+    "expired": ("the stream of this id has expired", 410),
+}
+
+
+@contextmanager
+def _log_refusals() -> Generator[None]:
+    """Raise `RequestRefused` where there is no stream, or the store fails."""
+    try:
+        yield
+    except LogError as exc:
+        raise RequestRefused(str(exc), exc.status, code=f"stream_{exc.code}") from exc
+    except StoreError as exc:
+        _LOG.warning("the log of streams failed: %s", exc)
+        text = "the log of streams does not answer, try again"
+        raise RequestRefused(text, 503, code="store_unavailable") from exc
+
+
+def _check_id(id: str, where: str) -> str:
+    """Return the id of a stream.
+
+    Raises:
+        RequestRefused: It is none.
+    """
+    if not _ID.fullmatch(id):
+        found = f"{where}: {len(id)} characters, expected 1 to 128 of letters, digits and ._~:@+=-"
+        raise RequestRefused(found, param=where)
+    return id
+
+
+def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
+    """Return the log of a configuration; None if it has none.
+
+    Args:
+        config: The configuration.
+        environ: The environment that holds the URL of `env:NAME`.
+
+    Raises:
+        ConfigError: There is no such log, or this process must not have one of its own.
+    """
+    if config.log is None:
+        return None
+    url = config.log.url
+    if url.startswith(_PLACE):
+        url = resolve_key(url, "log.url", environ)
+    if url == _MEMORY and is_worker(environ):
+        raise ConfigError(
+            "log.url: memory: in a worker process, expected sqlite: or redis:, "
+            "which all workers share"
+        )
+    try:
+        return open_log(
+            url,
+            ttl_s=config.log.ttl_s,
+            lease_s=config.log.lease_s,
+            max_bytes=config.log.max_bytes,
+        )
+    except (ValueError, ImportError) as exc:
+        raise ConfigError(f"log.url: {exc}") from exc

@@ -1,0 +1,317 @@
+"""Streams of a gateway's log: produced for one client, joined, resumed and cancelled by others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from support.gateway.servers import RunningGateway, served_gateway
+from support.gateway.upstreams import ANSWER, REQUESTS, Records, StepUpstream
+from support.openai_chat.chunks import content
+
+from streamnorm import Abandoned, Completed, Truncated
+from streamnorm.gateway import LogConfig
+from streamnorm.sse import SSEDecoder
+from streamnorm.testing import FakeProvider, faults, tool_call
+
+pytestmark = pytest.mark.anyio
+
+KEYS = {"CLIENT_KEYS": "key-of-a,key-of-b"}
+ID = "x-streamnorm-stream"
+LOG = LogConfig(url="memory:", lease_s=1.0)
+CLIENTS = pytest.mark.parametrize("client", REQUESTS)
+_CURSOR = re.compile(rb"^id: (\S+)\r?\n", re.MULTILINE)
+
+
+@asynccontextmanager
+async def logged(upstream: Any, **settings: Any) -> AsyncIterator[RunningGateway]:
+    """Provide a gateway with a log, that asks for keys."""
+    settings = {"client_keys": "env:CLIENT_KEYS", "log": LOG, **settings}
+    async with served_gateway(upstream, environ=KEYS, **settings) as gateway:
+        yield gateway
+
+
+class Reader:
+    """A client of a gateway with a key.
+
+    Args:
+        gateway: The gateway.
+        key: The key.
+    """
+
+    def __init__(self, gateway: RunningGateway, key: str = "key-of-a") -> None:
+        self._url = gateway.url
+        self._headers = {"authorization": f"Bearer {key}"}
+
+    def _key_of(self, client: str) -> dict[str, str]:
+        name = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}.get(client, "authorization")
+        return (
+            {name: self._headers["authorization"].removeprefix("Bearer ")}
+            if (name != "authorization")
+            else self._headers
+        )
+
+    async def post(
+        self, client: str, id: str = "s-1", header: str = ID, **more: Any
+    ) -> httpx.Response:
+        path, body = REQUESTS[client]
+        headers = {**self._key_of(client), header: id, **more.pop("headers", {})}
+        async with httpx.AsyncClient() as http:
+            return await http.post(self._url + path, json={**body, **more}, headers=headers)
+
+    async def ask(
+        self, method: str, id: str = "s-1", headers: dict[str, str] | None = None, **query: str
+    ) -> httpx.Response:
+        async with httpx.AsyncClient() as http:
+            return await http.request(
+                method,
+                f"{self._url}/streams/{id}",
+                params=query,
+                headers={**self._headers, **(headers or {})},
+            )
+
+    async def read_some(self, client: str, id: str = "s-1") -> bytes:
+        """Return the first bytes of a stream, and leave."""
+        path, body = REQUESTS[client]
+        headers = {**self._key_of(client), ID: id}
+        async with (
+            httpx.AsyncClient() as http,
+            http.stream("POST", self._url + path, json=body, headers=headers) as response,
+        ):
+            assert response.status_code == 200
+            return await anext(response.aiter_raw())
+
+
+def bare(body: bytes) -> bytes:
+    """Return a stream without its cursors."""
+    return _CURSOR.sub(b"", body)
+
+
+@CLIENTS
+async def test_stream_is_that_of_a_gateway_without_a_log(client: str) -> None:
+    async with logged(FakeProvider(["It snows."]).app()) as gateway:
+        answer = await Reader(gateway).post(client)
+        followed = await Reader(gateway).ask("GET")
+    async with logged(FakeProvider(["It snows."]).app(), log=None) as gateway:
+        plain = await Reader(gateway).post(client)
+    assert bare(answer.content) == plain.content
+    assert answer.status_code == 200
+    assert answer.headers[ID] == "s-1"
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert followed.content == answer.content
+    assert b"snows" in plain.content
+    frames = SSEDecoder().feed(answer.content)
+    assert all(frame.id for frame in frames)
+    assert len({frame.id for frame in frames}) == len(frames)
+
+
+@CLIENTS
+async def test_rest_behind_each_cursor(client: str) -> None:
+    async with logged(FakeProvider([tool_call("f", city="Oslo")]).app()) as gateway:
+        reader = Reader(gateway)
+        whole = (await reader.post(client)).content
+        cursors = list(_CURSOR.finditer(whole))
+        assert len(cursors) > 2
+        for cursor in cursors:
+            rest = whole[cursor.end() :].lstrip(b"\r\n")  # behind the empty line of its event
+            after = cursor[1].decode()
+            assert (await reader.ask("GET", after=after)).content == rest
+            assert (await reader.ask("GET", headers={"last-event-id": after})).content == rest
+            again = await reader.post(client, headers={"last-event-id": after})
+            assert again.content == rest
+
+
+async def test_other_dialect() -> None:
+    async with logged(FakeProvider(["It snows."]).app()) as gateway:
+        reader = Reader(gateway)
+        chat = await reader.post("openai_chat")
+        anthropic = await reader.ask("GET", to="anthropic")
+        cursor = _CURSOR.findall(chat.content)[0].decode()
+        other = await reader.ask("GET", to="anthropic", after=cursor)
+        none = await reader.ask("GET", to="klingon")
+    assert b"message_stop" in anthropic.content
+    assert (other.status_code, other.json()["error"]["type"]) == (409, "conflict_error")
+    assert none.status_code == 400
+    assert "klingon" in none.text
+
+
+async def test_answer_goes_on_without_its_client() -> None:
+    gate, records = asyncio.Event(), Records()
+    upstream = StepUpstream([ANSWER[0], gate, *ANSWER[1:]])
+    async with logged(upstream, observers=(records,)) as gateway:
+        reader = Reader(gateway)
+        first = await reader.read_some("openai_chat")
+        gate.set()
+        whole = await reader.ask("GET")
+        assert whole.content.startswith(first)
+        assert bare(whole.content) == b"".join(ANSWER)
+        await records.wait_for(2)
+    assert len(upstream.requests) == 1
+    operations = [(record.operation, record.upstream) for record in records.ended]
+    assert sorted(operations) == [("response", ""), ("stream", "local")]
+    assert all(isinstance(record.outcome, Completed) for record in records.ended)
+
+
+async def test_second_request_joins_the_first() -> None:
+    gate = asyncio.Event()
+    upstream = StepUpstream([ANSWER[0], gate, *ANSWER[1:]])
+    async with logged(upstream) as gateway:
+        reader = Reader(gateway)
+        async with asyncio.TaskGroup() as tasks:
+            several = [tasks.create_task(reader.post("openai_chat")) for _ in range(5)]
+            await upstream.asked.wait()
+            gate.set()
+        late = await reader.post("openai_chat", header="idempotency-key")
+    bodies = {each.result().content for each in several} | {late.content}
+    assert len(bodies) == 1
+    assert len(upstream.requests) == 1
+
+
+async def test_other_request_under_one_id_is_refused() -> None:
+    async with logged(FakeProvider(["Hi."] * 3).app()) as gateway:
+        reader = Reader(gateway)
+        await reader.post("openai_chat")
+        other = await reader.post("openai_chat", temperature=0.5)
+        elsewhere = await reader.post("anthropic")
+        others_key = await Reader(gateway, "key-of-b").post("openai_chat", temperature=0.5)
+    assert (other.status_code, elsewhere.status_code) == (409, 409)
+    assert other.json()["error"]["code"] == "stream_conflict"
+    assert others_key.status_code == 200
+
+
+async def test_streams_of_another_key_are_unknown() -> None:
+    async with logged(FakeProvider(["Hi."]).app()) as gateway:
+        await Reader(gateway).post("openai_chat")
+        other = Reader(gateway, "key-of-b")
+        found = [await other.ask(method) for method in ("GET", "DELETE")]
+        none = await Reader(gateway, "no-key").ask("GET")
+    assert [response.status_code for response in found] == [404, 404]
+    assert none.status_code == 401
+
+
+@CLIENTS
+async def test_whole_answers(client: str) -> None:
+    if client == "gemini":
+        path = REQUESTS[client].path.replace("streamGenerateContent?alt=sse", "generateContent")
+    else:
+        path = REQUESTS[client].path
+    provider = FakeProvider(["It snows."])
+    async with logged(provider.app()) as gateway, httpx.AsyncClient() as http:
+        body = REQUESTS[client].body
+        if client != "gemini":
+            body = {**body, "stream": False}
+        headers = {"authorization": "Bearer key-of-a", "x-goog-api-key": "key-of-a", ID: "w"}
+        answers = [
+            await http.post(gateway.url + path, json=body, headers=headers) for _ in range(2)
+        ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert "It snows." in json.dumps(answers[0].json(), ensure_ascii=False)
+    assert answers[0].headers[ID] == "w"
+    assert len(provider.requests) == 1
+
+
+async def test_refusal_frees_the_id() -> None:
+    provider = FakeProvider([faults.http(429), "Hi."])
+    async with logged(provider.app()) as gateway:
+        reader = Reader(gateway)
+        refused = await reader.post("anthropic")
+        assert (refused.status_code, refused.json()["type"]) == (429, "error")
+        assert (await reader.ask("GET")).status_code == 404
+        assert (await reader.post("anthropic")).status_code == 200
+
+
+async def test_cut_stream() -> None:
+    async with logged(FakeProvider([["Hello there.", faults.cut(event=2)]]).app()) as gateway:
+        reader = Reader(gateway)
+        answer = await reader.post("anthropic")
+        again = await reader.ask("GET")
+        whole = await reader.ask("DELETE")
+    assert b"event: error" in answer.content
+    assert again.content == answer.content
+    assert whole.json() == {"id": "s-1", "state": "truncated"}
+
+
+async def test_cancelling_stops_the_upstream() -> None:
+    upstream, records = StepUpstream([ANSWER[0], 60.0]), Records()
+    async with logged(upstream, observers=(records,)) as gateway:
+        reader = Reader(gateway)
+        first = await reader.read_some("openai_chat")
+        assert upstream.open == 1
+        cancelled = await reader.ask("DELETE")
+        assert cancelled.status_code == 200
+        async with asyncio.timeout(10):
+            await upstream.closed.wait()
+            rest = await reader.ask("GET")
+        assert rest.content.startswith(first)
+        assert b"cancelled" in rest.content
+        await records.wait_for(3)
+    [record] = [record for record in records.ended if record.operation == "stream"]
+    assert isinstance(record.outcome, Abandoned)
+
+
+@pytest.mark.parametrize("id", ["a b", "x" * 129, "", "a%2fb", "ä"])
+async def test_wrong_ids(id: str) -> None:
+    async with logged(FakeProvider(["Hi."]).app()) as gateway:
+        reader = Reader(gateway)
+        answer = await reader.post("openai_chat", id.encode("latin-1"))  # type: ignore[arg-type]
+    assert answer.status_code == 400
+    assert ID in answer.json()["error"]["message"]
+
+
+async def test_ids_without_keys_are_the_gateways_own() -> None:
+    provider = FakeProvider(["It snows.", "It rains."])
+    async with logged(provider.app(), client_keys=None) as gateway:
+        reader = Reader(gateway)
+        answer = await reader.post("openai_chat", "guessable")
+        other = await reader.post("openai_chat", "guessable", temperature=0.5)
+        again = await Reader(gateway, "another").post("openai_chat", "guessable")
+        guessed = await reader.ask("GET", "guessable")
+        followed = await Reader(gateway, "another").ask("GET", answer.headers[ID])
+    assert guessed.status_code == 404
+    assert again.content == answer.content == followed.content
+    assert other.headers[ID] != answer.headers[ID]
+    assert len(provider.requests) == 2
+
+
+async def test_stream_ends_within_the_grace_although_its_client_has_left() -> None:
+    gate, records = asyncio.Event(), Records()
+    upstream = StepUpstream([ANSWER[0], gate, *ANSWER[1:]])
+    async with logged(upstream, observers=(records,)) as gateway:
+        await Reader(gateway).read_some("openai_chat")
+        gateway.app.begin_drain(30)
+        asyncio.get_running_loop().call_later(0.2, gate.set)
+    [record] = records.ended
+    assert isinstance(record.outcome, Completed)
+
+
+async def test_stream_ends_truncated_at_the_end_of_the_grace() -> None:
+    records = Records()
+    upstream = StepUpstream([ANSWER[0], 60.0])
+    async with logged(upstream, observers=(records,)) as gateway:
+        await Reader(gateway).read_some("openai_chat")
+        gateway.app.begin_drain(0.1)
+    [record] = records.ended
+    assert isinstance(record.outcome, Truncated)
+
+
+async def test_content_follows_as_it_arrives() -> None:
+    gates = [asyncio.Event() for _ in range(3)]
+    steps = [
+        step for gate, text in zip(gates, "abc", strict=True) for step in (gate, content(text))
+    ]
+    async with logged(StepUpstream([*steps, *ANSWER[1:]])) as gateway, httpx.AsyncClient() as http:
+        path, body = REQUESTS["openai_chat"]
+        headers = {"authorization": "Bearer key-of-a", ID: "live"}
+        gates[0].set()
+        async with http.stream("POST", gateway.url + path, json=body, headers=headers) as response:
+            chunks = response.aiter_raw()
+            for number, text in enumerate((b'"a"', b'"b"', b'"c"')):
+                assert text in await anext(chunks)
+                if number < 2:
+                    gates[number + 1].set()
