@@ -129,6 +129,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         announce,
         host=host,
         max_requests=config.max_streams,
+        max_message_bytes=config.max_body_bytes if config.websockets else None,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=config.drain_grace_s + _AFTER_GRACE_S,
     )

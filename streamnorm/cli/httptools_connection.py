@@ -52,7 +52,10 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         """End a head, and begin to answer its request."""
         self._unfinished, self._unparsed_bytes = Part.BODY, 0
         super().on_headers_complete()
-        self.headers = []  # trailers are no headers of the request, which the application has
+        # Trailers are no headers of the request, which the application has.  A request that
+        # becomes a WebSocket has none, and its headers are read again.
+        if not (self.parser.should_upgrade() and self._should_upgrade()):
+            self.headers = []
 
     def on_body(self, body: bytes) -> None:
         """Add a part of a body to its request."""

@@ -191,10 +191,21 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     cycle: Any  # each protocol of uvicorn has a class of its own
     pipeline: Any = ()
+    ws_protocol_class: Any
 
     def __init__(self, connections: Connections, **settings: Any) -> None:
         super().__init__(**settings)
         self._connections = connections
+        self._is_upgraded = False
+
+    def handle_websocket_upgrade(self, *event: Any) -> None:
+        """Leave the connection to the protocol of WebSockets, and its place among all with it."""
+        self._is_upgraded = True
+        self.ws_protocol_class = partial(self.ws_protocol_class, self._leave)
+        super().handle_websocket_upgrade(*event)  # type: ignore[misc]  # of uvicorn's protocols
+
+    def _leave(self) -> None:
+        self._connections.remove(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
@@ -256,7 +267,7 @@ class Connection(asyncio.Protocol):
 
     def _mark(self, *, is_idle: bool) -> None:
         """Mark what the connection waits for, if it answers no request."""
-        if self._is_answering():
+        if self._is_upgraded or self._is_answering():
             self._connections.answer(self)
         elif is_idle:
             self._connections.rest(self)

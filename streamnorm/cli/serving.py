@@ -55,6 +55,7 @@ def serve(
     *,
     host: str = LOOPBACK,
     max_requests: int = _MAX_REQUESTS,
+    max_message_bytes: int | None = None,
     **settings: Any,
 ) -> int:
     """Serve an application until a signal ends it, and return the exit status.
@@ -68,6 +69,8 @@ def serve(
         announce: Called with the URL once connections are accepted.
         host: Address to listen on.
         max_requests: How many requests the application answers at the same time.
+        max_message_bytes: Bound on a message of a WebSocket; None for an application that is not
+            asked over any.
         settings: Settings of uvicorn that differ from those of this module.
 
     Raises:
@@ -77,6 +80,8 @@ def serve(
         open_listener(host, port) as listening,
         asyncio.Runner(loop_factory=_choose_event_loop()) as runner,
     ):
+        if max_message_bytes is not None:
+            settings |= _websocket_settings(max_message_bytes)
         ending = _Ending(_make_server(app, listening, max_requests, settings))
         shown = f"[{host}]" if ":" in host else host
         announce(f"http://{shown}:{listening.getsockname()[1]}")
@@ -159,6 +164,20 @@ def _make_server(
     connections = Connections(bound, keep_alive_s=config.timeout_keep_alive)
     logging.getLogger("uvicorn.error").addFilter(_is_crash)
     return Server(config, listening, connections, choose_connection(), on_start)
+
+
+def _websocket_settings(max_message_bytes: int) -> dict[str, Any]:
+    """Return the settings for WebSockets; none where a library is missing, or too old."""
+    try:
+        from streamnorm.cli.websocket_connection import WebSocketConnection
+    except ModuleNotFoundError:
+        return {}
+    return {
+        "ws": WebSocketConnection,
+        "ws_max_size": max_message_bytes,
+        # It costs 5 µs an event, and a few compressed bytes may stand for very many.
+        "ws_per_message_deflate": False,
+    }
 
 
 def _collect_seldom() -> None:

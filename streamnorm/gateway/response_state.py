@@ -118,6 +118,8 @@ class ResponseState:
         makes_answer: Whether the answer of the upstream is not the client's: that is made of it
             here, and stored by whoever makes it.
         is_lost: Whether the answer could not be stored, although the client expects it.
+        is_continued_here: Whether the answer can be continued although nobody stores it, so that
+            all of it has to be sent back to its upstream.
     """
 
     def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
@@ -127,6 +129,7 @@ class ResponseState:
         self.edit: Callable[[dict[str, Any], Target], dict[str, Any]] | None = None
         self.makes_answer = False
         self.is_lost = False
+        self.is_continued_here = False
         self._request = structs.replace(received, decoded=body)
         self._client = client
         self._is_unchanged = True
@@ -222,6 +225,12 @@ class ResponseState:
         """Return the request with another body."""
         return self._request.with_body(encode_pieces(body, self.size + added_bytes))
 
+    def _unstored_request(self, target: Target) -> ClientRequest:
+        """Return the request for an upstream with a store of its own, which is not to store it."""
+        body = self._edit_body(target)
+        body = forbid_storing(body, encrypts_reasoning=_reasons(body, target.upstream))
+        return self._replace_body(body)
+
     def _is_own(self, target: Target) -> bool:
         return target.upstream.dialect == self._client.name
 
@@ -242,6 +251,8 @@ class UnstoredState(ResponseState):
         # OpenRouter ignores the id without an error, and agents then repeat their first step.
         if not self._is_own(target):
             self._refuse_state()
+        elif self.is_continued_here and self.body.get("store") is False:
+            return self._unstored_request(target)
         return super().request_for(target)
 
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
@@ -315,12 +326,10 @@ class StoredState(ResponseState):
             self.rewrite(body, added_bytes)
 
     def request_for(self, target: Target) -> ClientRequest:
-        if not (self.fields and self._is_own(target)):
+        if not (self._is_own(target) and (self.fields or self.is_continued_here)):
             return super().request_for(target)
-        body = self._edit_body(target)
         # A second copy at the provider would outlive its deletion here.
-        body = forbid_storing(body, encrypts_reasoning=_reasons(body, target.upstream))
-        return self._replace_body(body)
+        return self._unstored_request(target)
 
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         fields = self.fields

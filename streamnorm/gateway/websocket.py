@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from streamnorm._bodies import reader_of
-from streamnorm._core.codec import Dialect, RequestedOperation
+from streamnorm._core.codec import Dialect, Operation, RequestedOperation
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -70,6 +70,7 @@ _MAX_LANES = 32
 _MAX_RUNNING = 16
 _MAX_WAITING = 16  # creates of a lane
 _MAX_HISTORY_BYTES = 256 * 1024 * 1024  # of all connections
+_STREAM: Operation = "stream"
 _SUBPROTOCOL_END = ".responses.v1"
 
 _NORMAL, _GOING_AWAY, _POLICY_VIOLATION = 1000, 1001, 1008
@@ -185,9 +186,7 @@ class WebSockets:
         # Only one that was offered, and none that holds a key, as pages of other APIs have it.
         chosen = next((name for name in offered if name.endswith(_SUBPROTOCOL_END)), None)
         await send({"type": "websocket.accept", "subprotocol": chosen})
-        connection = Connection(self, send, handshake, client)
-        with self.draining.notifying(connection.drain):
-            await connection.run(receive)
+        await Connection(self, send, handshake, client).run(receive)
 
 
 class _Lane(Struct):
@@ -234,41 +233,52 @@ class Connection:
         self._exchanges: set[Exchange] = set()
         self._sending = asyncio.Lock()
         self._retires_with: int | None = None  # the code of the close behind the last answer
+        self._is_drained = asyncio.Event()
         self._has_left = self._is_closed = False
         self._tasks: TaskGroup
 
     async def run(self, receive: Receive) -> None:
         """Read messages and answer them, until the client leaves or the connection is closed."""
+        draining = self._owner.draining
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                life = asyncio.get_running_loop().call_later(MAX_LIFE_S, self._retire, _NORMAL)
-                try:
+                life = anyio.CancelScope()
+                tasks.start_soon(self._end_in_time, life)
+                with draining.notifying(self._drain):
+                    if draining.has_begun:  # while the handshake was accepted
+                        self._drain()
                     while (message := await receive())["type"] != "websocket.disconnect":
                         await self._read(message)
-                finally:
-                    life.cancel()
+                life.cancel()
                 self._leave()
         finally:
             self._state.close()
 
-    def drain(self) -> None:
+    def _drain(self) -> None:
         """Take no further create, and close the connection behind the last answer."""
-        self._retire(_GOING_AWAY)
-
-    def _retire(self, code: int) -> None:
         if self._retires_with is None:
-            self._retires_with = code
-            if not self._is_busy:
-                self._tasks.start_soon(self._end)
+            self._retires_with = _GOING_AWAY
+        self._is_drained.set()
+
+    async def _end_in_time(self, life: anyio.CancelScope) -> None:
+        """End a connection that is drained, or is open for too long."""
+        with life:
+            with anyio.move_on_after(MAX_LIFE_S):
+                await self._is_drained.wait()
+            if self._retires_with is None:
+                self._retires_with = _NORMAL
+            await self._end_if_idle()
 
     @property
     def _is_busy(self) -> bool:
         return any(lane.is_running for lane in self._lanes.values())
 
-    async def _end(self) -> None:
-        """Close a connection that takes no further creates."""
-        code = self._retires_with or _NORMAL
+    async def _end_if_idle(self) -> None:
+        """Close a connection that takes no further creates, once it has answered all others."""
+        code = self._retires_with
+        if code is None or self._is_busy:
+            return
         if code == _NORMAL:
             await self._say(self._limit_message(None))
         await self._close(code)
@@ -314,8 +324,7 @@ class Connection:
                     raise RequestRefused("a message of an unknown type, expected response.create")
         except RequestRefused as refused:
             await self._say(refusal_message(refused, self._client, stream_id))
-            if self._retires_with is not None and not self._is_busy:
-                await self._end()
+            await self._end_if_idle()
 
     def _data_of(self, message: Message) -> bytes:
         text: str | None = message.get("text")
@@ -355,8 +364,9 @@ class Connection:
             raise _stream_limit_reached(found)
         if lane is None:
             lane = self._lanes[stream_id] = _Lane(stream_id, deque())
-        is_full = self._waiting_bytes + len(data) > self._max_bytes and self._waiting_bytes
-        if len(lane.waiting) >= _MAX_WAITING or is_full:
+        is_full = len(lane.waiting) >= _MAX_WAITING
+        is_full = is_full or self._waiting_bytes + len(data) > self._max_bytes
+        if lane.is_running and is_full:
             raise RequestRefused(
                 f"{len(lane.waiting)} creates wait in this lane, expected fewer or smaller ones; "
                 "try again later",
@@ -383,19 +393,20 @@ class Connection:
                     await self._say(self._limit_message(lane.stream_id))
         finally:
             lane.is_running = False
-        if self._retires_with is not None and not self._is_busy:
-            await self._end()
+        await self._end_if_idle()
 
     async def _answer(self, data: bytes, lane: _Lane) -> None:
         """Answer one create: with a response, or with an error."""
         owner, client = self._owner, self._client
-        writer = lane.writer = MessageWriter(self._send_text, lane.stream_id, self._max_bytes)
         try:
             create = await self._bodies.run(
                 len(data), lambda: read_create(data, self._handshake, owner.limits)
             )
         except RequestRefused as refused:
-            await self._say(refusal_message(refused, client, lane.stream_id))
+            with owner.answering.record(self._handshake, client) as call:
+                call.operation = _STREAM
+                writer = MessageWriter(self._send_text, lane.stream_id)
+                await self._refuse(refused, writer, call)
             return
         states = Continuation(
             owner.services.store,
@@ -404,12 +415,13 @@ class Connection:
             lane.stream_id,
             asks_upstream=create.generates,
         )
+        writer = lane.writer = MessageWriter(
+            self._send_text, lane.stream_id, states.end, self._max_bytes
+        )
         with owner.answering.record(create.request, client) as call:
             await self._attend(create, writer, call, states)
         if writer.has_error:
             states.fail()
-        else:
-            await states.end(writer.response_id, writer.output)
         lane.writer = None
 
     async def _attend(
@@ -433,8 +445,7 @@ class Connection:
                             await self._prepare(request, exchange, call, states)
                     is_answered = True
         except RequestRefused as refused:
-            async with open_exchange(None, writer, cancels=self._cancels) as exchange:
-                await owner.answering.refuse(refused, client, exchange, call)
+            await self._refuse(refused, writer, call)
             return
         except Exception:
             if not call.status:
@@ -446,6 +457,12 @@ class Connection:
             # The client reads nothing, or the grace is over: no event can end the answer.
             is_stopping = owner.draining.has_begun
             await self._close(_GOING_AWAY if is_stopping else _POLICY_VIOLATION)
+
+    async def _refuse(
+        self, refused: RequestRefused, writer: MessageWriter, call: CallRecord
+    ) -> None:
+        async with open_exchange(None, writer, cancels=self._cancels) as exchange:
+            await self._owner.answering.refuse(refused, self._client, exchange, call)
 
     @contextmanager
     def _running(self, exchange: Exchange) -> Generator[None]:

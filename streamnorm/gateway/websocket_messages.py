@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from streamnorm._core.bodies.fields import body_object
+from streamnorm._core.bodies.fields import body_object, get_bool
 from streamnorm._core.codec import Dialect
 from streamnorm._core.failures import find_error, response_status
 from streamnorm._core.json import FAST_ERRORS, compact, is_object, object_in, string_of
@@ -124,12 +124,10 @@ def read_create(data: bytes, handshake: ClientRequest, limits: Limits) -> Create
     """
     with refusals():
         body = body_object(data, limits)
-    if body.get("background") not in (None, False):
+        generates, is_background = get_bool(body, "generate"), get_bool(body, "background")
+    if is_background:
         found = "background: true on a WebSocket, expected a request over HTTP"
         raise RequestRefused(found, code="unsupported_parameter", param="background")
-    generates = body.get("generate")
-    if generates not in (None, True, False):
-        raise RequestRefused("generate: no boolean, expected one", param="generate")
     asked: dict[str, Any] = {
         **{name: value for name, value in body.items() if name not in _OWN_FIELDS},
         "stream": True,
@@ -234,6 +232,9 @@ class _ResponseEvent(Struct):
     response: _Response
 
 
+OnEnd: TypeAlias = Callable[[str, "list[bytes] | None"], Awaitable[None]]
+"""Called with the id of a response, and the JSON of its items if they are known."""
+
 _EVENT_HEAD: msgspec.json.Decoder[_EventHead] = msgspec.json.Decoder(_EventHead)
 _DONE_EVENT: msgspec.json.Decoder[_DoneEvent] = msgspec.json.Decoder(_DoneEvent)
 _RESPONSE_EVENT: msgspec.json.Decoder[_ResponseEvent] = msgspec.json.Decoder(_ResponseEvent)
@@ -249,12 +250,12 @@ class MessageWriter:
     Args:
         send: Sends one message.
         stream_id: The lane of the answer; None for the default one.
-        max_output_bytes: Bound on the items of `output`.
+        on_end: Called before the end of a response is sent that can be continued: with its id, and
+            the JSON of its items as the client got them; None if they are larger than the bound.
+        max_output_bytes: The bound.
 
     Attributes:
         response_id: Id of the response; "" before its first event.
-        output: JSON of the items that the client got, or those of the last event if it got none;
-            None if the response failed, or they are larger than the bound.
         has_error: Whether the answer is an error, and no response.
     """
 
@@ -262,12 +263,13 @@ class MessageWriter:
         self,
         send: Callable[[str], Awaitable[None]],
         stream_id: str | None,
-        max_output_bytes: int,
+        on_end: OnEnd | None = None,
+        max_output_bytes: int = 0,
     ) -> None:
         self.response_id = ""
-        self.output: list[bytes] | None = None
         self.has_error = False
         self._send = send
+        self._on_end = on_end
         self._stream_id = stream_id
         self._end = "" if stream_id is None else f',"stream_id":"{stream_id}"}}'
         self._status = 0
@@ -318,7 +320,7 @@ class MessageWriter:
             return
         self._is_ended = True
         created = object_in(self._created).get("response")
-        known = created if is_object(created) else {"id": self.response_id, "output": []}
+        known: dict[str, Any] = created if is_object(created) else {"id": self.response_id}
         response = {**known, "status": "failed", "error": {"code": code, "message": message}}
         event = {"type": "response.failed", "sequence_number": self._number + 1}
         await self._send_event(compact({**event, "response": response}))
@@ -351,7 +353,7 @@ class MessageWriter:
                 return
             self._is_ended = True
             if kind in _KEPT:
-                self._end_output(_response_in(frame.data))
+                await self._end_response(_response_in(frame.data))
         elif not self._created and kind == "keepalive":
             return
         await self._send_event(frame.data)
@@ -367,12 +369,14 @@ class MessageWriter:
         if self._free_bytes >= 0:
             self._items.append(bytes(item))
 
-    def _end_output(self, response: _Response) -> None:
+    async def _end_response(self, response: _Response) -> None:
         self.response_id = response.id or self.response_id
-        if not self._items:
+        if not self._items:  # some servers have them in the last event alone
             for item in response.output or ():
                 self._keep(item)
-        self.output = self._items if self._free_bytes >= 0 else None
+        if self._on_end is not None:
+            output = self._items if self._free_bytes >= 0 else None
+            await self._on_end(self.response_id, output)
 
     async def _send_event(self, text: str) -> None:
         await self._send(text.rstrip()[:-1] + self._end if self._end else text)

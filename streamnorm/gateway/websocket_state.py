@@ -182,7 +182,7 @@ class Continuation(ResponseStates):
         self._before, self._input = known.items, own
         size = received.size + known.size
         expanded = await self._bodies.run(size, partial(_expand, body, known, own))
-        turn = self._turn = await super().begin(received, client, expanded)
+        turn = await self._begin(received, client, expanded)
         await self._bodies.run(size, partial(turn.rewrite, turn.body, known.size))
         if self._store is not None:
             turn.fields = {"store": turn.stores, **turn.fields}
@@ -196,10 +196,17 @@ class Continuation(ResponseStates):
         if self._named is not None and self._store is None and not self._asks_upstream:
             with state_refusals(_STATUS):
                 raise previous_not_found(self._named)
-        turn = self._turn = await super().begin(received, client, body)
+        turn = await self._begin(received, client, body)
         # An upstream that has stored what the request continues knows the rest of its input.
         if self._named is None or self._store is not None:
             self._input = items_in(turn.body)
+        return turn
+
+    async def _begin(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any]
+    ) -> ResponseState:
+        turn = self._turn = await super().begin(received, client, body)
+        turn.is_continued_here = True
         return turn
 
     async def end(self, response_id: str, output: list[bytes] | None) -> None:

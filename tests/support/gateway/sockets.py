@@ -69,6 +69,11 @@ class Socket:
             case other:
                 raise AssertionError(other)
 
+    async def wait_until_read(self) -> None:
+        """Wait until the gateway has taken all that the client has sent."""
+        while not self._to_app.empty():  # noqa: ASYNC110 - a queue has no event for it
+            await asyncio.sleep(0)
+
     async def say(self, message: dict[str, Any] | str | bytes) -> None:
         """Send one message."""
         if isinstance(message, bytes):
@@ -96,6 +101,13 @@ class Socket:
         while events[-1]["type"] not in ENDS:
             events.append(await self.next())
         return events
+
+    async def refusal(self, message: dict[str, Any] | str | bytes) -> dict[str, Any]:
+        """Send a message, and return the next error, whatever events precede it."""
+        await self.say(message)
+        while (event := await self.next())["type"] != "error":
+            pass
+        return event
 
     async def ask(self, message: dict[str, Any] | str | bytes) -> list[dict[str, Any]]:
         """Send a message, and return the events of its answer."""

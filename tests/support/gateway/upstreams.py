@@ -190,6 +190,11 @@ class StepUpstream:
         """Answer all further requests with the same steps."""
         self._answers = (steps,)
 
+    async def wait_for(self, count: int) -> None:
+        """Wait until so many requests have arrived."""
+        while len(self.requests) < count:  # noqa: ASYNC110 - of several tasks
+            await asyncio.sleep(0.01)
+
     async def blocked(self) -> None:
         """Wait until an answer has begun and no more of it can be sent."""
         await self.asked.wait()

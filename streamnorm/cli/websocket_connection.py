@@ -1,0 +1,34 @@
+"""Connections of clients that have become WebSockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """A WebSocket that the application closes when the server stops.
+
+    Args:
+        leave: Gives its place among all connections to others.
+        settings: Arguments of uvicorn's protocol.
+    """
+
+    def __init__(self, leave: Callable[[], None], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._leave = leave
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the connections of the server."""
+        super().connection_lost(exc)
+        self._leave()
+
+    def shutdown(self) -> None:
+        """Leave the end to the application, whose answers have time to end.
+
+        uvicorn would close the connection with code 1012, in the middle of an answer.
+        """
+        if self.close_sent or not self.handshake_complete:
+            super().shutdown()
