@@ -54,7 +54,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         super().on_headers_complete()
         # Trailers are no headers of the request, which the application has.  A request that
         # becomes a WebSocket has none, and its headers are read again.
-        if not (self.parser.should_upgrade() and self._should_upgrade()):
+        if not self._should_upgrade():
             self.headers = []
 
     def on_body(self, body: bytes) -> None:

@@ -197,14 +197,15 @@ class Connection(asyncio.Protocol):
         super().__init__(**settings)
         self._connections = connections
         self._is_upgraded = False
+        if self.ws_protocol_class is not None:
+            self.ws_protocol_class = partial(self.ws_protocol_class, self)
 
-    def handle_websocket_upgrade(self, *event: Any) -> None:
-        """Leave the connection to the protocol of WebSockets, and its place among all with it."""
+    def upgrade(self) -> None:
+        """Keep the place among all connections for a WebSocket, which `leave` then gives up."""
         self._is_upgraded = True
-        self.ws_protocol_class = partial(self.ws_protocol_class, self._leave)
-        super().handle_websocket_upgrade(*event)  # type: ignore[misc]  # of uvicorn's protocols
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Leave the connections of the server."""
         self._connections.remove(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -215,7 +216,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the connections of the server."""
         super().connection_lost(exc)
-        self._connections.remove(self)
+        self.leave()
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request; answer it once its head is complete."""

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from streamnorm.cli.server import Connection
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
     """A WebSocket that the application closes when the server stops.
 
     Args:
-        leave: Gives its place among all connections to others.
+        connection: The connection as that of HTTP requests, which it was before.
         settings: Arguments of uvicorn's protocol.
     """
 
-    def __init__(self, leave: Callable[[], None], **settings: Any) -> None:
+    def __init__(self, connection: Connection, **settings: Any) -> None:
         super().__init__(**settings)
-        self._leave = leave
+        self._connection = connection
+        connection.upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the connections of the server."""
         super().connection_lost(exc)
-        self._leave()
+        self._connection.leave()
 
     def shutdown(self) -> None:
         """Leave the end to the application, whose answers have time to end.
