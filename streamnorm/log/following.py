@@ -153,7 +153,7 @@ class _Places:
         self._prefix = prefix.encode()
         self._after = after
         self._is_found = after == START  # whether its item has come
-        self._last = START
+        self._last: tuple[int, int] = START
 
     @property
     def is_behind(self) -> bool:
@@ -179,7 +179,7 @@ class _Places:
                 raise LogError("the cursor names no place in the stream", code="bad_cursor")
             skipped = 0
         if skipped < count:
-            self._last = Position(position, count - 1)
+            self._last = position, count - 1
         return skipped
 
     def cursor(self, waiting: int = 0) -> str:
@@ -251,6 +251,8 @@ class _BytesPump(TranscodePump):
         if self._tail.is_broken or self._reader.has_lost_stream:
             return b"".join(events[skipped:])
         read, write = self._reader.position, self._places.write
+        if len(events) == 1:  # as of most reads
+            return add_id(written, write(read, 0))
         return b"".join(
             [
                 add_id(event, write(read, number))

@@ -119,7 +119,7 @@ class Production:
         self._count = 0  # reads that were
         self._ending: Ending | None = None
         self._stored_ending: Ending | None = None
-        self._usage = Usage()
+        self._stream: Stream[bytes] | None = None
         self._is_read = False  # the source has ended, or is read no more
         self._news = anyio.Event()
         self._room = anyio.Event()
@@ -186,7 +186,8 @@ class Production:
                         keep_message=False,
                         **read_options(origin),
                     )
-                    stream = await stack.enter_async_context(Stream(pump, reader))
+                    stream = self._stream = Stream(pump, reader)
+                    await stack.enter_async_context(stream)
                 except Exception as exc:  # noqa: BLE001 - whatever opens a source may raise
                     self.failure = exc
                     return
@@ -213,7 +214,6 @@ class Production:
             if not size:
                 self._put(pack(add_head(origin, reader)), 0)
             self._put(data, gap_ms)
-            self._usage = stream.usage
             size += len(data)
             if size > self._max_bytes:
                 self._stop("truncated", f"the bound of {self._max_bytes} bytes was reached")
@@ -223,13 +223,13 @@ class Production:
             if self._waiting_bytes > _MAX_WAITING_BYTES:
                 self._room = anyio.Event()
                 await self._room.wait()
-        self._usage = stream.usage
 
     def _put(self, data: bytes, gap_ms: int) -> None:
+        if not self._waiting:
+            self._news.set()
         self._waiting.append(data)
         self._waiting_gaps_ms.append(gap_ms)
         self._waiting_bytes += len(data)
-        self._news.set()
 
     def _stop(self, state: State, reason: str) -> None:
         """Read no more."""
@@ -312,7 +312,8 @@ class Production:
 
     def _counted(self, ending: Ending) -> Ending:
         """Return an end with the usage by then."""
-        return structs.replace(ending, usage=structs.replace(self._usage, extra=None))
+        usage = Usage() if self._stream is None else self._stream.usage
+        return structs.replace(ending, usage=structs.replace(usage, extra=None))
 
     async def _attempt(self, step: Callable[[LogStore], Awaitable[_T]]) -> _T | None:
         if self._store is not None:

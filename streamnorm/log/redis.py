@@ -76,7 +76,8 @@ return {1, record()}
 _APPEND = (
     _COMMON
     + """
-local function append(hash, reads, lease, epoch, ending, first, count, size, content)
+local function append(hash, reads, head, ending, content)
+    local lease, first, count, size, epoch = head:match('(%d+) (%d+) (%d+) (%d+) (.*)')
     if not is_running(hash, epoch) then
         return 0
     end
@@ -97,7 +98,7 @@ end
 local results = {}
 for i = 1, (#KEYS - 1) / 2 do
     local ok, result = pcall(
-        append, KEYS[2 * i - 1], KEYS[2 * i], unpack(ARGV, 7 * i - 5, 7 * i + 1)
+        append, KEYS[2 * i - 1], KEYS[2 * i], unpack(ARGV, 3 * i - 1, 3 * i + 1)
     )
     -- Older servers raise errors as texts.
     results[i] = (ok or type(result) == 'table') and result or {err = result}
@@ -235,7 +236,9 @@ class RedisLogStore:
         if chunk is not None:
             first, count, content = chunk.first, len(chunk.reads), pack(chunk)
             size = sum(map(len, chunk.reads))
-        values = (lease_ms, epoch, ending or b"", first, count, size, content)
+        # One argument, since each costs the client as much as the server's work with it.
+        head = f"{lease_ms} {first} {count} {size} {epoch}"
+        values = (head, ending or b"", content)
         return await self._appends.append(_keys(scope, id)[:2], values)
 
     async def aend(
@@ -297,7 +300,7 @@ class RedisLogStore:
         return Reading(_record_of(found), [unpack_chunk(content) for content in entries])
 
 
-_Values: TypeAlias = tuple[int, str, bytes, int, int, int, bytes]
+_Values: TypeAlias = tuple[str, bytes, bytes]
 
 
 class _Append(NamedTuple):

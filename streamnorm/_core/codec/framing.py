@@ -177,7 +177,9 @@ def list_events(data: bytes) -> list[bytes]:
     What is no whole event comes last; together they are the text.
     """
     # What our encoders write, and most servers.
-    if data.endswith(b"\n\n") and _CR not in data and b"\n\n\n" not in data:
+    if _CR not in data and data.find(b"\n\n") == len(data) - 2:
+        return [data]
+    if _CR not in data and data.endswith(b"\n\n") and b"\n\n\n" not in data:
         return [b"%b\n\n" % event for event in data[:-2].split(b"\n\n")]
     events: list[bytes] = []
     start = 0
