@@ -249,7 +249,7 @@ def encode_grown_request(
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
     body, headers = fit_fields(body, written.headers, target, losses, prefill=prefill)
     path = endpoint_path(written.path, request.model, target, stream=request.stream is True)
-    return Encoded(body, path, headers, losses.list(), reply)
+    return Encoded(body, path, headers, losses.list() if losses.counts else (), reply)
 
 
 def _restore_unread(

@@ -333,7 +333,7 @@ class Transcoder:
         These are the bytes of the unfinished event, and those that the target's last events
         repeat or hold.
         """
-        return self._decoder.unfinished_bytes + self._encoder.stored_bytes
+        return self._decoder.framing.unfinished_bytes + self._encoder.stored_bytes
 
     @property
     def lacks_only_terminal(self) -> bool:

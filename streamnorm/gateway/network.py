@@ -360,9 +360,11 @@ class UpstreamResponse:
         if not data:
             raise StopAsyncIteration
         self._reads += 1
-        if self._reads == 1:
-            self._progress_at = self._returned_at
-            self._check()
+        if self._reads == 1:  # in time; no event of it is read before this returns
+            self._progress_at, self._is_blocked = self._returned_at, True
+            self._last_count = int(self._pump is None)
+            self._timer.cancel()
+            self._timer = self._loop.call_at(self._next_check(self._returned_at), self._check)
         if len(data) > self._uncut_bytes:
             return self._first_lines(data)
         return data
@@ -413,6 +415,12 @@ class UpstreamResponse:
         if self._content.exception() is None:
             self.fail(BrokenFraming())
 
+    def _next_check(self, now: float) -> float:
+        """Return when to check again: a read may begin at any time, and read a finish."""
+        times = self._times
+        poll_interval_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
+        return now + max(poll_interval_s, _POLL_INTERVAL_S)
+
     def _check(self) -> None:
         """End the body if the upstream is late, and check again when it may be."""
         self._timer.cancel()
@@ -423,9 +431,7 @@ class UpstreamResponse:
         if not self._reads:
             self.fail(Stalled("no first byte"))
             return
-        # A read may begin at any time, and read a finish.
-        poll_interval_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
-        next_check = now + max(poll_interval_s, _POLL_INTERVAL_S)
+        next_check = self._next_check(now)
         # To count in each read would cost as much as all else that is done there.
         count = self._reads if self._pump is None else self._pump.progress
         since = self._waits_since

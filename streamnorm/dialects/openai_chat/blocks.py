@@ -275,7 +275,7 @@ class ChoiceBlocks:
         for _, annotation in self._early_citations:  # of a message without text
             self.add_opaque("annotations", annotation, events)
         self._flush_carry(events)
-        indexes = self.calls.flush(events)
+        indexes = self.calls.flush(events) if self.calls.open else []
         return [*indexes, self._open_text] if self._open_text >= 0 else indexes
 
     def stop(self) -> MessageStop:

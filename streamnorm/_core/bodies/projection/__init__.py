@@ -167,9 +167,13 @@ def project_request(
         reasoning = drop_unsigned_budget(request, messages, target, losses, lenient=lenient)
         request = replace_parts(request, reasoning=reasoning)
     tools = project_tools(request, target, names, losses)
-    if missing_tools == "error":
+    if missing_tools == "error" and tools is not request.tools:
         check_missing_tools(request, tools, target)
-    choice, tools = project_choice(request, tools, target, names, losses, lenient=lenient)
+    choice = request.tool_choice
+    if choice is not None:
+        choice, tools = project_choice(
+            choice, request, tools, target, names, losses, lenient=lenient
+        )
     projected = project_cache_marks(
         replace_parts(request, system=system, messages=messages, tools=tools, tool_choice=choice),
         target,

@@ -381,6 +381,7 @@ def _is_forced(tool: _ProviderTool, choice: ToolChoice) -> bool:
 
 
 def project_choice(
+    choice: ToolChoice,
     request: Request,
     tools: tuple[AnyTool, ...],
     target: BodyCapabilities,
@@ -395,6 +396,7 @@ def project_choice(
     offered.
 
     Args:
+        choice: The choice of the request.
         request: The request, with projected reasoning options.
         tools: The projected tools.
         target: Capabilities of the target.
@@ -402,9 +404,6 @@ def project_choice(
         losses: Counter of dropped and changed choices.
         lenient: Whether a choice without tools stays as the client wrote it.
     """
-    choice = request.tool_choice
-    if choice is None:
-        return None, tools
     if not tools:
         if choice.mode != "none" and request.tools:
             losses.add("tool_choice", "request", "dropped with all tools")

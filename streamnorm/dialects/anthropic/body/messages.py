@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     unknown_fields,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
-from streamnorm._core.bodies.table import Writing, unknown_of
+from streamnorm._core.bodies.table import Reading, Writing, unknown_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array
@@ -35,14 +35,14 @@ _MESSAGE = frozenset({"role", "content"})
 _ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
 
-def messages_from_wire(body: dict[str, Any], server: str | None) -> tuple[InputMessage, ...]:
+def messages_from_wire(reading: Reading) -> dict[str, Any]:
     """Return the messages of a request.
 
     Raises:
         DecodeError: An entry is no message.
     """
-    read = partial(_message_from_wire, server=server)
-    return tuple(read_objects(body["messages"], read, "$.messages"))
+    read = partial(_message_from_wire, server=reading.context.server)
+    return {"messages": tuple(read_objects(reading.body["messages"], read, "$.messages"))}
 
 
 def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessage:
@@ -53,7 +53,10 @@ def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessag
         raise DecodeError("another role, expected user, assistant or system", path="$.role")
     if "content" not in value:
         raise DecodeError("missing, expected a string or an array", path="$.content")
-    blocks = blocks_from_wire(value["content"], server)
+    content = value["content"]
+    # Not `blocks_from_wire`: most messages of a history are texts, and need no call each.
+    is_text = isinstance(content, str)
+    blocks = (Text(content),) if is_text else blocks_from_wire(content, server)
     extra = None if len(value) == 2 else as_extra(unknown_fields(value, _MESSAGE))
     message = InputMessage(role, blocks, extra=extra)
     return InputMessage(role, blocks, None, extra, Source(DIALECT, value, message))
@@ -80,14 +83,14 @@ def _instruction_from_wire(block: dict[str, Any]) -> Text:
     return text_from_wire(block, None)
 
 
-def messages_to_wire(
-    messages: tuple[InputMessage, ...], context: WriteContext
-) -> list[dict[str, Any]]:
+def messages_to_wire(writing: Writing) -> dict[str, Any]:
     """Return the messages of a projected request.
 
     Raises:
         EncodeError: A block has no legal form.
     """
+    messages: tuple[InputMessage, ...] = writing.part.messages
+    context = writing.context
     written: list[dict[str, Any]] = []
     last = len(messages) - 1
     write = context.memoize(partial(_message_to_wire, context=context))
@@ -99,7 +102,7 @@ def messages_to_wire(
             value = write(message, number)
         if value is not None:
             written.append(value)
-    return written
+    return {"messages": written}
 
 
 def _message_to_wire(

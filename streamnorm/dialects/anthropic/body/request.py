@@ -252,8 +252,8 @@ REQUEST = RequestTable(
     Group(
         ("messages",),
         ("messages",),
-        lambda reading: {"messages": messages_from_wire(reading.body, reading.context.server)},
-        lambda writing: {"messages": messages_to_wire(writing.part.messages, writing.context)},
+        messages_from_wire,
+        messages_to_wire,
         required="an array",
         always=True,
     ),

@@ -21,6 +21,7 @@ from streamnorm._core.bodies.fields import (
     get_strings,
     read_objects,
     require_str,
+    unexpected,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import Source, is_same_dialect, unchanged_source
@@ -123,7 +124,7 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     Raises:
         DecodeError: A tool or a server has a field of another type.
     """
-    servers = _mcp_servers_from_wire(body)
+    servers = {} if body.get("mcp_servers") is None else _mcp_servers_from_wire(body)
 
     def read_tool(value: dict[str, Any]) -> AnyTool:
         if value.get("type") == "mcp_toolset":
@@ -144,11 +145,11 @@ def _tool_from_wire(value: dict[str, Any]) -> Tool | ServerTool:
     if typed is not None:
         description, schema = typed
         fields |= {"description": description, "input_schema": schema, "vendor_type": kind}
-    else:
-        as_object(value.get("input_schema"), "$.input_schema")
+    elif not is_object(parameters := value.get("input_schema")):
+        raise unexpected(parameters, "an object", "$.input_schema")
     if typed is not None or kind in (None, "custom"):
         unknown.pop("type", None)
-    tool = Tool(**fields, extra=as_extra(unknown))
+    tool = Tool(**fields, extra={DIALECT: unknown} if unknown else None)
     return structs.replace(tool, source=Source(DIALECT, value, tool))
 
 

@@ -89,9 +89,7 @@ def system_to_wire(system: tuple[Text, ...], writing: Writing) -> list[dict[str,
     return written or None
 
 
-def messages_to_wire(
-    messages: tuple[InputMessage, ...], context: WriteContext
-) -> list[dict[str, Any]]:
+def messages_to_wire(messages: tuple[InputMessage, ...], writing: Writing) -> list[dict[str, Any]]:
     """Return the messages of a projected request.
 
     Consecutive messages of one role become one: the API refuses "A conversation must alternate
@@ -101,6 +99,7 @@ def messages_to_wire(
         EncodeError: A block has no legal form, or the first message is the assistant's.
     """
     written: list[_WrittenMessage] = []
+    context = writing.context
     names = document_names(messages)
     write = context.memoize(partial(_message_to_wire, context=context, names=names))
     for number, message in enumerate(messages):

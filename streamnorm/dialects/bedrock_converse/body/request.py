@@ -307,7 +307,7 @@ REQUEST = RequestTable(
     Field(
         "messages",
         read=_messages_from_wire,
-        write=lambda messages, writing: messages_to_wire(messages, writing.context),
+        write=messages_to_wire,
         required="an array",
         always=True,
     ),

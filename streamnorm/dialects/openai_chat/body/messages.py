@@ -35,6 +35,7 @@ from streamnorm._core.bodies.fields import (
     unknown_fields,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
+from streamnorm._core.bodies.table import Writing
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -353,15 +354,14 @@ _READERS: dict[str, Callable[[dict[str, Any]], InputMessage]] = {
 }
 
 
-def messages_to_wire(
-    messages: Sequence[InputMessage], context: WriteContext
-) -> list[dict[str, Any]]:
+def messages_to_wire(messages: Sequence[InputMessage], writing: Writing) -> list[dict[str, Any]]:
     """Return the messages of a request, each tool result as a message.
 
     Raises:
         EncodeError: A message has a block that has no field.
     """
     written: list[dict[str, Any]] = []
+    context = writing.context
     write = context.memoize(partial(_message_to_wire, context=context))
     for number, message in enumerate(messages):
         value = unchanged_source(message, DIALECT)

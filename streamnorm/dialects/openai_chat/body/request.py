@@ -300,7 +300,7 @@ REQUEST = RequestTable(
     Field(
         "messages",
         read=messages_from_wire,
-        write=lambda messages, writing: messages_to_wire(messages, writing.context),
+        write=messages_to_wire,
         required="an array",
         always=True,
     ),
@@ -308,7 +308,7 @@ REQUEST = RequestTable(
         ("tools",),
         ("tools", "functions", "web_search_options"),
         lambda reading: {"tools": tools_from_wire(reading.body)},
-        lambda writing: tools_to_wire(writing.part.tools),
+        tools_to_wire,
     ),
     Group(
         ("tool_choice",),

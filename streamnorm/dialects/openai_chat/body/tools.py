@@ -149,11 +149,11 @@ def _extra_of(value: dict[str, Any], kind: str, inner: dict[str, Any]) -> Extra:
     return as_extra(rest | {kind: inner} if inner else rest)
 
 
-def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:
+def tools_to_wire(writing: Writing) -> dict[str, Any]:
     """Return `tools`, and `web_search_options` for a search."""
     fields: dict[str, Any] = {}
     offered: list[Any] = []
-    for tool in tools:
+    for tool in writing.part.tools:
         match tool:
             # Every other server tool has a type; the options of a search model have none.
             case ServerTool(_, dialect, data) if dialect != DIALECT or "type" not in data:
