@@ -16,6 +16,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
 
+import anyio
+
 from streamnorm._core.errors import StoreError
 from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_chunk
 from streamnorm.state.redis_server import open_client, store_failures
@@ -282,7 +284,8 @@ class RedisLogStore:
             if not _is_without_news(reading):
                 return reading
         with suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), wait_s)
+            async with asyncio.timeout(wait_s):
+                await changed.wait()
         return await self._read_once(keys, values)
 
     async def aclose(self) -> None:
@@ -382,6 +385,7 @@ class _News:
         self._channels = redis.pubsub()
         self._changes: dict[bytes, asyncio.Event] = {}  # last watched last
         self._listening: asyncio.Task[None] | None = None
+        self._scope = anyio.CancelScope()
         self._watching = asyncio.Lock()
 
     def find(self, channel: bytes) -> asyncio.Event | None:
@@ -402,7 +406,7 @@ class _News:
             if changed is not None:
                 return changed
             if self._listening is None or self._listening.done():
-                await self._close()
+                await self._channels.aclose()
                 self._channels = self._redis.pubsub()
                 self._changes.clear()
             await self._channels.subscribe(channel)
@@ -412,23 +416,23 @@ class _News:
                 del self._changes[oldest]
                 await self._channels.unsubscribe(oldest)
             if self._listening is None or self._listening.done():
+                self._scope = anyio.CancelScope()
                 self._listening = asyncio.create_task(self._listen())
             return changed
 
     async def aclose(self) -> None:
         """Hear no more."""
         if self._listening is not None:
-            self._listening.cancel()
-            with suppress(asyncio.CancelledError, StoreError):
-                await self._listening
-        await self._close()
-
-    async def _close(self) -> None:
+            # A scope cancels until its task has ended.  A task alone may go on: before Python 3.12
+            # `asyncio.wait_for`, by which redis-py sends, can lose the one cancellation
+            # (https://github.com/python/cpython/issues/86296).
+            self._scope.cancel()
+            await self._listening
         await self._channels.aclose()
 
     async def _listen(self) -> None:
         try:
-            with store_failures():
+            with self._scope, store_failures():
                 async for message in self._channels.listen():
                     if message["type"] == "message" and message["channel"] in self._changes:
                         self._changes[message["channel"]].set()

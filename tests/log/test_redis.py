@@ -106,6 +106,30 @@ async def test_lost_subscription_is_made_again(store: RedisLogStore) -> None:
     assert await asyncio.wait_for(reading, 5)
 
 
+async def test_readers_that_begin_at_once_share_a_connection(store: RedisLogStore) -> None:
+    for number in range(8):
+        await store.aclaim("", str(number), CLAIM)
+    for _ in range(2):
+        await asyncio.gather(*[store.aread("", str(n), 0, 1, 0.05) for n in range(8)])
+        assert len(await store._redis.client_list(_type="pubsub")) == 1
+    await store.aclose()
+    assert not store._redis.connection_pool._in_use_connections
+
+
+async def test_store_is_closed_while_it_connects_again(store: RedisLogStore) -> None:
+    """At each step of that, since a cancellation of redis-py's task may be lost there."""
+    await store.aclaim(*KEY, CLAIM)
+    for steps in range(40):
+        await store.aread(*KEY, 0, 1, 0.001)
+        connection = store._news._channels.connection
+        await store._redis.client_kill_filter(_type="pubsub")
+        while not connection._reader.at_eof():  # noqa: ASYNC110 - of a connection
+            await asyncio.sleep(0)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await asyncio.wait_for(store.aclose(), 5)
+
+
 async def test_server_that_dies_while_readers_wait() -> None:
     with valkey_server() as server:
         store = RedisLogStore(server.connection_url, ttl_s=100)
