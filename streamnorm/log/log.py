@@ -361,7 +361,7 @@ class Log:
         if record.is_expired:
             raise LogError("the stream of this id has expired", code="expired")
         if record.is_running and record.lease_s < 0:
-            await self._store.aend(*key, record.epoch, DEAD, only_lapsed=True)
+            await self._store.aend(*key, record.epoch, DEAD)
             return await self._find(key)
         return record
 

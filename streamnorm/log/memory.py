@@ -11,7 +11,7 @@ import anyio
 from msgspec import Struct, structs
 
 from streamnorm._core.errors import StoreError
-from streamnorm.log.records import Chunk, Reading, Record
+from streamnorm.log.records import LOST, Chunk, Reading, Record, accepts
 
 
 class _Stream(Struct):
@@ -66,7 +66,7 @@ class MemoryLogStore:
         """Begin an epoch, unless the id has one; see `LogStore`."""
         known = self._find(scope, id)
         if known is not None and not known.record.is_expired:
-            return self._record(known), False
+            return self._record(known), known.record.epoch == record.epoch
         now = self._clock()
         stream = _Stream(record, [], now + record.lease_s, now + self._ttl_s)
         self._streams[scope, id] = stream
@@ -78,32 +78,32 @@ class MemoryLogStore:
         scope: str,
         id: str,
         epoch: str,
-        chunk: Chunk | None,
+        chunk: Chunk,
         lease_s: float,
         ending: bytes | None = None,
     ) -> bool:
         """Store reads and renew the lease; see `LogStore`."""
-        stream = self._running(scope, id, epoch)
+        stream = self._find(scope, id)
         if stream is None:
+            raise StoreError(LOST)
+        if not accepts(stream.record, epoch, chunk, ending):
             return False
         count, size = stream.record.count, stream.record.size
-        if chunk is not None:
+        if chunk.last != count:
             added = sum(map(len, chunk.reads))
             self._make_room(added)
             self._bytes += added
             stream.chunks.append(chunk)
-            count, size = count + len(chunk.reads), size + added
+            count, size = chunk.last, size + added
         stream.record = structs.replace(stream.record, count=count, size=size, ending=ending)
         stream.lease_until = self._clock() + lease_s
         self._change(scope, id, stream)
         return True
 
-    async def aend(
-        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
-    ) -> bool:
-        """End an epoch; see `LogStore`."""
+    async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
+        """End an epoch whose producer is dead; see `LogStore`."""
         stream = self._running(scope, id, epoch)
-        if stream is None or (only_lapsed and self._clock() < stream.lease_until):
+        if stream is None or self._clock() < stream.lease_until:
             return False
         stream.record = structs.replace(stream.record, ending=ending)
         self._change(scope, id, stream)

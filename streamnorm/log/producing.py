@@ -22,6 +22,7 @@ from streamnorm._transcoder import WriterOptions
 from streamnorm.aio.stream import AsyncReader, AsyncSource, Stream
 from streamnorm.aio.transcoding import TapPump
 from streamnorm.log.records import (
+    NO_READS,
     Cause,
     Chunk,
     Ending,
@@ -116,10 +117,11 @@ class Production:
         self._waiting: list[bytes] = []  # reads that were not given to the store
         self._waiting_gaps_ms: list[int] = []  # before each of them
         self._waiting_bytes = 0
-        self._count = 0  # reads that were
+        self._chunk = Chunk(1, [], [])  # reads that are given to it
         self._ending: Ending | None = None
         self._stored_ending: Ending | None = None
         self._stream: Stream[bytes] | None = None
+        self._has_lapsed = False  # whether others have ended the stream
         self._is_read = False  # the source has ended, or is read no more
         self._news = anyio.Event()
         self._room = anyio.Event()
@@ -164,7 +166,10 @@ class Production:
                 self._news.set()
         except BaseException:
             self._stop("truncated", _STOPPED)
-            with anyio.move_on_after(_END_S, shield=True):
+            with anyio.move_on_after(_END_S, shield=True) as time:
+                await self._finish()
+            if time.cancelled_caught:  # the store is late
+                self._lose_store()
                 await self._finish()
             raise
         finally:
@@ -195,7 +200,7 @@ class Production:
                     await self._read_stream(stream, reader, origin, opened_s)
                 except StreamnormError as exc:
                     # A failure behind the first byte stands in the ending.
-                    if not self._count and not self._waiting:
+                    if self._chunk == (1, [], []) and not self._waiting:
                         self.failure = exc
                         return
                 cause, reason = _cause_of(pump.cause)
@@ -244,10 +249,7 @@ class Production:
             if not self._is_read:
                 self._news = anyio.Event()
             # What is read while the store is busy is stored at once afterwards.
-            chunk = Chunk(self._count + 1, self._waiting, self._waiting_gaps_ms)
-            self._waiting, self._waiting_gaps_ms, self._waiting_bytes = [], [], 0
-            self._room.set()
-            await self._store_reads(chunk if chunk.reads else None)
+            await self._append()
         self._renewing.cancel()
         await self._finish()
 
@@ -258,29 +260,42 @@ class Production:
                 await anyio.sleep(self._lease_s / 3)
                 self._news.set()
 
-    async def _store_reads(self, chunk: Chunk | None) -> None:
-        if chunk is not None:
-            self._count += len(chunk.reads)
+    async def _append(self) -> None:
+        """Store the reads that wait, and the end behind the last; then let readers have them."""
+        if not self._chunk.reads:  # otherwise it was interrupted, and is perhaps stored
+            self._chunk = Chunk(self._chunk.first, self._waiting, self._waiting_gaps_ms)
+            self._waiting, self._waiting_gaps_ms, self._waiting_bytes = [], [], 0
+            self._room.set()
+        chunk, is_stored = self._chunk, True
         if self._store is not None:
+            # The end with the last reads: who dies between them would cut a complete stream.
+            is_last = self._ending is not None and not self._waiting
+            ending = self._counted(self._ending) if self._ending and is_last else None
             try:
-                # The end with the last reads: who dies between them would cut a complete stream.
-                ending = None if self._ending is None else self._counted(self._ending)
-                if not await self._store.aappend(
+                is_stored = await self._store.aappend(
                     *self._key,
                     self.tail.epoch,
                     chunk,
                     self._lease_s,
                     None if ending is None else pack(ending),
-                ):
-                    self._stop("truncated", _LAPSED)
-                    return  # no reader gets what the others never will
-                self._stored_ending = ending
-                if ending is not None:  # which decides about the events of the last read
-                    self.tail.ending = ending
+                )
+                if not is_stored:
+                    self._lapse()
+                elif ending is not None:
+                    self._stored_ending = ending
+                    self.tail.ending = ending  # it decides about the events of the last read
             except StoreError:
                 self._lose_store()
-        if chunk is not None:
+        self._chunk = Chunk(chunk.last + 1, [], [])
+        if is_stored and chunk.reads:  # no reader gets what the others never will
             self.tail.publish(chunk)
+
+    def _lapse(self) -> None:
+        """Stop, since others have ended the stream, or have begun another."""
+        self._has_lapsed = True
+        if self._ending is None or self._ending.state in ("complete", "failed"):
+            self._ending = Ending("truncated", "lost", _LAPSED)
+        self._reading.cancel()
 
     def _lose_store(self) -> None:
         """Go on for the readers of this process alone."""
@@ -294,21 +309,31 @@ class Production:
             await self._attempt(lambda store: store.afree(*self._key, epoch))
             self.tail.fail(self.failure)
             return
-        assert self._ending is not None  # noqa: S101 - set by `_read` or `_stop`
-        if self._stored_ending is not None:
-            self.tail.end(self._stored_ending)
-            return
-        ending = self._counted(self._ending)
-        packed = pack(ending)
-        ended = await self._attempt(
-            lambda store: store.aend(*self._key, epoch, packed, only_lapsed=False)
-        )
-        if ended is False and self._store is not None:
-            # A reader took this producer for dead: what it said holds for all.
-            reading = await self._attempt(lambda store: store.aread(*self._key, self._count, 1, 0))
-            if reading is not None and reading.record.ending is not None:
-                ending = unpack_ending(reading.record.ending)
+        while self._chunk.reads or self._waiting or self._lacks_ending:
+            await self._append()
+        ending = self._stored_ending
+        if ending is None and self._has_lapsed:
+            ending = await self._read_ending()
+        if ending is None:
+            assert self._ending is not None  # noqa: S101 - set by `_read`, `_stop` or `_lapse`
+            ending = self._counted(self._ending)
         self.tail.end(ending)
+
+    @property
+    def _lacks_ending(self) -> bool:
+        """Whether the store is to have the end, and has it not."""
+        return self._store is not None and self._stored_ending is None and not self._has_lapsed
+
+    async def _read_ending(self) -> Ending | None:
+        """Return the end that a reader has stored, who took this producer for dead."""
+        reading = await self._attempt(lambda store: store.aread(*self._key, NO_READS, 1, 0))
+        if reading is not None:
+            record = reading.record
+            is_known = (record.epoch, record.count) == (self.tail.epoch, self.tail.count)
+            if is_known and record.ending is not None:
+                return unpack_ending(record.ending)
+        self._lose_store()
+        return None
 
     def _counted(self, ending: Ending) -> Ending:
         """Return an end with the usage by then."""

@@ -55,7 +55,10 @@ Key: TypeAlias = tuple[str, str]
 NO_READS = 1 << 53
 """A position behind all reads."""
 
-_FORMAT = 1
+FORMAT = 1
+"""Version of what is stored; a store of another one is refused."""
+
+LOST = "the store has lost what was stored of the stream"
 _DAMAGED = "the store holds a damaged stream"
 # Of a response the decoder reads the framing, and the id of a message that has none.
 _HEADERS = frozenset({BEDROCK.request_id_header}).union(
@@ -94,7 +97,7 @@ class Origin(Struct, frozen=True, array_like=True):
     headers: dict[str, str] = {}
     to: str | None = None
     options: bytes = b"{}"
-    format: int = _FORMAT
+    format: int = FORMAT
 
 
 class Ending(Struct, frozen=True, array_like=True):
@@ -159,6 +162,11 @@ class Chunk(NamedTuple):
     reads: list[bytes]
     gaps_ms: list[Annotated[int, Meta(ge=0)]]
 
+    @property
+    def last(self) -> int:
+        """Number of the last read; if there is none, of the one before."""
+        return self.first + len(self.reads) - 1
+
 
 class Reading(NamedTuple):
     """What a store has of a stream behind a position."""
@@ -175,7 +183,10 @@ class LogStore(Protocol):
     """
 
     async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
-        """Begin an epoch, unless the id has one; return that of the id, and whether it is new."""
+        """Begin an epoch, unless the id has one; return that of the id, and whether it is new.
+
+        A claim that comes again, since the answer to the first was lost, is new again.
+        """
         ...
 
     async def aappend(
@@ -183,29 +194,24 @@ class LogStore(Protocol):
         scope: str,
         id: str,
         epoch: str,
-        chunk: Chunk | None,
+        chunk: Chunk,
         lease_s: float,
         ending: bytes | None = None,
     ) -> bool:
-        """Store reads, if there are any, and the end behind them, if there is one; renew the lease.
+        """Store the next reads, if there are any, and the end behind them; renew the lease.
+
+        An append that comes again, since the answer to the first was lost, changes nothing.
 
         Returns:
-            Whether the epoch is that of the id and has not ended; otherwise nothing is stored.
+            Whether the epoch is that of the id and had not ended; otherwise nothing is stored.
+
+        Raises:
+            StoreError: The store failed, or has lost the stream or reads before these.
         """
         ...
 
-    async def aend(
-        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
-    ) -> bool:
-        """End an epoch that has not ended; return whether this did.
-
-        Args:
-            scope: The scope.
-            id: The id.
-            epoch: The epoch.
-            ending: Its end.
-            only_lapsed: Whether it must be an epoch whose lease has lapsed.
-        """
+    async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
+        """End an epoch that has not ended and whose lease has lapsed; return whether this did."""
         ...
 
     async def afree(self, scope: str, id: str, epoch: str) -> None:
@@ -308,6 +314,31 @@ def _framing_of(name: str) -> Framing:
     return FRAMINGS[name]
 
 
+def accepts(record: Record, epoch: str, chunk: Chunk, ending: bytes | None) -> bool:
+    """Return whether a stream takes an append: it runs, or has ended by this very one.
+
+    Raises:
+        StoreError: Reads before those of the chunk are lost.
+    """
+    if record.epoch != epoch or record.is_expired:
+        return False
+    if record.ending is not None:
+        return (record.count, record.ending) == (chunk.last, ending)
+    if record.count not in (chunk.first - 1, chunk.last):
+        raise StoreError(LOST)
+    return True
+
+
+def check_format(found: int) -> None:
+    """Check the format of a store.
+
+    Raises:
+        StoreError: It is that of another release.
+    """
+    if found != FORMAT:
+        raise StoreError(f"the store has streams of format {found}, expected {FORMAT}")
+
+
 def pack(value: Origin | Ending | Chunk) -> bytes:
     """Return a value as the bytes that are stored."""
     return _ENCODER.encode(value)
@@ -320,8 +351,7 @@ def unpack_origin(data: object) -> Origin:
         StoreError: It is none, or one of another release.
     """
     origin: Origin = _unpack(_ORIGINS, data)
-    if origin.format != _FORMAT:
-        raise StoreError(f"the store has streams of format {origin.format}, expected {_FORMAT}")
+    check_format(origin.format)
     return origin
 
 

@@ -19,15 +19,24 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 
 from streamnorm._core.errors import StoreError
-from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_chunk
+from streamnorm.log.records import (
+    FORMAT,
+    LOST,
+    Chunk,
+    Reading,
+    Record,
+    check_format,
+    pack,
+    unpack_chunk,
+)
 from streamnorm.state.redis_server import open_client, store_failures
 from streamnorm.state.stored import key_of
 
 _Value: TypeAlias = str | bytes | int
 
 # Keys: the hash; the stream; the set of cancelled epochs.
-# Fields of the hash: epoch, fingerprint; count and size of the reads; end; time at which
-# the lease lapses, and at which the reads are forgotten, in milliseconds.
+# Fields of the hash: its format; epoch, fingerprint; count and size of the reads; end; time at
+# which the lease lapses, and at which the reads are forgotten, in milliseconds.
 _COMMON = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -47,7 +56,7 @@ end
 local function record()
     local found = redis.call(
         'HMGET', KEYS[1], 'epoch', 'print', 'count', 'size', 'cancelled', 'end',
-        'lease', 'expires'
+        'lease', 'expires', 'format'
     )
     if not found[1] then
         return false
@@ -60,35 +69,49 @@ end
 _CLAIM = (
     _COMMON
     + """
-local ttl, lease, epoch, print = unpack(ARGV)
+local ttl, lease, epoch, print, format = unpack(ARGV)
 local found = record()
 if found and found[8] == 0 then
-    return {0, found}
+    -- A claim that comes again, since the answer to the first was lost, is its own.
+    return {found[1] == epoch and 1 or 0, found}
 end
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call(
     'HSET', KEYS[1], 'epoch', epoch, 'print', print, 'count', 0, 'size', 0,
-    'lease', now + lease
+    'lease', now + lease, 'format', format
 )
 change(KEYS[1], KEYS[2], ttl)
 return {1, record()}
 """
 )
 # Of any number of streams, whose keys stand before that of the set.  None fails by the others.
+# For each it returns 1 if the reads are stored, also by an earlier call whose answer was lost; 0 if
+# the epoch has ended, or is another; -1 if the server has lost what comes before them.
 _APPEND = (
     _COMMON
     + """
 local function append(hash, reads, head, ending, content)
     local lease, first, count, size, epoch = head:match('(%d+) (%d+) (%d+) (%d+) (.*)')
-    if not is_running(hash, epoch) then
+    local found = redis.call('HMGET', hash, 'epoch', 'end', 'expires', 'count')
+    local known, last = tonumber(found[4]), first + count - 1
+    if not found[1] then
+        return -1
+    end
+    if found[1] ~= epoch or tonumber(found[3]) <= now then
         return 0
     end
-    redis.call('HSET', hash, 'lease', now + lease)
-    if tonumber(count) > 0 then
+    if found[2] then
+        return found[2] == ending and known == last and 1 or 0
+    end
+    if known ~= last then
+        if known ~= first - 1 then
+            return -1
+        end
         redis.call('XADD', reads, first .. '-1', 'r', content)
         redis.call('HINCRBY', hash, 'count', count)
         redis.call('HINCRBY', hash, 'size', size)
     end
+    redis.call('HSET', hash, 'lease', now + lease)
     if #ending > 0 then
         redis.call('HSET', hash, 'end', ending)
         redis.call('ZREM', KEYS[#KEYS], epoch)
@@ -111,11 +134,8 @@ return results
 _END = (
     _COMMON
     + """
-local ttl, epoch, ending, only_lapsed = unpack(ARGV)
-if not is_running(KEYS[1], epoch) then
-    return 0
-end
-if only_lapsed == '1' and tonumber(redis.call('HGET', KEYS[1], 'lease')) > now then
+local ttl, epoch, ending = unpack(ARGV)
+if not is_running(KEYS[1], epoch) or tonumber(redis.call('HGET', KEYS[1], 'lease')) > now then
     return 0
 end
 redis.call('HSET', KEYS[1], 'end', ending)
@@ -218,7 +238,7 @@ class RedisLogStore:
     async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
         """Begin an epoch, unless the id has one; see `LogStore`."""
         lease_ms = int(record.lease_s * 1000)
-        values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch, record.fingerprint]
+        values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch, record.fingerprint, FORMAT]
         with store_failures():
             is_new, found = await self._claim(keys=_keys(scope, id), args=values)
         return (record, True) if is_new else (_record_of(found), False)
@@ -228,26 +248,20 @@ class RedisLogStore:
         scope: str,
         id: str,
         epoch: str,
-        chunk: Chunk | None,
+        chunk: Chunk,
         lease_s: float,
         ending: bytes | None = None,
     ) -> bool:
         """Store reads and renew the lease; see `LogStore`."""
-        lease_ms, content = int(lease_s * 1000), b""
-        first = count = size = 0
-        if chunk is not None:
-            first, count, content = chunk.first, len(chunk.reads), pack(chunk)
-            size = sum(map(len, chunk.reads))
+        size, lease_ms = sum(map(len, chunk.reads)), int(lease_s * 1000)
         # One argument, since each costs the client as much as the server's work with it.
-        head = f"{lease_ms} {first} {count} {size} {epoch}"
-        values = (head, ending or b"", content)
+        head = f"{lease_ms} {chunk.first} {len(chunk.reads)} {size} {epoch}"
+        values = (head, ending or b"", pack(chunk))
         return await self._appends.append(_keys(scope, id)[:2], values)
 
-    async def aend(
-        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
-    ) -> bool:
-        """End an epoch; see `LogStore`."""
-        values: list[_Value] = [self._ttl_ms, epoch, ending, int(only_lapsed)]
+    async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
+        """End an epoch whose producer is dead; see `LogStore`."""
+        values: list[_Value] = [self._ttl_ms, epoch, ending]
         with store_failures():
             return bool(await self._end(keys=_keys(scope, id), args=values))
 
@@ -344,7 +358,9 @@ class _Appends:
         if isinstance(result, Exception):
             with store_failures():
                 raise result
-        return bool(result)
+        if result == -1:
+            raise StoreError(LOST)
+        return result == 1
 
     async def aclose(self) -> None:
         """Store what waits."""
@@ -459,10 +475,11 @@ def _record_of(found: Any) -> Record:
     """Return the record that a script has found.
 
     Raises:
-        StoreError: It is none.
+        StoreError: It is none, or one of another release.
     """
     try:
-        epoch, fingerprint, count, size, cancelled, ending, lease_ms, is_expired = found
+        epoch, fingerprint, count, size, cancelled, ending, lease_ms, is_expired, form = found
+        check_format(int(form))
         return Record(
             epoch.decode(),
             fingerprint,

@@ -15,14 +15,22 @@ import anyio
 from anyio import to_thread
 
 from streamnorm._core.errors import StoreError
-from streamnorm.log.records import Chunk, Reading, Record, pack, unpack_chunk
+from streamnorm.log.records import (
+    FORMAT,
+    LOST,
+    Chunk,
+    Reading,
+    Record,
+    accepts,
+    pack,
+    unpack_chunk,
+)
 from streamnorm.state.stored import key_of
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
 _APPLICATION = int.from_bytes(b"snlg", "big")
-_VERSION = 1
 # Reads stand in a table of their own: SQLite writes a row anew as a whole.
 _TABLES = """
 CREATE TABLE streams (
@@ -69,16 +77,15 @@ _RUNNING = (
     "scope = :scope AND id = :id AND epoch = :epoch"
     " AND ending IS NULL AND NOT is_expired AND expires > :now"
 )
-_APPEND = f"""
+_APPEND = """
 UPDATE streams
 SET count = count + :added, size = size + :bytes, ending = :ending,
     lease_until = :lease_until, expires = :expires
-WHERE {_RUNNING}
-RETURNING key
-"""  # noqa: S608
+WHERE key = :key
+"""
 _END = f"""
 UPDATE streams SET ending = :ending, expires = :expires
-WHERE {_RUNNING} AND (NOT :only_lapsed OR lease_until <= :now)
+WHERE {_RUNNING} AND lease_until <= :now
 """  # noqa: S608
 _FREE = f"DELETE FROM streams WHERE {_RUNNING} AND count = 0"  # noqa: S608
 _CANCEL = """
@@ -126,7 +133,7 @@ class SQLiteLogStore:
         # Not at the top: SQLite takes some ten milliseconds to load.
         from streamnorm.state.sqlite_file import Schema, SQLiteFile
 
-        self._file = SQLiteFile(path, Schema(_APPLICATION, _VERSION, _TABLES), timeout_s)
+        self._file = SQLiteFile(path, Schema(_APPLICATION, FORMAT, _TABLES), timeout_s)
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._clock = clock
 
@@ -139,18 +146,16 @@ class SQLiteLogStore:
         scope: str,
         id: str,
         epoch: str,
-        chunk: Chunk | None,
+        chunk: Chunk,
         lease_s: float,
         ending: bytes | None = None,
     ) -> bool:
         """Store reads and renew the lease; see `LogStore`."""
         return await to_thread.run_sync(self._append, scope, id, epoch, chunk, lease_s, ending)
 
-    async def aend(
-        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
-    ) -> bool:
-        """End an epoch; see `LogStore`."""
-        values = {"epoch": epoch, "ending": ending, "only_lapsed": only_lapsed}
+    async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
+        """End an epoch whose producer is dead; see `LogStore`."""
+        values = {"epoch": epoch, "ending": ending}
         return await to_thread.run_sync(self._change, _END, scope, id, values)
 
     async def afree(self, scope: str, id: str, epoch: str) -> None:
@@ -201,7 +206,7 @@ class SQLiteLogStore:
             self._forget(connection)
             known = self._find(connection, scope, id)
             if known is not None and not known[1].is_expired:
-                return known[1], False
+                return known[1], known[1].epoch == record.epoch
             values = {**self._known(scope, id), "lease_until": self._later(record.lease_s)}
             values |= {"epoch": record.epoch, "fingerprint": record.fingerprint}
             connection.execute("DELETE FROM streams WHERE scope = :scope AND id = :id", values)
@@ -213,20 +218,26 @@ class SQLiteLogStore:
         scope: str,
         id: str,
         epoch: str,
-        chunk: Chunk | None,
+        chunk: Chunk,
         lease_s: float,
         ending: bytes | None,
     ) -> bool:
-        reads = [] if chunk is None else chunk.reads
-        values = {**self._known(scope, id), "epoch": epoch, "lease_until": self._later(lease_s)}
-        values |= {"added": len(reads), "bytes": sum(map(len, reads)), "ending": ending}
         with self._file.connection() as connection, self._file.writing(connection):
-            row = connection.execute(_APPEND, values).fetchone()
-            if row is not None and chunk is not None:
+            found = self._find(connection, scope, id)
+            if found is None:
+                raise StoreError(LOST)
+            key, record = found
+            if not accepts(record, epoch, chunk, ending):
+                return False
+            added = [] if chunk.last == record.count else chunk.reads
+            values = {**self._known(scope, id), "lease_until": self._later(lease_s), "key": key}
+            values |= {"added": len(added), "bytes": sum(map(len, added)), "ending": ending}
+            connection.execute(_APPEND, values)
+            if added:
                 connection.execute(
-                    "INSERT INTO reads VALUES (?, ?, ?)", (row[0], chunk.first, pack(chunk))
+                    "INSERT INTO reads VALUES (?, ?, ?)", (key, chunk.first, pack(chunk))
                 )
-            return row is not None
+            return True
 
     def _change(
         self, statement: str, scope: str, id: str, values: Mapping[str, Any] = _NO_VALUES

@@ -155,15 +155,17 @@ class Tail:
             found = _join(chunks, self.count)
             if found.reads:
                 self.publish(found)
-            elif chunks:
+            elif chunks or self.count < record.count:
                 raise LogError(_GONE, code="trimmed")
             if self.count < record.count:
                 return
+            # A store that has lost reads has none of the cursors behind them.
+            self.is_broken |= self.count > record.count
             if record.ending is not None:
                 self.end(unpack_ending(record.ending))
             elif record.lease_s < 0:
                 # Whoever notices it first says so to all.
-                await self._store.aend(*self._key, self.epoch, DEAD, only_lapsed=True)
+                await self._store.aend(*self._key, self.epoch, DEAD)
 
     def _check(self, reading: Reading | None) -> Reading:
         """Return what was read, if it is of this epoch.

@@ -39,20 +39,13 @@ class CutStore(MemoryLogStore):
         scope: str,
         id: str,
         epoch: str,
-        chunk: Chunk | None,
+        chunk: Chunk,
         lease_s: float,
         ending: bytes | None = None,
     ) -> bool:
         if self.is_cut:
             raise StoreError("cut off")
         return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
-
-    async def aend(
-        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
-    ) -> bool:
-        if self.is_cut and not only_lapsed:
-            raise StoreError("cut off")
-        return await super().aend(scope, id, epoch, ending, only_lapsed=only_lapsed)
 
 
 @dataclass

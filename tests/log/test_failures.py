@@ -60,6 +60,12 @@ class FailingStore(MemoryLogStore):
         """Lose all reads of a stream but the last that were stored."""
         del self._streams["", id].chunks[:-1]
 
+    def lose_last_reads(self, id: str) -> None:
+        """Lose what was stored last, as a server that is restarted may."""
+        stream = self._streams["", id]
+        *stream.chunks, last = stream.chunks
+        stream.record = structs.replace(stream.record, count=last.first - 1)
+
     def _fail(self) -> None:
         if self.is_down:
             raise StoreError("the store is down")
@@ -73,18 +79,12 @@ class FailingStore(MemoryLogStore):
         scope: str,
         id: str,
         epoch: str,
-        chunk: Chunk | None,
+        chunk: Chunk,
         lease_s: float,
         ending: bytes | None = None,
     ) -> bool:
         self._fail()
         return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
-
-    async def aend(
-        self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
-    ) -> bool:
-        self._fail()
-        return await super().aend(scope, id, epoch, ending, only_lapsed=only_lapsed)
 
     async def acancelled(self) -> set[str]:
         self._fail()
@@ -95,6 +95,15 @@ class FailingStore(MemoryLogStore):
     ) -> Reading | None:
         self._fail()
         return await super().aread(scope, id, after, max_bytes, wait_s)
+
+
+class EndlessSource(GatedSource):
+    """A source that sends no more once it has sent all."""
+
+    async def _iterate(self) -> AsyncIterator[bytes]:
+        async for read in super()._iterate():
+            yield read
+        await anyio.sleep_forever()
 
 
 @pytest.fixture
@@ -172,16 +181,187 @@ async def test_store_that_fails_at_the_end_stops_no_reader(store: FailingStore) 
     assert b"event: error" in written
 
 
-async def test_store_that_fails_when_asked_how_others_ended_it(store: FailingStore) -> None:
-    class LateStore(FailingStore):
-        async def aend(
-            self, scope: str, id: str, epoch: str, ending: bytes, *, only_lapsed: bool
-        ) -> bool:
-            self.is_down = True
-            return False
+class TakenStore(FailingStore):
+    """A store in which others end or replace each stream before its producer does.
 
-    async with Log(LateStore()).produce("a", GatedSource(CHAT)) as run:
+    Args:
+        epoch: Epoch of the stream that they leave.
+        ending: Its end.
+    """
+
+    def __init__(self, epoch: str | None, ending: bytes | None) -> None:
+        super().__init__()
+        self._left = epoch, ending
+
+    async def aappend(
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk,
+        lease_s: float,
+        ending: bytes | None = None,
+    ) -> bool:
+        if ending is None:
+            return await super().aappend(scope, id, epoch, chunk, lease_s)
+        self._streams[scope, id].record = Record(
+            self._left[0] or epoch, b"", chunk.first - 1, 0, False, self._left[1], lease_s
+        )
+        self.is_down = self._left[1] is None
+        return False
+
+
+@pytest.mark.parametrize(
+    ("epoch", "ending", "reason"),
+    [
+        (None, pack(Ending("truncated", "lost", "its producer died")), b"its producer died"),
+        (None, None, b"its producer was silent for too long"),
+        ("other", pack(Ending("complete", "eof")), b"its producer was silent for too long"),
+    ],
+)
+async def test_producer_that_others_took_for_dead(
+    epoch: str | None, ending: bytes | None, reason: bytes
+) -> None:
+    """What it read since is given to nobody, and its stream is not complete."""
+    log, source = Log(TakenStore(epoch, ending)), GatedSource(CHAT[:2], CHAT[2:])
+    async with log.produce("a", source) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            await anext(stream)
+            source.open()
+            written = b"".join([data async for data in stream])
+        assert await run.wait() == "truncated"
+    assert reason in written
+    assert b"message_stop" not in written
+    # Where the end is not the one that is stored, nobody could continue behind it.
+    assert bool(ids_in(written)) == (ending is not None and epoch is None)
+
+
+async def test_store_that_loses_the_stream_stops_no_reader(store: FailingStore) -> None:
+    log, source = Log(store), GatedSource(CHAT[:2], CHAT[2:])
+    async with log.produce("a", source) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            written = await anext(stream)
+            store._streams.clear()
+            source.open()
+            rest = b"".join([data async for data in stream])
         assert await run.wait() == "complete"
+    assert b"message_stop" in rest
+    assert ids_in(written)
+    assert not ids_in(rest)
+
+
+async def test_deleted_file_stops_no_reader(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    log, source = open_log(f"sqlite:{path}"), GatedSource(CHAT[:2], CHAT[2:])
+    async with log.produce("a", source) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            await anext(stream)
+            path.unlink()
+            source.open()
+            rest = b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert b"message_stop" in rest
+    assert not ids_in(rest)
+    assert (await log.status("a")).state == "unknown"
+    await log.aclose()
+
+
+async def test_store_that_loses_the_last_reads(store: FailingStore) -> None:
+    """For readers elsewhere the stream ends as truncated, and has no cursor there."""
+    log, source = Log(store, lease_s=0.3), GatedSource(CHAT[:3], CHAT[3:])
+    async with log.produce("a", source) as run:
+        async with await Log(store).follow("a", to="anthropic") as stream:
+            written = b""
+            while b'"text":"b"' not in written:
+                written += await anext(stream)
+            store.lose_last_reads("a")
+            source.open()
+            rest = b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert b"its producer died" in rest
+    assert not ids_in(rest)
+
+
+async def test_store_that_is_late_when_the_producer_stops() -> None:
+    """Its readers get the end all the same."""
+
+    class LateStore(FailingStore):
+        async def aappend(
+            self,
+            scope: str,
+            id: str,
+            epoch: str,
+            chunk: Chunk,
+            lease_s: float,
+            ending: bytes | None = None,
+        ) -> bool:
+            if self.is_down:
+                await anyio.sleep_forever()
+            return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+
+    store = LateStore()
+    log, source = Log(store), EndlessSource(CHAT[:2], CHAT[2:3])
+    written: list[bytes] = []
+
+    async def read() -> None:
+        async with await log.follow("a", to="anthropic") as stream:
+            written.extend([data async for data in stream])
+
+    async with anyio.create_task_group() as readers:
+        with anyio.CancelScope() as scope:
+            async with log.produce("a", source):
+                readers.start_soon(read)
+                await wait_for_reads(log, "a", 2)
+                store.is_down = True
+                source.open()
+                await anyio.sleep(0.05)
+                scope.cancel()
+    body = b"".join(written)
+    # What was read meanwhile comes, too, without a cursor.
+    assert b'"text":"b"' in body
+    assert b"its producer was stopped" in body
+
+
+async def test_append_that_is_cancelled_on_its_way_is_stored_once() -> None:
+    class DistantStore(FailingStore):
+        """A store whose answer comes too late for a producer that is stopped."""
+
+        async def aappend(
+            self,
+            scope: str,
+            id: str,
+            epoch: str,
+            chunk: Chunk,
+            lease_s: float,
+            ending: bytes | None = None,
+        ) -> bool:
+            stored = await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+            if self.is_distant:
+                self.is_distant = False
+                await anyio.sleep_forever()
+            return stored
+
+        is_distant = False
+
+    store = DistantStore()
+    log, source = Log(store), EndlessSource(CHAT[:2], CHAT[2:3])
+    written: list[bytes] = []
+
+    async def read() -> None:
+        async with await log.follow("a", to="anthropic") as stream:
+            written.extend([data async for data in stream])
+
+    async with anyio.create_task_group() as readers:
+        with anyio.CancelScope() as scope:
+            async with log.produce("a", source):
+                readers.start_soon(read)
+                await wait_for_reads(log, "a", 2)
+                store.is_distant = True
+                source.open()
+                await wait_for_reads(log, "a", 4)
+                scope.cancel()
+    assert b'"text":"b"' in b"".join(written)
+    assert b"".join(written) == await follow(Log(store), "a", "anthropic")
 
 
 async def test_readers_elsewhere_read_the_store_once(store: FailingStore) -> None:
@@ -256,6 +436,16 @@ async def test_reads_that_a_store_has_lost(store: FailingStore, is_elsewhere: bo
         reader = Log(store) if is_elsewhere else log
         with pytest.raises(LogError, match="no longer has the stream"):
             await reader.follow("a")
+
+
+async def test_all_reads_are_lost_but_not_their_number(store: FailingStore) -> None:
+    """As in a server that evicts keys when its memory is full."""
+    log = Log(store)
+    async with log.produce("a", GatedSource(CHAT)) as run:
+        await run.wait()
+        store._streams["", "a"].chunks.clear()
+        with anyio.fail_after(5), pytest.raises(LogError, match="no longer has the stream"):
+            await Log(store).follow("a")
 
 
 async def test_stream_that_expires_while_it_is_read() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec import structs
 from redis import Redis
 from support.log.streams import follow, ids_in, produce
 from support.state.stores import emptied
@@ -54,8 +55,8 @@ async def test_server_that_does_not_run(free_tcp_port: int) -> None:
     store = RedisLogStore(f"redis://127.0.0.1:{free_tcp_port}", ttl_s=100)
     for call in (
         store.aclaim(*KEY, CLAIM),
-        store.aappend(*KEY, "e1", None, 1.0),
-        store.aend(*KEY, "e1", b"", only_lapsed=False),
+        store.aappend(*KEY, "e1", Chunk(1, [], []), 1.0),
+        store.aend(*KEY, "e1", b""),
         store.afree(*KEY, "e1"),
         store.acancel(*KEY),
         store.acancelled(),
@@ -121,9 +122,9 @@ async def test_store_is_closed_while_it_connects_again(store: RedisLogStore) -> 
     await store.aclaim(*KEY, CLAIM)
     for steps in range(40):
         await store.aread(*KEY, 0, 1, 0.001)
-        connection = store._news._channels.connection
+        reader = store._news._channels.connection._reader
         await store._redis.client_kill_filter(_type="pubsub")
-        while not connection._reader.at_eof():  # noqa: ASYNC110 - of a connection
+        while not reader.at_eof():  # noqa: ASYNC110 - of a connection
             await asyncio.sleep(0)
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -244,6 +245,18 @@ async def test_damaged_reads(store: RedisLogStore, valkey_url: str) -> None:
         server.hset(redis_log._keys(*KEY)[0].decode(), "count", "2")
     with pytest.raises(StoreError, match="a damaged stream"):
         await store.aread(*KEY, 0, 1000, 0)
+
+
+async def test_streams_of_another_release_are_refused(
+    store: RedisLogStore, valkey_url: str
+) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    with Redis.from_url(valkey_url) as server:
+        server.hset(redis_log._keys(*KEY)[0].decode(), "format", "2")
+    other = structs.replace(CLAIM, epoch="e2")
+    for call in (store.aclaim(*KEY, other), store.aread(*KEY, 0, 1, 0)):
+        with pytest.raises(StoreError, match="streams of format 2, expected 1"):
+            await call
 
 
 async def test_server_that_loses_all(valkey_url: str) -> None:

@@ -9,13 +9,14 @@ from support.state.stores import Clock
 
 from streamnorm.log import LogStore
 from streamnorm.log.records import NO_READS, Chunk, Record
+from streamnorm.state import StoreError
 
 pytestmark = pytest.mark.anyio
 
 KEY = "scope", "id"
 LEASE_S = 5.0
 CLAIM = Record("e1", b"print", 0, 0, False, None, LEASE_S)
-ODD = ["", "\0", "\ud800", "é", "a" * 2000, "'; --", "%", "1"]
+ODD = ["", "\0", "a\0", "\ud800", "é", "a" * 10_000, "'; --", "%", "1"]
 
 
 def fresh(record: Record) -> Record:
@@ -91,19 +92,19 @@ async def test_as_many_bytes_are_returned_as_were_asked_for(store: LogStore) -> 
 async def test_another_epoch_stores_nothing(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
     assert not await store.aappend(*KEY, "e2", Chunk(1, [b"a"], [0]), LEASE_S)
-    assert not await store.aend(*KEY, "e2", b"end", only_lapsed=False)
+    assert not await store.aend(*KEY, "e2", b"end")
     await store.afree(*KEY, "e2")
-    assert not await store.aappend("other", "id", "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     assert await count_of(store, *KEY) == 0
 
 
 async def test_first_end_is_the_only_one(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
-    assert await store.aend(*KEY, "e1", b"end", only_lapsed=False)
-    assert not await store.aend(*KEY, "e1", b"another", only_lapsed=False)
+    assert await store.aappend(*KEY, "e1", Chunk(1, [], []), LEASE_S, b"end")
+    assert not await store.aappend(*KEY, "e1", Chunk(1, [], []), LEASE_S, b"another")
+    assert not await store.aend(*KEY, "e1", b"another")
     assert not await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     assert not await store.acancel(*KEY)
-    record, is_new = await store.aclaim(*KEY, CLAIM)
+    record, is_new = await store.aclaim(*KEY, structs.replace(CLAIM, epoch="e2"))
     assert (record.ending, record.count, is_new) == (b"end", 0, False)
 
 
@@ -118,18 +119,47 @@ async def test_end_is_stored_with_the_last_reads(store: LogStore) -> None:
     assert await store.acancelled() == set()
 
 
+async def test_call_that_comes_again_changes_nothing(store: LogStore) -> None:
+    """The answer to the first may have been lost with its connection."""
+    assert (await store.aclaim(*KEY, CLAIM))[1]
+    assert (await store.aclaim(*KEY, CLAIM))[1]
+    for _ in range(2):
+        assert await store.aappend(*KEY, "e1", Chunk(1, [b"a", b"b"], [0, 0]), LEASE_S)
+    for _ in range(2):
+        assert await store.aappend(*KEY, "e1", Chunk(3, [b"c"], [0]), LEASE_S, b"end")
+    reading = await store.aread(*KEY, 0, 1000, 0)
+    assert reading is not None
+    assert [chunk.reads for chunk in reading.chunks] == [[b"a", b"b"], [b"c"]]
+    assert (reading.record.count, reading.record.size) == (3, 3)
+    assert not await store.aappend(*KEY, "e1", Chunk(4, [b"d"], [0]), LEASE_S, b"end")
+
+
+async def test_reads_behind_lost_ones_are_refused(store: LogStore) -> None:
+    """A server without persistence, or with the last second of writes lost, was restarted."""
+    with pytest.raises(StoreError, match="has lost what was stored"):
+        await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    await store.aclaim(*KEY, CLAIM)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    for chunk in (Chunk(3, [b"c"], [0]), Chunk(3, [], [])):
+        with pytest.raises(StoreError, match="has lost what was stored"):
+            await store.aappend(*KEY, "e1", chunk, LEASE_S, b"end")
+    reading = await store.aread(*KEY, 0, 1000, 0)
+    assert reading is not None
+    assert (reading.record.ending, len(reading.chunks)) == (None, 1)
+
+
 async def test_dead_is_who_was_silent_for_the_lease(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, CLAIM)
     clock.now += LEASE_S * 0.6
-    assert not await store.aend(*KEY, "e1", b"dead", only_lapsed=True)
-    assert await store.aappend(*KEY, "e1", None, LEASE_S)
+    assert not await store.aend(*KEY, "e1", b"dead")
+    assert await store.aappend(*KEY, "e1", Chunk(1, [], []), LEASE_S)
     clock.now += LEASE_S * 0.6
-    assert not await store.aend(*KEY, "e1", b"dead", only_lapsed=True)
+    assert not await store.aend(*KEY, "e1", b"dead")
     clock.now += LEASE_S * 0.5
     reading = await store.aread(*KEY, 0, 1, 0)
     assert reading is not None
     assert reading.record.lease_s < 0
-    assert await store.aend(*KEY, "e1", b"dead", only_lapsed=True)
+    assert await store.aend(*KEY, "e1", b"dead")
 
 
 async def test_stream_that_never_began_frees_its_id(store: LogStore) -> None:
@@ -145,13 +175,13 @@ async def test_stream_that_never_began_frees_its_id(store: LogStore) -> None:
 async def test_cancelled_are_those_that_run(store: LogStore) -> None:
     for id in ("a", "b", "c"):
         await store.aclaim("", id, Record(id, b"", 0, 0, False, None, LEASE_S))
-    await store.aend("", "c", "c", b"end", only_lapsed=False)
+    await store.aappend("", "c", "c", Chunk(1, [], []), LEASE_S, b"end")
     assert await store.acancelled() == set()
     assert await store.acancel("", "a")
     assert await store.acancel("", "b")
     assert not await store.acancel("", "unknown")
     assert await store.acancelled() == {"a", "b"}
-    await store.aend("", "a", "a", b"end", only_lapsed=False)
+    await store.aappend("", "a", "a", Chunk(1, [], []), LEASE_S, b"end")
     assert await store.acancelled() == {"b"}
 
 
@@ -228,7 +258,7 @@ async def test_reader_waits_for_a_stream_that_never_begins(store: LogStore) -> N
 async def test_reader_waits_no_longer_than_asked(store: LogStore, ends: bool) -> None:
     await store.aclaim(*KEY, CLAIM)
     if ends:
-        await store.aend(*KEY, "e1", b"end", only_lapsed=False)
+        await store.aappend(*KEY, "e1", Chunk(1, [], []), LEASE_S, b"end")
     reading = await store.aread(*KEY, 0, 1000, 60.0 if ends else 0.05)
     assert reading is not None
     assert reading.chunks == []
