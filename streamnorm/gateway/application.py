@@ -49,6 +49,7 @@ from streamnorm.gateway.admission import (
     request_path,
 )
 from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
+from streamnorm.gateway.background import BackgroundResponses
 from streamnorm.gateway.compaction import Compactor, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, check_config, read_config
 from streamnorm.gateway.large_bodies import BodyThread
@@ -143,7 +144,10 @@ class Gateway:
             streams=self._streams,
         )
         self._messages = MessageEndpoint(services)
-        self._auxiliary = AuxiliaryEndpoints(services)
+        background = None
+        if self._streams is not None and self._store is not None:
+            background = BackgroundResponses(self._streams, self._store, config)
+        self._auxiliary = AuxiliaryEndpoints(services, background)
         answering = Answering(self._record, self._respond, self._refuse)
         self._websockets = WebSockets(services, self._admission, self._draining, answering)
 

@@ -41,6 +41,7 @@ from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_bo
 from streamnorm.aio import Stream
 from streamnorm.aio.pump import PassthroughPump
 from streamnorm.asgi.responses import Exchange, encode_headers, send_json
+from streamnorm.gateway.background import BackgroundResponses
 from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.messages import ClientStream, Services, stopping
 from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason
@@ -93,10 +94,12 @@ class AuxiliaryEndpoints:
 
     Args:
         services: Services that all endpoints share.
+        background: Answers requests about responses that are not complete; None without a log.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, background: BackgroundResponses | None = None) -> None:
         self._services = services
+        self._background = background
         self._config = services.config
         self._routing = services.routing
         self._network = services.network
@@ -147,6 +150,11 @@ class AuxiliaryEndpoints:
         operation = read_operation(received.method, received.path, dict(received.query))
         if self._services.store is not None and operation is not None:
             scope = client_scope(received, client)
+            background = self._background
+            if background is not None and await background.answer(
+                received, client, asked, scope, exchange, call
+            ):
+                return
             await self._answer_stored(operation, self._services.store, scope, exchange, call)
             return
         if client.cloud is not None and asked.operation in _MODELS:

@@ -92,7 +92,8 @@ class MessageEndpoint:
         self._limits = answer_limits(services.config)
         self._request_limits = request_limits(services.config)
         self._balancer = Balancer()
-        self._states = ResponseStates(services.store, services.bodies)
+        has_log = services.streams is not None
+        self._states = ResponseStates(services.store, services.bodies, has_log=has_log)
         self._unused_encoders: dict[str, Encoder] = {}
 
     async def answer(
@@ -134,6 +135,8 @@ class MessageEndpoint:
             received.release()  # which is a fifth of the memory that its translation takes
         is_whole = asked.operation == "compact"
         turn = await (states or self._states).begin(received, client, body)
+        if turn.is_background and streams is not None:
+            logged = streams.in_background(turn, logged, received, client)
         targets = self._balancer.order(targets, received.headers, turn.body)
         compaction = None
         if client.endpoints.stores_responses:

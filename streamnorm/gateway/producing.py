@@ -7,13 +7,17 @@ that asked reads the log like any other.
 
 from __future__ import annotations
 
+import time
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any, Unpack
 
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect
-from streamnorm._core.events import Completed
+from streamnorm._core.events import Completed, MessageStart, StreamError
 from streamnorm._core.json import is_object
 from streamnorm._exchange import last_event
+from streamnorm._registry import encoder
 from streamnorm._transcoder import TranscodeOptions, WriterOptions
 from streamnorm._upstream.requests import Upstream
 from streamnorm.aio import Stream
@@ -177,3 +181,43 @@ class AnswerSource:
     async def aclose(self) -> None:
         """Close the answer."""
         await self._stream.aclose()
+
+
+def unbegun_response(client: Dialect, fields: dict[str, Any], model: str) -> dict[str, Any]:
+    """Return a response that no upstream has begun.
+
+    Args:
+        client: The client's dialect.
+        fields: Fields of the response.
+        model: Name of the model.
+    """
+    writer = encoder(client.name)
+    writer.response_fields = fields
+    response = last_event(split_last(writer.encode(_start_of(model)))[1])["response"]
+    return {**response, "status": "queued"}
+
+
+def failed_source(
+    error: StreamError, client: Dialect, fields: dict[str, Any], model: str
+) -> OpenedSource:
+    """Return the source of a response that no upstream has begun: it has failed.
+
+    Args:
+        error: Why, as the client is told.
+        client: The client's dialect.
+        fields: Fields of the response.
+        model: Name of the model.
+    """
+    writer = encoder(client.name)
+    events = writer.encode(_start_of(model)) + writer.encode(error)
+
+    async def read() -> AsyncGenerator[bytes]:
+        yield events
+
+    return OpenedSource(
+        source=read(), dialect=client.name, to=client.name, reply=Reply(response=fields)
+    )
+
+
+def _start_of(model: str) -> MessageStart:
+    return MessageStart(model=model, extra={"created_at": int(time.time())})

@@ -120,6 +120,7 @@ class ResponseState:
         is_lost: Whether the answer could not be stored, although the client expects it.
         is_continued_here: Whether the answer can be continued although nobody stores it, so that
             all of it has to be sent back to its upstream.
+        is_background: Whether the client reads the answer later, under its id.
     """
 
     def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
@@ -130,6 +131,7 @@ class ResponseState:
         self.makes_answer = False
         self.is_lost = False
         self.is_continued_here = False
+        self.is_background = False
         self._request = structs.replace(received, decoded=body)
         self._client = client
         self._is_unchanged = True
@@ -184,6 +186,14 @@ class ResponseState:
     def size(self) -> int:
         """Bytes of the request."""
         return self._request.size
+
+    @property
+    def id(self) -> str:
+        """Id of the answer; "" if it is the upstream's."""
+        return ""
+
+    def rename(self, id: str) -> None:
+        """Give the answer another id."""
 
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         """Return a translated request whose answer is written with `fields`."""
@@ -305,6 +315,23 @@ class StoredState(ResponseState):
             if turn.stores:
                 self.fields["id"] = turn.id
 
+    @property
+    def id(self) -> str:
+        return self._turn.id
+
+    def rename(self, id: str) -> None:
+        self._turn.id = self.fields["id"] = id
+
+    def defer(self) -> None:
+        """Have the client read the answer later.
+
+        Raises:
+            RequestRefused: The answer is not stored.
+        """
+        if not self.stores:
+            raise RequestRefused("background: of an answer with store: false", param="background")
+        self.is_background = self.fields["background"] = True
+
     async def expand(self) -> None:
         """Find what the request refers to.
 
@@ -367,11 +394,15 @@ class ResponseStates:
     Args:
         store: Store of the answers; None if none are stored.
         bodies: The thread for large bodies.
+        has_log: Whether answers can be made in the background.
     """
 
-    def __init__(self, store: GatewayStore | None, bodies: BodyThread) -> None:
+    def __init__(
+        self, store: GatewayStore | None, bodies: BodyThread, *, has_log: bool = False
+    ) -> None:
         self._store = store
         self._bodies = bodies
+        self._has_log = has_log
 
     async def begin(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
@@ -393,12 +424,17 @@ class ResponseStates:
         if self._store is None:
             return UnstoredState(received, client, body)
         with state_refusals(_STATUS):
+            is_background = self._has_log and body.get("background") is True
+            if is_background:
+                body = {name: value for name, value in body.items() if name != "background"}
             asked = await self._bodies.run(received.size, partial(CheckedTurn, body))
         count = len(asked.lookup.items)
         if count > _MAX_REFERENCES:
             found = f"{count} references to items, expected at most {_MAX_REFERENCES}"
             raise RequestRefused(found, param="input")
         turn = StoredState(received, client, body, asked, self._store, self._bodies)
+        if is_background:
+            turn.defer()
         await turn.expand()
         return turn
 

@@ -15,7 +15,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -24,11 +24,12 @@ from contextlib import (
     suppress,
 )
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from msgspec import Struct, structs
 
+from streamnorm._bodies import reader_of
 from streamnorm._core.codec import Dialect, Endpoints, RequestedOperation, Route
 from streamnorm._core.errors import (
     LogError,
@@ -54,7 +55,8 @@ from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.config import Config, ConfigError, answer_limits
 from streamnorm.gateway.messages import ClientStream, send_failure
 from streamnorm.gateway.observing import CallRecord, add_loss
-from streamnorm.gateway.response_state import split_last
+from streamnorm.gateway.producing import failed_source, unbegun_response
+from streamnorm.gateway.response_state import ResponseState, split_last
 from streamnorm.gateway.storing import is_worker
 from streamnorm.log import FollowedStream, Log, OpenedSource, StreamStatus, open_log
 from streamnorm.log.log import Mode
@@ -71,7 +73,8 @@ _ID = re.compile(r"[\w.~:@+=-]{1,128}", re.ASCII)
 _PATH = re.compile(r"^/streams/(?P<response_id>[^/]+)$")
 _ROUTES = (Route("GET", _PATH, "response"), Route("DELETE", _PATH, "cancel"))
 _JSON = [(b"content-type", b"application/json")]
-_FAILURES = (UpstreamError, NotAStream, ProtocolError)
+FAILURES = (UpstreamError, NotAStream, ProtocolError)
+"""How a stream fails that has not begun."""
 
 Running: TypeAlias = Callable[[anyio.CancelScope], AbstractContextManager[None]]
 _Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
@@ -92,11 +95,14 @@ class LoggedRequest(Struct, frozen=True):
         key: Scope and id of the stream.
         fingerprint: Digest of the request.
         after: Cursor of the last event that the client has; "" for the whole stream.
+        background: Fields of the response that is made in the background; None for any other
+            answer.
     """
 
     key: Key
     fingerprint: bytes
     after: str
+    background: dict[str, Any] | None = None
 
 
 class LoggedStreams:
@@ -143,6 +149,30 @@ class LoggedStreams:
         key = (self.scope_of(received, client), id)
         return LoggedRequest(key, digest.digest(), received.headers.get("last-event-id", ""))
 
+    def in_background(
+        self,
+        turn: ResponseState,
+        asked: LoggedRequest | None,
+        received: ClientRequest,
+        client: Dialect,
+    ) -> LoggedRequest:
+        """Return what a request for a response in the background asks of the log.
+
+        Args:
+            turn: Its turn, whose response gets the id of the stream.
+            asked: What its headers ask of the log; None for nothing.
+            received: The request.
+            client: The client's dialect.
+        """
+        scope, id = (self.scope_of(received, client), turn.id) if asked is None else asked.key
+        if asked is not None:
+            # The same request joins: it gets the id of the same response.
+            id = "resp_" + hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
+            turn.rename(id)
+        echoed = reader_of(client.name).echoed_fields
+        fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}
+        return LoggedRequest((scope, id), b"" if asked is None else asked.fingerprint, "", fields)
+
     def scope_of(self, received: ClientRequest, client: Dialect) -> str:
         """Return the scope of a client's streams."""
         # Without keys, clients send any: the id alone is what they must know.
@@ -172,10 +202,14 @@ class LoggedStreams:
             RequestRefused: There is no such stream, or the log does not answer.
         """
         headers = {_ID_HEADER: asked.key[1]}
-        with _log_refusals():
-            await self._begin(asked, partial(_open_answer, attempts, call, headers), call)
+        with log_refusals():
+            opener = partial(_open_answer, attempts, call, headers, client, asked.background)
+            await self._begin(asked, opener, call)
             try:
-                if is_stream:
+                if asked.background is not None and not is_stream:
+                    response = unbegun_response(client, asked.background, call.model)
+                    await stream.send_body(200, headers, dumps(response))
+                elif is_stream:
                     followed = await self.follow(asked.key, None, asked.after)
                     await send_followed(followed, client, stream, call, headers)
                 else:
@@ -197,6 +231,11 @@ class LoggedStreams:
         """Cancel a stream; return what the log knows of it."""
         scope, id = key
         await self._log.cancel(id, scope=scope)
+        return await self.status(key)
+
+    async def status(self, key: Key) -> StreamStatus:
+        """Return what the log knows of a stream."""
+        scope, id = key
         return await self._log.status(id, scope=scope)
 
     async def aclose(self) -> None:
@@ -278,7 +317,7 @@ class LoggedStreams:
     async def _last_response(self, key: Key, client: Dialect, call: CallRecord) -> bytes:
         last = b""
         async with await self.follow(key, None, "") as followed:
-            with suppress(*_FAILURES):
+            with suppress(*FAILURES):
                 async for data in followed:
                     last = data
             _check_outcome(followed.outcome, followed.dialect, client)
@@ -288,7 +327,11 @@ class LoggedStreams:
 
 @asynccontextmanager
 async def _open_answer(
-    attempts: Attempts, call: CallRecord, headers: dict[str, str]
+    attempts: Attempts,
+    call: CallRecord,
+    headers: dict[str, str],
+    client: Dialect,
+    background: dict[str, Any] | None,
 ) -> AsyncGenerator[OpenedSource]:
     """Provide the answer of the first upstream that begins one, as a source of the log.
 
@@ -296,6 +339,9 @@ async def _open_answer(
         attempts: The attempts.
         call: Record of the request.
         headers: Takes the headers for the client.
+        client: The client's dialect.
+        background: Fields of the response in the background, which fails where others have no
+            stream; None for any other.
 
     Raises:
         NoAnswer: None does.
@@ -307,7 +353,10 @@ async def _open_answer(
     if isinstance(result, FailedAttempt):
         call.status = result.status
         call.outcome, call.reason = error_outcome(result.error), result.reason
-        raise NoAnswer(result)
+        if background is None:
+            raise NoAnswer(result)
+        yield failed_source(result.shown, client, background, call.model)
+        return
     assert isinstance(result, StartedStream)  # noqa: S101 - an answer for the log is a stream
     assert result.opened is not None  # noqa: S101
     call.status = 200
@@ -325,12 +374,23 @@ async def send_followed(
     stream: ClientStream,
     call: CallRecord,
     headers: Mapping[str, str],
+    part: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = aiter,
 ) -> None:
-    """Send a stream of the log to a client."""
+    """Send a stream of the log to a client.
+
+    Args:
+        followed: The stream.
+        client: The client's dialect.
+        stream: The answer.
+        call: Record of the request.
+        headers: Further headers of the answer.
+        part: Returns the part of it that the client asked for.
+    """
     async with followed:
+        chunks = part(followed)
         try:
-            first = await anext(followed, b"")
-        except _FAILURES:
+            first = await anext(chunks, b"")
+        except FAILURES:
             match followed.outcome:
                 case Failed(error) | Truncated(error):
                     failed = _failed(error, followed.dialect, client)
@@ -343,7 +403,7 @@ async def send_followed(
         await stream.start(headers)
         if first:
             await stream.send(first)
-        await stream.send_all(followed)
+        await stream.send_all(chunks)
         call.outcome = call.outcome or followed.outcome
 
 
@@ -414,7 +474,7 @@ class StreamEndpoint:
         id = _check_id(asked.response_id, "id")
         key = (self._streams.scope_of(received, client), id)
         if asked.operation == "cancel":
-            with _log_refusals():
+            with log_refusals():
                 state = (await self._streams.cancel(key)).state
             if state in _ABSENT:
                 raise RequestRefused(*_ABSENT[state], code=f"stream_{state}")
@@ -423,7 +483,7 @@ class StreamEndpoint:
             return
         query = dict(received.query)
         after = query.get("after") or received.headers.get("last-event-id", "")
-        with _log_refusals():
+        with log_refusals():
             try:
                 followed = await self._streams.follow(key, query.get("to"), after)
             except NoAnswer as failed:
@@ -439,7 +499,7 @@ class StreamEndpoint:
             framing=lookup(followed.to or "").framing,
             headers=followed.response_headers,
         )
-        with stream.watch(self._keepalive_s, self._idle_s), _log_refusals():
+        with stream.watch(self._keepalive_s, self._idle_s), log_refusals():
             await send_followed(followed, lookup(followed.to or ""), stream, call, {_ID_HEADER: id})
 
 
@@ -450,7 +510,7 @@ _ABSENT = {
 
 
 @contextmanager
-def _log_refusals() -> Generator[None]:
+def log_refusals() -> Generator[None]:
     """Raise `RequestRefused` where there is no stream, or the store fails."""
     try:
         yield
