@@ -220,7 +220,10 @@ async def test_refusals() -> None:
         await polled(client, begun.id)
         async with httpx.AsyncClient() as http:
             url = f"{gateway.url}/v1/responses/{begun.id}?stream=true&starting_after="
-            wrong = [await http.get(url + text) for text in ("x", "-5", "1.5", "9" * 40)]
+            key = {"authorization": "Bearer k"}
+            wrong = [
+                await http.get(url + text, headers=key) for text in ("x", "-5", "1.5", "9" * 40)
+            ]
         assert [answer.status_code for answer in wrong] == [400] * 4
         with pytest.raises(openai.BadRequestError, match="synchronous"):
             await client.responses.cancel(begun.id)
