@@ -21,8 +21,8 @@ from streamnorm.log.records import (
 )
 
 # A reader that is further behind reads the store.
-_MAX_BYTES = 1024 * 1024
-_READ_BYTES = 1024 * 1024
+_MAX_BYTES = 256 * 1024
+_READ_BYTES = 256 * 1024
 _WAIT_S = 1.0
 DEAD = pack(Ending("truncated", "lost", "its producer died"))
 """The end of a stream whose producer was not heard of in time."""
