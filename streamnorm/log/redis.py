@@ -401,7 +401,7 @@ class _News:
         self._channels = redis.pubsub()
         self._changes: dict[bytes, asyncio.Event] = {}  # last watched last
         self._listening: asyncio.Task[None] | None = None
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None  # of that task
         self._watching = asyncio.Lock()
 
     def find(self, channel: bytes) -> asyncio.Event | None:
@@ -433,12 +433,12 @@ class _News:
                 await self._channels.unsubscribe(oldest)
             if self._listening is None or self._listening.done():
                 self._scope = anyio.CancelScope()
-                self._listening = asyncio.create_task(self._listen())
+                self._listening = asyncio.create_task(self._listen(self._scope))
             return changed
 
     async def aclose(self) -> None:
         """Hear no more."""
-        if self._listening is not None:
+        if self._listening is not None and self._scope is not None:
             # A scope cancels until its task has ended.  A task alone may go on: before Python 3.12
             # `asyncio.wait_for`, by which redis-py sends, can lose the one cancellation
             # (https://github.com/python/cpython/issues/86296).
@@ -446,9 +446,9 @@ class _News:
             await self._listening
         await self._channels.aclose()
 
-    async def _listen(self) -> None:
+    async def _listen(self, scope: anyio.CancelScope) -> None:
         try:
-            with self._scope, store_failures():
+            with scope, store_failures():
                 async for message in self._channels.listen():
                     if message["type"] == "message" and message["channel"] in self._changes:
                         self._changes[message["channel"]].set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 from msgspec import structs
@@ -49,6 +50,16 @@ async def waiting_for_news(store: RedisLogStore) -> asyncio.Task[object]:
         await asyncio.sleep(0.001)
         channels = await store._redis.pubsub_channels()
     return reading
+
+
+def test_log_is_opened_before_there_is_an_event_loop(valkey_url: str) -> None:
+    log = open_log(valkey_url)
+
+    async def state() -> str:
+        async with aclosing(log):
+            return (await log.status("a")).state
+
+    assert asyncio.run(state()) == "unknown"
 
 
 async def test_server_that_does_not_run(free_tcp_port: int) -> None:
