@@ -80,18 +80,15 @@ def _list_scopes(arguments: argparse.Namespace) -> Sequence[str]:
     """Return the scopes to search, in order."""
     from streamnorm._exchange import scope_of_keys
 
-    if arguments.scope is not None:
-        return [arguments.scope]
-    if arguments.client_keys is not None:
-        place: str = arguments.client_keys
-        if not place.startswith("env:"):  # a key must not stand on a command line
-            raise console.UsageError(
-                "--client-keys: no place of keys, expected env: and the name of a variable"
-            )
-        listed = _resolve("--client-keys", place).split(",")
-        return [scope_of_keys([key.strip()]) for key in listed]
-    # Clients without a key have a scope, too.
-    return ["", scope_of_keys([])]
+    place: str | None = arguments.client_keys
+    if place is None:
+        return [arguments.scope or ""]
+    if not place.startswith("env:"):  # a key must not stand on a command line
+        raise console.UsageError(
+            "--client-keys: no place of keys, expected env: and the name of a variable"
+        )
+    listed = _resolve("--client-keys", place).split(",")
+    return [scope_of_keys([key.strip()]) for key in listed]
 
 
 def _resolve(option: str, value: str) -> str:

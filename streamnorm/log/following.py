@@ -73,6 +73,8 @@ class LogReader:
             StopAsyncIteration: The source ended completely.
             Exception: It ended in another way, or the store has failed.
         """
+        if self._tail.on_read is not None:
+            await self._tail.note_reader()
         while True:
             if self._next == len(self._chunk.reads):
                 try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from math import inf
 from secrets import token_hex
+from time import monotonic
 from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, overload
 from weakref import WeakValueDictionary
 
@@ -49,6 +51,11 @@ DEFAULT_LEASE_S = 15.0
 MAX_STREAM_BYTES = 16 * 1024 * 1024
 """Bytes of one stream."""
 
+MIN_LINGER_S = 5.0
+"""The least `linger_s`: whether a stream is followed elsewhere is known each second or two."""
+
+# How often a process tells the store which streams it follows.
+_FOLLOW_S = 1.0
 # How soon a producer learns that a caller in another process has cancelled its stream.
 _CANCEL_POLL_S = 0.1
 # Options of a reader that change no byte.
@@ -97,6 +104,7 @@ class Log:
         self._tails: WeakValueDictionary[str, Tail] = WeakValueDictionary()
         self._productions: dict[Key, Production] = {}
         self._watch = anyio.Lock()
+        self._told_at_s = -inf  # when the store learnt last what is followed here
 
     @asynccontextmanager
     async def produce(
@@ -112,6 +120,7 @@ class Log:
         scope: str = "",
         fingerprint: bytes = b"",
         mode: Mode = "require",
+        linger_s: float | None = None,
     ) -> AsyncGenerator[Production]:
         """Read a source into the log, apart from any client.
 
@@ -137,13 +146,18 @@ class Log:
             mode: `require`: a store that fails at the start is an error.  `best_effort`: the stream
                 is then one that this process alone can read.  A store that fails later stops no
                 stream.
+            linger_s: Seconds without a reader in any process after which the stream is cancelled,
+                counted from its start on; 5 or more.  None: it needs no readers.
 
         Raises:
+            ValueError: `linger_s` is less than 5.
             LogError: The id is that of the answer to another request.
             StoreError: The store failed.
             UnknownDialect: There is no such dialect.
             Exception: There is no stream: what the provider or the source has raised.
         """
+        if linger_s is not None and not linger_s >= MIN_LINGER_S:
+            raise ValueError(f"linger_s of {linger_s:g}, expected at least {MIN_LINGER_S:g}")
 
         def described(found: AsyncSource) -> OpenedSource:
             return OpenedSource(
@@ -167,7 +181,7 @@ class Log:
             lookup(dialect)
         is_read = False
         try:
-            production = await self._claim((scope, id), fingerprint, mode)
+            production = await self._claim((scope, id), fingerprint, mode, linger_s)
             is_read = production.is_new
         finally:
             if not is_read and not callable(source):
@@ -179,6 +193,8 @@ class Log:
                     self._productions[scope, id] = production
                     tasks.start_soon(production.run, open_source)
                     tasks.start_soon(self._stop_cancelled)
+                    if linger_s is not None:
+                        tasks.start_soon(self._stop_unfollowed)
                 yield production
                 await production.wait()
             except Exception as exc:  # noqa: BLE001 - raised below, not as a group of one
@@ -191,9 +207,12 @@ class Log:
         if failure is not None:
             raise failure
 
-    async def _claim(self, key: Key, fingerprint: bytes, mode: Mode) -> Production:
+    async def _claim(
+        self, key: Key, fingerprint: bytes, mode: Mode, linger_s: float | None
+    ) -> Production:
         """Claim an id, or join the stream that it has."""
-        claimed = Record(token_hex(8), fingerprint, 0, 0, False, None, self._lease_s)
+        epoch, lease_s = token_hex(8), self._lease_s
+        claimed = Record(epoch, fingerprint, 0, 0, False, None, lease_s, linger_s=linger_s)
         store: LogStore | None = self._store
         try:
             record, is_new = await self._store.aclaim(*key, claimed)
@@ -380,7 +399,8 @@ class Log:
     def _tail(self, key: Key, record: Record, *, is_fed: bool) -> Tail:
         tail = None if is_fed else self._tails.get(record.epoch)
         if tail is None:
-            tail = Tail(self._store, key, record.epoch, is_fed=is_fed)
+            on_read = None if record.linger_s is None else self._tell_followed
+            tail = Tail(self._store, key, record.epoch, is_fed=is_fed, on_read=on_read)
             self._tails[record.epoch] = tail
         return tail
 
@@ -397,6 +417,33 @@ class Log:
                 for production in self._productions.values():
                     if production.tail.epoch in cancelled:
                         production.cancel()
+
+    async def _stop_unfollowed(self) -> None:
+        """Stop the streams of this process that nobody has followed for their `linger_s`."""
+        while True:
+            await anyio.sleep(max(0.0, self._told_at_s + _FOLLOW_S - monotonic()))
+            await self._tell_followed()
+
+    async def _tell_followed(self) -> None:
+        """Tell the store which streams are followed here, and learn which are followed nowhere.
+
+        Once a second: the readers and producers of a process do it for each other.
+        """
+        now_s = monotonic()
+        if now_s < self._told_at_s + _FOLLOW_S:
+            return
+        self._told_at_s = now_s
+        tails = [tail for tail in self._tails.values() if tail.on_read is not None]
+        followed = {tail.epoch: tail.key for tail in tails if tail.take_followed()}
+        fed = [production.tail for production in self._productions.values()]
+        produced = {tail.epoch: tail.key for tail in fed if tail.on_read is not None}
+        try:
+            unfollowed = await self._store.afollow(followed, produced)
+        except StoreError:
+            return  # a reader needs its reads alone
+        for production in self._productions.values():
+            if production.tail.epoch in unfollowed:
+                production.leave()
 
 
 def _tag_of_writer(to: str, options: WriterOptions) -> str:

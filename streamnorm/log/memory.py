@@ -11,7 +11,7 @@ import anyio
 from msgspec import Struct, structs
 
 from streamnorm._core.errors import StoreError
-from streamnorm.log.records import LOST, Chunk, Reading, Record, accepts
+from streamnorm.log.records import LOST, Chunk, Key, Reading, Record, Streams, accepts
 
 
 class _Stream(Struct):
@@ -23,12 +23,14 @@ class _Stream(Struct):
         changed: Set when it changes; None if nobody waits for that.
         lease_until: When its producer is dead.
         expires_at: When its reads are forgotten, and after as long again its id.
+        followed_at: When it was followed last.
     """
 
     record: Record
     chunks: list[Chunk]
     lease_until: float
     expires_at: float
+    followed_at: float
     changed: anyio.Event | None = None
 
     def notify(self) -> None:
@@ -68,7 +70,7 @@ class MemoryLogStore:
         if known is not None and not known.record.is_expired:
             return self._record(known), known.record.epoch == record.epoch
         now = self._clock()
-        stream = _Stream(record, [], now + record.lease_s, now + self._ttl_s)
+        stream = _Stream(record, [], now + record.lease_s, now + self._ttl_s, now)
         self._streams[scope, id] = stream
         self._streams.move_to_end((scope, id))
         return self._record(stream), True
@@ -130,6 +132,14 @@ class MemoryLogStore:
         self._cancelled = [stream for stream in self._cancelled if stream.record.is_running]
         return {stream.record.epoch for stream in self._cancelled}
 
+    async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
+        """Note which streams are followed; see `LogStore`."""
+        now = self._clock()
+        for epoch, key in followed.items():
+            if (stream := self._running(*key, epoch)) is not None:
+                stream.followed_at = now
+        return {epoch for epoch, key in produced.items() if self._is_unfollowed(key, epoch)}
+
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
@@ -164,6 +174,12 @@ class MemoryLogStore:
         if stream is None or stream.record.epoch != epoch or not stream.record.is_running:
             return None
         return stream
+
+    def _is_unfollowed(self, key: Key, epoch: str) -> bool:
+        stream = self._running(*key, epoch)
+        if stream is None or stream.record.linger_s is None:
+            return False
+        return self._clock() - stream.followed_at >= stream.record.linger_s
 
     def _record(self, stream: _Stream) -> Record:
         return structs.replace(stream.record, lease_s=stream.lease_until - self._clock())

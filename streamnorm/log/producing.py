@@ -78,6 +78,7 @@ _MAX_WAITING_BYTES = 1024 * 1024
 # The end of a stream is stored even if its task is cancelled.
 _END_S = 2.0
 _CANCELLED = "the stream was cancelled"
+_UNFOLLOWED = "the stream was cancelled because nobody followed it"
 _STOPPED = "its producer was stopped"
 _LAPSED = "its producer was silent for too long"
 
@@ -154,6 +155,10 @@ class Production:
     def cancel(self) -> None:
         """Stop the stream: what was read stays, and ends as cancelled."""
         self._stop("cancelled", _CANCELLED)
+
+    def leave(self) -> None:
+        """Stop the stream since nobody follows it: as if it had been cancelled."""
+        self._stop("cancelled", _UNFOLLOWED)
 
     async def run(self, open_source: _Opener) -> None:
         """Read a source to its end, and store it."""

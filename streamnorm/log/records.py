@@ -7,6 +7,7 @@ stored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -51,6 +52,9 @@ in any other way.
 
 Key: TypeAlias = tuple[str, str]
 """Scope and id of a stream."""
+
+Streams: TypeAlias = Mapping[str, Key]
+"""Streams by the epochs that they are expected to have."""
 
 NO_READS = 1 << 53
 """A position behind all reads."""
@@ -131,6 +135,7 @@ class Record(Struct, frozen=True):
         ending: Its end; None while it runs.
         lease_s: Seconds until its producer is dead unless it is heard of; negative after that.
         is_expired: Whether only its id is still known.
+        linger_s: Seconds without readers after which it is cancelled; None for never.
     """
 
     epoch: str
@@ -141,6 +146,7 @@ class Record(Struct, frozen=True):
     ending: bytes | None
     lease_s: float
     is_expired: bool = False
+    linger_s: float | None = None
 
     @property
     def is_running(self) -> bool:
@@ -224,6 +230,17 @@ class LogStore(Protocol):
 
     async def acancelled(self) -> set[str]:
         """Return the running epochs whose producers were asked to stop."""
+        ...
+
+    async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
+        """Note that streams are followed now; return the epochs of others that nobody follows.
+
+        Nobody follows an epoch that was not noted for its `linger_s`, from its start on.
+
+        Args:
+            followed: The streams that are followed in a process.
+            produced: Those that it produces.
+        """
         ...
 
     async def aread(

@@ -25,6 +25,7 @@ from streamnorm.log.records import (
     Chunk,
     Reading,
     Record,
+    Streams,
     check_format,
     pack,
     unpack_chunk,
@@ -36,7 +37,8 @@ _Value: TypeAlias = str | bytes | int
 
 # Keys: the hash; the stream; the set of cancelled epochs.
 # Fields of the hash: its format; epoch, fingerprint; count and size of the reads; end; time at
-# which the lease lapses, and at which the reads are forgotten, in milliseconds.
+# which the lease lapses, at which the reads are forgotten, and at which somebody followed it last;
+# `linger`; all in milliseconds.
 _COMMON = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -56,7 +58,7 @@ end
 local function record()
     local found = redis.call(
         'HMGET', KEYS[1], 'epoch', 'print', 'count', 'size', 'cancelled', 'end',
-        'lease', 'expires', 'format'
+        'lease', 'expires', 'format', 'linger'
     )
     if not found[1] then
         return false
@@ -69,7 +71,7 @@ end
 _CLAIM = (
     _COMMON
     + """
-local ttl, lease, epoch, print, format = unpack(ARGV)
+local ttl, lease, epoch, print, format, linger = unpack(ARGV)
 local found = record()
 if found and found[8] == 0 then
     -- A claim that comes again, since the answer to the first was lost, is its own.
@@ -78,8 +80,11 @@ end
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call(
     'HSET', KEYS[1], 'epoch', epoch, 'print', print, 'count', 0, 'size', 0,
-    'lease', now + lease, 'format', format
+    'lease', now + lease, 'followed', now, 'format', format
 )
+if #linger > 0 then
+    redis.call('HSET', KEYS[1], 'linger', linger)
+end
 change(KEYS[1], KEYS[2], ttl)
 return {1, record()}
 """
@@ -142,6 +147,25 @@ redis.call('HSET', KEYS[1], 'end', ending)
 redis.call('ZREM', KEYS[3], epoch)
 change(KEYS[1], KEYS[2], ttl)
 return 1
+"""
+)
+# Keys: the hashes of followed streams; those of produced ones.
+_FOLLOW = (
+    _COMMON
+    + """
+local unfollowed = {}
+for number, hash in ipairs(KEYS) do
+    local epoch = ARGV[number + 1]
+    if is_running(hash, epoch) then
+        local found = redis.call('HMGET', hash, 'linger', 'followed')
+        if number <= tonumber(ARGV[1]) then
+            redis.call('HSET', hash, 'followed', now)
+        elseif found[1] and found[2] + found[1] <= now then
+            unfollowed[#unfollowed + 1] = epoch
+        end
+    end
+end
+return unfollowed
 """
 )
 _FREE = (
@@ -234,11 +258,14 @@ class RedisLogStore:
         self._appends = _Appends(register(_APPEND), self._ttl_ms)
         self._claim, self._end = register(_CLAIM), register(_END)
         self._free, self._cancel, self._read = map(register, (_FREE, _CANCEL, _READ))
+        self._follow = register(_FOLLOW)
 
     async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
         """Begin an epoch, unless the id has one; see `LogStore`."""
         lease_ms = int(record.lease_s * 1000)
+        linger = b"" if record.linger_s is None else int(record.linger_s * 1000)
         values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch, record.fingerprint, FORMAT]
+        values.append(linger)
         with store_failures():
             is_new, found = await self._claim(keys=_keys(scope, id), args=values)
         return (record, True) if is_new else (_record_of(found), False)
@@ -279,6 +306,14 @@ class RedisLogStore:
         """Return the running epochs whose producers were asked to stop."""
         with store_failures():
             found: list[bytes] = await self._redis.zrange(_CANCELLED, 0, -1)
+        return {epoch.decode(errors="replace") for epoch in found}
+
+    async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
+        """Note which streams are followed; see `LogStore`."""
+        keys = [_keys(*key)[0] for key in (*followed.values(), *produced.values())]
+        values: list[_Value] = [len(followed), *followed, *produced]
+        with store_failures():
+            found: list[bytes] = await self._follow(keys=keys, args=values)
         return {epoch.decode(errors="replace") for epoch in found}
 
     async def aread(
@@ -478,7 +513,8 @@ def _record_of(found: Any) -> Record:
         StoreError: It is none, or one of another release.
     """
     try:
-        epoch, fingerprint, count, size, cancelled, ending, lease_ms, is_expired, form = found
+        epoch, fingerprint, count, size, cancelled, ending, *times, form, linger = found
+        lease_ms, is_expired = times
         check_format(int(form))
         return Record(
             epoch.decode(),
@@ -489,6 +525,7 @@ def _record_of(found: Any) -> Record:
             ending,
             lease_ms / 1000,
             bool(is_expired),
+            None if linger is None else int(linger) / 1000,
         )
     except (TypeError, ValueError, AttributeError) as exc:
         raise StoreError("the store holds data of another application") from exc

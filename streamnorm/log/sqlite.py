@@ -21,6 +21,7 @@ from streamnorm.log.records import (
     Chunk,
     Reading,
     Record,
+    Streams,
     accepts,
     pack,
     unpack_chunk,
@@ -46,6 +47,8 @@ CREATE TABLE streams (
     lease_until INTEGER NOT NULL,
     expires INTEGER NOT NULL,
     is_expired INTEGER NOT NULL,
+    linger INTEGER,
+    followed INTEGER NOT NULL,
     UNIQUE (scope, id)
 );
 CREATE INDEX streams_by_expiry ON streams (expires);
@@ -60,16 +63,16 @@ CREATE TABLE reads (
 """
 _RECORD = """
 SELECT key, epoch, fingerprint, count, size, is_cancelled, ending, lease_until,
-    is_expired OR expires <= :now
+    is_expired OR expires <= :now, linger
 FROM streams WHERE scope = :scope AND id = :id
 """
 _CLAIM = """
 INSERT INTO streams (
     scope, id, epoch, fingerprint, count, size, is_cancelled, ending, lease_until,
-    expires, is_expired
+    expires, is_expired, linger, followed
 )
 VALUES (
-    :scope, :id, :epoch, :fingerprint, 0, 0, 0, NULL, :lease_until, :expires, 0
+    :scope, :id, :epoch, :fingerprint, 0, 0, 0, NULL, :lease_until, :expires, 0, :linger, :now
 )
 """
 # In the statements below a constant, which ruff cannot see.
@@ -92,6 +95,8 @@ _CANCEL = """
 UPDATE streams SET is_cancelled = 1
 WHERE scope = :scope AND id = :id AND ending IS NULL AND NOT is_expired AND expires > :now
 """
+_FOLLOW = f"UPDATE streams SET followed = :now WHERE {_RUNNING}"  # noqa: S608
+_UNFOLLOWED = f"SELECT 1 FROM streams WHERE {_RUNNING} AND followed + linger <= :now"  # noqa: S608
 # The first read behind a position may stand in a row that begins before it.
 _READS = """
 SELECT content FROM reads
@@ -170,6 +175,10 @@ class SQLiteLogStore:
         """Return the running epochs whose producers were asked to stop."""
         return await to_thread.run_sync(self._cancelled)
 
+    async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
+        """Note which streams are followed; see `LogStore`."""
+        return await to_thread.run_sync(self._follow, followed, produced)
+
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
@@ -209,6 +218,7 @@ class SQLiteLogStore:
                 return known[1], known[1].epoch == record.epoch
             values = {**self._known(scope, id), "lease_until": self._later(record.lease_s)}
             values |= {"epoch": record.epoch, "fingerprint": record.fingerprint}
+            values["linger"] = None if record.linger_s is None else int(record.linger_s * 1000)
             connection.execute("DELETE FROM streams WHERE scope = :scope AND id = :id", values)
             connection.execute(_CLAIM, values)
             return record, True
@@ -252,6 +262,18 @@ class SQLiteLogStore:
             ).fetchall()
         return {epoch for [epoch] in rows if isinstance(epoch, str)}
 
+    def _follow(self, followed: Streams, produced: Streams) -> set[str]:
+        with self._file.connection() as connection:
+            if followed:
+                with self._file.writing(connection):
+                    for epoch, key in followed.items():
+                        connection.execute(_FOLLOW, {**self._known(*key), "epoch": epoch})
+            return {
+                epoch
+                for epoch, key in produced.items()
+                if connection.execute(_UNFOLLOWED, {**self._known(*key), "epoch": epoch}).fetchone()
+            }
+
     def _read(self, scope: str, id: str, after: int, max_bytes: int) -> Reading | None:
         from streamnorm.state.sqlite_file import transaction
 
@@ -276,7 +298,7 @@ class SQLiteLogStore:
         row = connection.execute(_RECORD, self._known(scope, id)).fetchone()
         if row is None:
             return None
-        key, epoch, fingerprint, count, size, cancelled, ending, lease, expired = row
+        key, epoch, fingerprint, count, size, cancelled, ending, lease, expired, linger = row
         kinds = (str, bytes, int, int, int)
         if not all(map(isinstance, (epoch, fingerprint, count, size, lease), kinds)):
             raise StoreError("the store holds a damaged stream")
@@ -290,6 +312,7 @@ class SQLiteLogStore:
             ending,
             lease_s,
             bool(expired),
+            None if linger is None else linger / 1000,
         )
 
     def _forget(self, connection: Connection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
 
@@ -40,30 +40,44 @@ class Tail:
         key: Scope and id of the stream.
         epoch: Its epoch.
         is_fed: Whether its producer is in this process.
+        on_read: Called as a reader reads or waits; None if the stream runs without readers, too.
 
     Attributes:
+        key: As above.
         epoch: As above.
+        on_read: As above.
         ending: Its end; None while it runs.
         failure: Why its producer got no stream; None unless that happened.
         is_broken: Whether the store lacks what readers of this process get.
         count: Number of reads known; the tail has the last of them.
     """
 
-    def __init__(self, store: LogStore, key: Key, epoch: str, *, is_fed: bool) -> None:
+    def __init__(
+        self,
+        store: LogStore,
+        key: Key,
+        epoch: str,
+        *,
+        is_fed: bool,
+        on_read: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.key = key
         self.epoch = epoch
+        self.on_read = on_read
         self._origin: Origin | None = None
         self.ending: Ending | None = None
         self.failure: Exception | None = None
         self.is_broken = False
         self.count = 0
         self._store = store
-        self._key = key
         self._is_fed = is_fed
         self._chunks: deque[Chunk] = deque()
         self._size = 0
         self._lease_s = 0.0  # of a producer elsewhere, when it was last heard of
         self._changed: anyio.Event | None = None  # for those that wait
         self._lock = anyio.Lock()
+        self._waiting = 0  # readers
+        self._was_read = False
 
     async def origin(self) -> Origin:
         """Return the origin, once the stream has begun; an empty one if it ended before.
@@ -119,9 +133,24 @@ class Tail:
                 return _join((), after)
             if self._is_fed:
                 self._changed = self._changed or anyio.Event()
-                await self._changed.wait()
+                self._waiting += 1
+                try:
+                    await self._changed.wait()
+                finally:
+                    self._waiting -= 1
             else:
                 await self._follow(after)
+
+    async def note_reader(self) -> None:
+        """Note that a reader reads or waits, if it matters."""
+        if self.on_read is not None:
+            self._was_read = True
+            await self.on_read()
+
+    def take_followed(self) -> bool:
+        """Return whether a reader waits, or has read since the last call."""
+        was_read, self._was_read = self._was_read, False
+        return was_read or self._waiting > 0
 
     def _behind(self, after: int) -> Chunk:
         # Most readers lack the last chunk alone.
@@ -136,7 +165,7 @@ class Tail:
         return _join(reversed(lacking), after)
 
     async def _read_store(self, after: int) -> Chunk:
-        reading = self._check(await self._store.aread(*self._key, after, _READ_BYTES, 0))
+        reading = self._check(await self._store.aread(*self.key, after, _READ_BYTES, 0))
         found = _join(reading.chunks, after)
         if not found.reads:
             raise LogError(_GONE, code="trimmed")
@@ -144,12 +173,13 @@ class Tail:
 
     async def _follow(self, after: int) -> None:
         """Learn more of a stream that is produced elsewhere, or wait for some time."""
+        await self.note_reader()
         async with self._lock:
             if after < self.count or self.ending is not None:
                 return  # another reader has learnt it
             wait_s = min(_WAIT_S, max(0.0, self._lease_s))
             record, chunks = self._check(
-                await self._store.aread(*self._key, self.count, _READ_BYTES, wait_s)
+                await self._store.aread(*self.key, self.count, _READ_BYTES, wait_s)
             )
             self._lease_s = record.lease_s
             found = _join(chunks, self.count)
@@ -165,7 +195,7 @@ class Tail:
                 self.end(unpack_ending(record.ending))
             elif record.lease_s < 0:
                 # Whoever notices it first says so to all.
-                await self._store.aend(*self._key, self.epoch, DEAD)
+                await self._store.aend(*self.key, self.epoch, DEAD)
 
     def _check(self, reading: Reading | None) -> Reading:
         """Return what was read, if it is of this epoch.

@@ -224,13 +224,6 @@ def test_stream_of_a_client_is_found_by_its_key(
     assert capsys.readouterr().err == given * 2 + f"streamnorm: no stream has this id {NO_SCOPE}\n"
 
 
-def test_stream_of_a_client_without_a_key_needs_none(url: str, capsys: Out) -> None:
-    request = ClientRequest(method="POST", path="/", headers={}, body=b"")
-    store(url, source_of(ANSWER), scope=client_scope(request, lookup("openai_chat")))
-    assert inspect(url) == 0
-    assert capsys.readouterr().err == ""
-
-
 def test_key_on_the_command_line_is_refused_and_not_shown(url: str, capsys: Out) -> None:
     store(url, source_of(ANSWER))
     assert inspect(url, "--client-keys", KEY) == 2

@@ -48,7 +48,7 @@ class ServerClock(Clock):
         with Redis.from_url(self._url) as server:
             for key in server.scan_iter("streamnorm:log:{*}"):
                 if server.type(key) == b"hash":
-                    for field in ("lease", "expires"):
+                    for field in ("lease", "expires", "followed"):
                         server.hincrby(key, field, int(-seconds * 1000))
                 if (left_ms := server.pttl(key)) > 0:
                     server.pexpire(key, int(left_ms - seconds * 1000))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -13,12 +14,15 @@ from support.log.streams import follow, ids_in
 from support.state.stores import Clock
 from support.streams.short import STREAMS
 
-from streamnorm.log import Log, State
+from streamnorm.log import Log, State, tails
+from streamnorm.log import log as log_module
 from streamnorm.log.memory import MemoryLogStore
-from streamnorm.log.records import Chunk
+from streamnorm.log.records import Chunk, Streams
 from streamnorm.state import StoreError
 
-LEASE_S = 5.0
+LEASE_S = 100.0
+LINGER_S = 50.0
+FOLLOW_S = 0.005
 TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini", "ui_message_stream")
 PIECE = b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "%d"}}]}\n\n'
 
@@ -46,6 +50,30 @@ class CutStore(MemoryLogStore):
         if self.is_cut:
             raise StoreError("cut off")
         return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+
+    async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
+        if self.is_cut and produced:
+            raise StoreError("cut off")
+        return await super().afollow(followed, produced)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the stream has not ended."""
+        return self._streams["", "a"].record.is_running
+
+    @property
+    def followed_at(self) -> float:
+        """When the stream was followed last."""
+        return self._streams["", "a"].followed_at
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tell_often() -> Iterator[None]:
+    """Tell the store often who follows, so that no rule waits for long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_module, "_FOLLOW_S", FOLLOW_S)
+        patch.setattr(tails, "_WAIT_S", FOLLOW_S)
+        yield
 
 
 @dataclass
@@ -87,7 +115,7 @@ class StreamMachine(RuleBasedStateMachine):
             while (read := await self.reads.get()) is not None:
                 yield read
 
-        async with Log(self.store, lease_s=LEASE_S).produce("a", source()):
+        async with Log(self.store, lease_s=LEASE_S).produce("a", source(), linger_s=LINGER_S):
             pass
 
     def settle(self) -> None:
@@ -130,8 +158,32 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule()
     def lapse(self) -> None:
+        self.possible.add("cancelled")  # no reader was noted for so long
         self.clock.now += LEASE_S + 1
         self.settle()
+
+    @precondition(lambda self: self.store.is_running)
+    @rule(to=st.none() | st.sampled_from(TARGETS))
+    def linger(self, to: str | None) -> None:
+        """Let time pass, without a reader or with one that is noted."""
+        if to is not None:
+            self.start_reader(to)
+        if not self.is_followed:
+            self.possible.add("cancelled")
+
+        async def pass_time() -> None:
+            for _ in range(6):
+                self.clock.now += LINGER_S / 5
+                await asyncio.sleep(2 * FOLLOW_S)
+                while self.is_followed and self.store.followed_at < self.clock.now:  # noqa: ASYNC110 - of a store
+                    await asyncio.sleep(FOLLOW_S)
+
+        self.runner.run(asyncio.wait_for(pass_time(), 10))
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether a reader reads."""
+        return any(reader.task and not reader.task.done() for reader in self.readers)
 
     @rule(to=st.sampled_from(TARGETS))
     def start_reader(self, to: str) -> None:

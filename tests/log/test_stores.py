@@ -262,3 +262,53 @@ async def test_reader_waits_no_longer_than_asked(store: LogStore, ends: bool) ->
     reading = await store.aread(*KEY, 0, 1000, 60.0 if ends else 0.05)
     assert reading is not None
     assert reading.chunks == []
+
+
+LINGERING = structs.replace(CLAIM, linger_s=30.0)
+
+
+async def unfollowed(store: LogStore) -> set[str]:
+    """Return the running epochs of `KEY` that nobody follows."""
+    return await store.afollow({}, {"e1": KEY, "e2": KEY})
+
+
+async def test_nobody_follows_a_stream_that_was_not_noted_for_its_linger(
+    store: LogStore, clock: Clock
+) -> None:
+    await store.aclaim(*KEY, LINGERING)
+    clock.now += 29
+    assert await unfollowed(store) == set()
+    assert await store.afollow({"e1": KEY}, {}) == set()
+    clock.now += 29
+    assert await unfollowed(store) == set()
+    clock.now += 2
+    assert await unfollowed(store) == {"e1"}
+    # Who follows it now is noted first.
+    assert await store.afollow({"e1": KEY}, {"e1": KEY}) == set()
+    reading = await store.aread(*KEY, 0, 1, 0)
+    assert reading is not None
+    assert reading.record.linger_s == 30
+
+
+async def test_another_epoch_is_not_followed(store: LogStore, clock: Clock) -> None:
+    await store.aclaim(*KEY, LINGERING)
+    clock.now += 31
+    assert await store.afollow({"e2": KEY, "e1": ("", "other")}, {"e3": KEY}) == set()
+    assert await unfollowed(store) == {"e1"}
+
+
+async def test_stream_that_needs_no_readers_is_never_unfollowed(
+    store: LogStore, clock: Clock
+) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    clock.now += 99
+    assert await store.afollow({"e1": KEY}, {"e1": KEY}) == set()
+    assert await unfollowed(store) == set()
+
+
+async def test_stream_that_has_ended_is_never_unfollowed(store: LogStore, clock: Clock) -> None:
+    await store.aclaim(*KEY, LINGERING)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S, b"end")
+    clock.now += 31
+    assert await unfollowed(store) == set()
+    assert await store.afollow({"e1": KEY}, {}) == set()
