@@ -11,11 +11,8 @@ options, and `REVISION`.  Bytes behind a cursor with another tag would be those 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
-
-import msgspec
 
 from streamnorm._core.errors import LogError
 
@@ -41,15 +38,14 @@ START = Position(0, 0)
 """Before all events."""
 
 
-def tag_of(to: str | None, options: Mapping[str, object]) -> str:
+def tag_of(to: str | None, options: bytes) -> str:
     """Return the tag of what a reader has chosen.
 
     Args:
         to: The dialect; None for events.
-        options: The options that change bytes.
+        options: The options that change bytes, as `pack_options` returned them.
     """
-    chosen = msgspec.json.encode([REVISION, to, sorted(options.items())], enc_hook=repr)
-    return sha256(chosen).hexdigest()[:8]
+    return sha256(f"{REVISION} {to} ".encode() + options).hexdigest()[:8]
 
 
 def read_cursor(cursor: str, epoch: str, tag: str) -> Position:

@@ -26,6 +26,7 @@ from streamnorm.log.records import (
     LogStore,
     Record,
     State,
+    pack_options,
     unpack_ending,
     writer_options,
 )
@@ -286,7 +287,7 @@ class Log:
         """
         tail, count = await self._find_tail((scope, id))
         if to is None:
-            tag = tag_of(None, {})
+            tag = tag_of(None, b"")
             position = _position(after, tail, tag, count)
             return follow_events(tail, await tail.origin(), position, tag, errors)
         target, tag = lookup(to).name, _tag_of_writer(to, options)
@@ -449,7 +450,7 @@ class Log:
 def _tag_of_writer(to: str, options: WriterOptions) -> str:
     """Return the tag of the cursors in the bytes of a dialect."""
     seen = {name: value for name, value in options.items() if name not in _UNSEEN}
-    return tag_of(lookup(to).name, seen)
+    return tag_of(lookup(to).name, pack_options(seen))
 
 
 def _position(after: str, tail: Tail, tag: str, count: int) -> Position:

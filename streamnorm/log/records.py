@@ -300,17 +300,17 @@ def read_options(origin: Origin) -> SourceOptions:
     return options
 
 
-def pack_options(options: WriterOptions) -> bytes:
-    """Return the options of a writer as the bytes that are stored.
+def pack_options(options: Mapping[str, object]) -> bytes:
+    """Return the options of a writer as bytes, the same in each process.
 
     Args:
-        options: The options; `limits` and functions are those of each reader.
+        options: Those of `WriterOptions`, without functions.
     """
-    named: dict[str, object] = {**options}
+    named = dict(options)
     framing = options.get("to_framing")
-    if framing is not None:
+    if isinstance(framing, Framing):
         named["to_framing"] = framing.name
-    return msgspec.json.encode(named)
+    return msgspec.json.encode(named, order="sorted")
 
 
 def writer_options(origin: Origin) -> WriterOptions:

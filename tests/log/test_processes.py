@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,11 +13,15 @@ from pathlib import Path
 
 import anyio
 import pytest
-from support.log.streams import follow, ids_in, wait_for_reads
+from anyio import to_thread
+from support.log.streams import follow, ids_in, produce, wait_for_reads
 from support.state.stores import emptied
 from support.streams.short import STREAMS
 
+import streamnorm
 from streamnorm import Truncated, TruncatedStream
+from streamnorm._registry import FRAMINGS
+from streamnorm._transcoder import WriterOptions
 from streamnorm.log import Log, LogError, open_log
 from streamnorm.log import sqlite as sqlite_log
 from streamnorm.log.records import Chunk, Reading, Record
@@ -25,6 +31,7 @@ from streamnorm.state.sqlite_file import SQLiteFile
 pytestmark = pytest.mark.anyio
 
 LEASE_S = 0.5
+PACKAGE = Path(streamnorm.__file__).parents[1]
 PRODUCER = """
 import sys
 import anyio
@@ -41,6 +48,26 @@ async def source():
 async def main():
     async with open_log({url!r}, lease_s={lease_s}).produce("a", source()):
         pass
+
+anyio.run(main)
+"""
+
+READER = """
+import sys
+import anyio
+from streamnorm._registry import FRAMINGS
+from streamnorm.log import LogError, open_log
+
+async def main():
+    log = open_log({url!r})
+    options = {{"model": "m", "to_framing": FRAMINGS["sse"]}}
+    try:
+        async with await log.follow("a", to="anthropic", after={after!r}, **options) as stream:
+            body = b"".join([data async for data in stream])
+    except LogError as exc:
+        body = f"{{exc.status}} {{exc.code}}".encode()
+    sys.stdout.buffer.write(body)
+    await log.aclose()
 
 anyio.run(main)
 """
@@ -162,3 +189,55 @@ async def test_reader_of_a_file_does_not_depend_on_seeing_it(
 ) -> None:
     monkeypatch.setattr(SQLiteFile, "version", lambda _: None)
     await assert_is_woken(tmp_path / "log.db")
+
+
+def read_elsewhere(url: str, after: str, package: Path) -> bytes:
+    """Return what a process gets, with the package of a folder, behind a cursor."""
+    return subprocess.run(
+        [sys.executable, "-c", READER.format(url=url, after=after)],
+        cwd=package,
+        env={**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        check=True,
+    ).stdout
+
+
+async def test_cursor_is_that_of_any_process_with_the_same_options(log: Log, url: str) -> None:
+    await produce(log, "a", STREAMS["openai_chat"])
+    options: WriterOptions = {"model": "m", "to_framing": FRAMINGS["sse"]}
+    whole = await follow(log, "a", "anthropic", **options)
+    first, *_ = ids_in(whole)
+    rest = await follow(log, "a", "anthropic", after=first, **options)
+    assert len(rest) < len(whole)
+    found = await to_thread.run_sync(read_elsewhere, url, first, PACKAGE)
+    assert found == rest
+
+
+async def test_cursor_of_another_release_is_refused(log: Log, url: str, tmp_path: Path) -> None:
+    """The release writes other bytes, says so by its revision, and gives the whole stream anew."""
+    shutil.copytree(
+        PACKAGE / "streamnorm",
+        tmp_path / "streamnorm",
+        ignore=shutil.ignore_patterns("__pycache__", "*.html", "*.js"),
+    )
+    for path, ours, theirs in (
+        ("dialects/anthropic/encode.py", 'b"text_delta", b"text"', 'b"text_delta",  b"TEXT"'),
+        ("log/cursors.py", "REVISION = 1\n", "REVISION = 2\n"),
+    ):
+        file = tmp_path / "streamnorm" / path
+        text = file.read_text()
+        assert text.count(ours) == 1, path
+        file.write_text(text.replace(ours, theirs))
+    await produce(log, "a", STREAMS["openai_chat"])
+    options: WriterOptions = {"model": "m", "to_framing": FRAMINGS["sse"]}
+    whole = await follow(log, "a", "anthropic", **options)
+    found = await to_thread.run_sync(read_elsewhere, url, ids_in(whole)[0], tmp_path)
+    assert found == b"409 other_bytes"
+    anew = await to_thread.run_sync(read_elsewhere, url, "", tmp_path)
+    assert b'"TEXT":"a"' in anew
+    assert b"event: message_stop" in anew
+    # Nor are its cursors ours.
+    with pytest.raises(LogError, match="another release") as caught:
+        await follow(log, "a", "anthropic", after=ids_in(anew)[0], **options)
+    assert caught.value.status == 409
+    assert await follow(log, "a", "anthropic", **options) == whole
