@@ -403,6 +403,33 @@ async def test_error_within_a_response_is_its_failure() -> None:
     assert failed["error"] == {"code": "server_error", "message": "Down."}
 
 
+async def test_stream_that_is_no_response_has_one_end_all_the_same() -> None:
+    """What an upstream of the dialect sends passes, but never without an end."""
+    head = {"type": "response.created", "sequence_number": 0}
+    odd: list[tuple[list[Any], str]] = [
+        (["{}", "[]", "null", '"x"', "no JSON", {"type": 7}], "error"),
+        ([{**head, "response": None}], "response.failed"),
+        ([{**head, "response": {"id": 7}}, {"type": "error"}], "error"),
+        ([CREATED, {"type": "response.output_item.done"}, COMPLETED], "response.completed"),
+        ([CREATED, COMPLETED, COMPLETED], "response.completed"),
+    ]
+    for events, end in odd:
+        found = await answer_of(stream(*events), stream_id="a")
+        assert found[-1]["type"] == end, events
+        assert all(event["stream_id"] == "a" for event in found)
+        assert end != "error" or found[-1]["status"] >= 500
+
+
+async def test_items_that_only_the_last_event_has_can_be_continued() -> None:
+    item = {"type": "message", "role": "assistant", "content": [], "id": "msg_1"}
+    end = {**COMPLETED, "response": response("completed", output=[item])}
+    upstream = {"/v1/responses": stream(CREATED, end)}
+    async with scripted(upstream, "openai_responses") as (app, seen), connected(app) as socket:
+        await socket.ask(create("one"))
+        await socket.ask(create("two", previous_response_id="resp_1"))
+    assert [given.get("id") for given in seen.requests[-1].json["input"]] == [None, "msg_1", None]
+
+
 async def test_failure_of_an_upstream_of_the_dialect_comes_once() -> None:
     error = {"code": "server_error", "message": "Down."}
     failed = {"type": "response.failed", "response": response("failed", error=error)}

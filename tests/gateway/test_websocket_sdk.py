@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import agents
 import pytest
 from openai import AsyncOpenAI
 from openai.lib.responses_websocket import (
@@ -116,6 +117,27 @@ async def test_unknown_response_is_an_error_after_which_the_connection_goes_on()
         assert (event.status, event.error.code) == (400, "previous_response_not_found")
         await lane.send(create("Hello"))  # type: ignore[arg-type]
         assert (await lane.get_final_response()).output_text == "Hi."
+
+
+async def test_model_of_openai_agents_runs_a_tool_over_the_connection() -> None:
+    @agents.function_tool
+    def get_weather(city: str) -> str:
+        """Return the weather."""
+        return f"snow in {city}"
+
+    for dialect in UPSTREAMS[:4]:
+        provider = FakeProvider([tool_call("get_weather", city="Oslo"), "It snows in Oslo."])
+        async with (
+            served_gateway(provider.app(), dialect, has_websockets=True) as gateway,
+            client_of(gateway.url) as client,
+        ):
+            model = agents.OpenAIResponsesWSModel("m", client)
+            agent: agents.Agent[None] = agents.Agent(name="a", tools=[get_weather], model=model)
+            config = agents.RunConfig(tracing_disabled=True)
+            result = await agents.Runner.run(agent, "Oslo?", run_config=config)
+            await model.close()
+        assert result.final_output == "It snows in Oslo.", dialect
+        assert "snow in Oslo" in str(provider.requests[-1].body), dialect
 
 
 @pytest.mark.parametrize("server", SERVERS)

@@ -17,6 +17,8 @@ from streamnorm.testing import FakeRequest, tool_call
 
 __all__ = ["CODEX"]
 
+_UPSTREAMS = ("openai_chat", "anthropic", "gemini", "bedrock_converse", "openai_responses")
+
 _CONFIG = """
 model = "{model}"
 model_provider = "gateway"
@@ -91,7 +93,9 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
-    return _EXPECTED.get(variant, default_of(variant))
+    # The built-in provider does the same over a WebSocket.
+    name = variant.removeprefix("built_in_")
+    return _EXPECTED.get(name, default_of(name))
 
 
 _AGAIN = "a stream that broke off is asked for again, stream_max_retries times"
@@ -144,7 +148,21 @@ def _not_over_http(requests: list[dict[str, Any]], folder: Path) -> list[str]:
     return [] if refused == 1 else [f"{refused} WebSockets were refused, expected 1"]
 
 
+def _not_over_websocket(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    # Over a WebSocket alone, Codex has a response prepared, for which no upstream is asked.
+    log = (folder / "gateway.log").read_text()
+    prepared = log.count('upstream="" status=200')
+    return [] if prepared and "status=426" not in log else ["no response was prepared"]
+
+
 _OVER_HTTP = READ_FILES._replace(problems=_not_over_http)
+_OVER_WEBSOCKET = READ_FILES._replace(problems=_not_over_websocket)
+
+# What the built-in provider does over a WebSocket.
+_BUILT_IN_VARIANTS = tuple(
+    VARIANTS[name]._replace(name=f"built_in_{name}", options=("built-in",), task=_OVER_WEBSOCKET)
+    for name in ("429_first", "pause", "cut", "cut_calls", "error")
+)
 
 
 class _Compacted(Task):
@@ -195,7 +213,7 @@ CODEX = Agent(
     name="codex",
     dialect="openai_responses",
     program="@openai/codex-*/vendor/*/bin/codex",
-    upstreams=("openai_chat", "anthropic", "gemini", "bedrock_converse", "openai_responses"),
+    upstreams=_UPSTREAMS,
     launch=_launch,
     read=_read,
     report=_report,
@@ -207,7 +225,19 @@ CODEX = Agent(
             "follow_up", options=("follow-up",), task=READ_FILES._replace(follow_up=_FOLLOW_UP)
         ),
         Variant("gpt-6-sol", options=("model=gpt-6-sol",)),
-        Variant("built_in", options=("built-in",), task=_OVER_HTTP),
+        Variant("built_in", options=("built-in",), task=_OVER_WEBSOCKET, dialects=_UPSTREAMS),
+        Variant(
+            "built_in_http",
+            options=("built-in",),
+            settings="websockets = false",
+            task=_OVER_HTTP,
+        ),
+        Variant(
+            "built_in_follow_up",
+            options=("built-in", "follow-up"),
+            task=_OVER_WEBSOCKET._replace(follow_up=_FOLLOW_UP),
+        ),
+        *_BUILT_IN_VARIANTS,
         Variant(
             "compacts",
             dialects=("openai_chat", "anthropic", "gemini"),
