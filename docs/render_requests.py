@@ -13,6 +13,7 @@ NAMES = {
     "openai_chat": "Chat",
     "openai_responses": "Responses",
     "gemini": "Gemini",
+    "gemini_interactions": "Interactions",
     "bedrock_converse": "Converse",
 }
 

@@ -10,7 +10,10 @@ from functools import partial
 from streamnorm.profiles import VENDOR
 from streamnorm.profiles.rules import RequestRule, shipped_rules
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+DIALECTS = (
+    *("anthropic", "openai_chat", "openai_responses"),
+    *("gemini", "gemini_interactions", "bedrock_converse"),
+)
 
 # Second names of servers, which are shown where the first is not.
 ALIASES = {"githubcopilot": "copilot", "llama.cpp": "llamacpp", "moonshot": "kimi", "zai": "glm"}
@@ -86,7 +89,7 @@ _HEAD = ["what is demanded, and the rule", "of whom", "what the provider answers
 
 TABLES = {
     "rule_counts": (
-        ["rules of", "Anthropic", "Chat", "Responses", "Gemini", "Converse"],
+        ["rules of", "Anthropic", "Chat", "Responses", "Gemini", "Interactions", "Converse"],
         count_rows,
     ),
     **{f"rules_{dialect}": (_HEAD, partial(rule_rows, dialect)) for dialect in DIALECTS},

@@ -74,7 +74,7 @@ def detect_body(
         kind: What it is; None if it may be either.
     """
     names = {
-        known.variant_of or known.name
+        known.name if known.body is not None else known.variant_of or known.name
         for known in DIALECTS.values()
         if (kind != "response" and known.is_request(body))
         or (kind != "request" and known.is_response(body))

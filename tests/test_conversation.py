@@ -237,7 +237,7 @@ def test_an_answer_of_an_unknown_dialect_loses_the_fields_of_its_vendor() -> Non
     answer = Message("m", "m", (Text("Hi"),), "end_turn", block_extras=({"lang": "en"},))
     chat = asked()
     chat.append(answer)
-    chat.append(answer, dialect="gemini_interactions")  # has no requests
+    chat.append(answer, dialect="ui_message_stream")  # has no requests
     assert chat.messages[1:] == (InputMessage("assistant", (Text("Hi"),)),) * 2
 
 

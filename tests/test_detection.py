@@ -123,16 +123,38 @@ def test_body_that_two_dialects_may_have_is_not_detected() -> None:
         assert detect(ASKED) is None
 
 
-def test_body_of_a_variant_is_detected_as_the_dialect_it_is_a_variant_of() -> None:
-    variant = structs.replace(TELEGRAPH, name="semaphore", aliases=(), variant_of="telegraph")
+def test_body_of_a_variant_without_bodies_is_one_of_its_dialect() -> None:
+    variant = structs.replace(
+        TELEGRAPH, name="semaphore", aliases=(), variant_of="telegraph", body=None
+    )
     with registered(TELEGRAPH, variant):
         assert detect(ASKED) == "telegraph"
+
+
+def test_body_of_a_variant_with_bodies_is_its_own() -> None:
+    variant = structs.replace(TELEGRAPH, name="semaphore", aliases=(), variant_of="gemini")
+    with registered(variant):
+        assert detect(ASKED) == "semaphore"
 
 
 HI = [{"role": "user", "content": "Hello"}]
 CHAT = {"model": "m", "messages": HI}
 
 REQUESTS: list[tuple[dict[str, Any], str | None]] = [
+    ({"model": "m", "input": "q"}, None),
+    ({"model": "m", "input": "q", "generation_config": {"seed": 1}}, "gemini_interactions"),
+    ({"model": "m", "input": {"type": "text", "text": "q"}}, "gemini_interactions"),
+    ({"model": "m", "input": [{"type": "user_input", "content": []}]}, "gemini_interactions"),
+    (
+        {
+            "model": "m",
+            "input": [
+                {"type": "function_call", "id": "c", "name": "f", "arguments": {}},
+                {"type": "function_result", "call_id": "c", "result": "r"},
+            ],
+        },
+        "gemini_interactions",
+    ),
     ({**CHAT, "max_completion_tokens": 9}, "openai_chat"),
     ({**CHAT, "messages": [{"role": "system", "content": "Be brief."}, *HI]}, "openai_chat"),
     ({**CHAT, "tools": [{"type": "function", "function": {"name": "f"}}]}, "openai_chat"),

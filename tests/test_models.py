@@ -347,7 +347,7 @@ def test_dialect_without_lists_is_refused() -> None:
     ):
         ModelListing("telegraph")
     with pytest.raises(UnknownDialect):
-        encode_models([], "gemini_interactions")
+        encode_models([], "ag_ui")
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
 
 import streamnorm
 from streamnorm import (
@@ -153,9 +156,9 @@ def test_titles_of_mcp_have_no_place_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("call", [decode_tools, encode_tools, check_tools])
-@pytest.mark.parametrize("dialect", ["morse", "gemini_interactions"])
+@pytest.mark.parametrize("dialect", ["morse", "telegraph"])
 def test_a_dialect_without_bodies_is_an_error(call: Any, dialect: str) -> None:
-    with pytest.raises(UnknownDialect):
+    with registered(structs.replace(TELEGRAPH, body=None)), pytest.raises(UnknownDialect):
         call([], dialect)
 
 

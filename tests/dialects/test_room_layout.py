@@ -55,7 +55,7 @@ OWN = {
 
 # What a room may lack, since its dialect has no such thing or is only read.
 LACKS = {
-    "gemini_interactions": {"body"},
+    "gemini_interactions/body": {"fitting"},  # no client needs it
     "openai_responses": {"blocks"},  # in `items`
     # Only the requests of a page are read; those of `useChat` offer no tools.
     "ag_ui/body": {"response", "fitting", "validate"},

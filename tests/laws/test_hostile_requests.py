@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from support.bodies.arbitrary_requests import arbitrary_requests
 from support.bodies.checks import BODIES, check_body
+from support.bodies.history_rules import PROMPTS
 from support.bodies.mutations import damaged_body, json_value
 from support.bodies.request_corpus import captured_requests, corpus_requests, needs_requests
 from support.bodies.request_strategies import make_request
@@ -58,9 +59,9 @@ def test_damaged_request_is_read_or_refused(dialect: str, d: Draws, other: Draws
 @pytest.mark.parametrize("dialect", BODIES)
 @given(d=draws(300))
 def test_damaged_request_of_an_agent_is_read_or_refused(dialect: str, d: Draws) -> None:
-    # No agent that speaks Converse was captured.
+    # No agent that speaks Converse or the Interactions API was captured.
     real = captured_requests(dialect) or corpus_requests(dialect)
-    bodies = [request.body for request in real]
+    bodies = [request.body for request in real] or [made_body(d, dialect)]
     check_body(damaged_body(d, d.pick(bodies), bodies), dialect)
 
 
@@ -88,8 +89,7 @@ def test_value_that_is_no_object_is_a_decode_error(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", BODIES)
 def test_of_two_members_with_one_key_the_last_counts(dialect: str) -> None:
-    name = {"openai_responses": "input", "gemini": "contents"}.get(dialect, "messages")
-    body = json.dumps({"model": "m", "max_tokens": 1, name: []})
+    body = json.dumps({"model": "m", "max_tokens": 1, PROMPTS[dialect]: []})
     request = decode_request(body.replace('"m"', '"first", "model": "second"'), dialect)
     assert request.model in ("second", "")
 

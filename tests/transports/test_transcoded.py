@@ -305,7 +305,7 @@ async def test_inner_transport_is_entered_and_closed(family: FamilyUnderTest) ->
     ("options", "error", "words"),
     [
         ({"client": "klingon"}, UnknownDialect, "no dialect 'klingon'"),
-        ({"upstream": "gemini_interactions"}, UnknownDialect, "no whole bodies"),
+        ({"upstream": "ag_ui"}, UnknownDialect, "requests of dialect 'ag_ui' are only read"),
         ({"base_url": "provider.test"}, ValueError, "base_url is no http or https URL"),
     ],
 )

@@ -6,7 +6,10 @@ from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini_interactions.outcome import overloaded_frames
 from streamnorm.dialects.gemini_interactions.traits import (
     CAPABILITIES,
+    ENDPOINTS,
     is_interaction,
+    is_request,
+    is_response,
     is_terminal,
 )
 
@@ -22,5 +25,12 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.gemini_interactions.decode", "InteractionsDecoder"),
     encoder=on_first_use("streamnorm.dialects.gemini_interactions.encode", "InteractionsEncoder"),
     checker=on_first_use("streamnorm.dialects.gemini_interactions.validate", "InteractionsChecker"),
+    request_checks=on_first_use(
+        "streamnorm.dialects.gemini_interactions.body.validate", "request_checks"
+    ),
     capabilities=CAPABILITIES,
+    body=on_first_use("streamnorm.dialects.gemini_interactions.body", "CODEC").load,
+    is_request=is_request,
+    is_response=is_response,
+    endpoints=ENDPOINTS,
 )

@@ -1,18 +1,19 @@
-"""Traits of the Interactions API: how its frames are recognised, capabilities.
+"""Traits of the Interactions API: endpoints, how frames and bodies are recognised, capabilities.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from streamnorm._core.blocks import Document, Image, OpaqueBlock, Reasoning
-from streamnorm._core.codec import DONE
-from streamnorm._core.json import FAST_ERRORS, object_in, string_of
+from streamnorm._core.codec import DONE, Endpoints, Route
+from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of, string_of
 from streamnorm._core.losses import Capabilities
 from streamnorm.dialects.gemini_interactions.outcome import FINAL_EVENTS
 from streamnorm.dialects.gemini_interactions.wire import (
@@ -22,6 +23,18 @@ from streamnorm.dialects.gemini_interactions.wire import (
     RESULT_SUFFIX,
 )
 from streamnorm.sse import Frame
+
+REVISION = "2026-05-20"
+"""Revision of the API, which the header `api-revision` of each request names."""
+
+ENDPOINTS = Endpoints(
+    routes=(Route("POST", re.compile(r"/interactions\Z"), "message"),),
+    models_path="/v1beta/models",
+    key_headers=("x-goog-api-key", "authorization"),
+    vendor_headers=("api-revision", "x-goog-api-client", "x-goog-user-project"),
+    account_headers=frozenset({"x-goog-user-project"}),
+    body_headers=frozenset({"api-revision"}),
+)
 
 _TERMINALS = tuple(f"interaction.{name}" for name in FINAL_EVENTS)
 _STEPS = frozenset({"step.start", "step.delta", "step.stop"})
@@ -60,6 +73,36 @@ def is_terminal(frame: Frame) -> bool:
 def event_type(value: dict[str, Any], frame: Frame) -> str:
     """Return the `event_type` of an event; the name of its frame if it is missing."""
     return string_of(value, "event_type") or frame.event
+
+
+# Fields that requests with `input` of other vendors do not have.
+_OPTIONS = frozenset(
+    {
+        *("cached_content", "continuation_token", "environment", "generation_config"),
+        *("previous_interaction_id", "response_format", "response_modalities"),
+        *("safety_settings", "system_instruction", "webhook_config"),
+    }
+)
+_TYPES = frozenset({"user_input", "model_output", "thought", "function_result"})
+_CONTENT = frozenset({"text", "image", "audio", "video", "document"})
+_SAMPLE = 16
+"""Number of steps inspected; nearly every history is recognised within them."""
+
+
+def is_request(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a request of the Interactions API."""
+    steps = body.get("input")
+    if "messages" in body or "contents" in body or steps is None:
+        return False
+    if not _OPTIONS.isdisjoint(body):
+        return True
+    kinds = [each.get("type") for each in objects_of(steps if is_array(steps) else [steps])]
+    return any(kind in _TYPES or kind in _CONTENT for kind in kinds[:_SAMPLE])
+
+
+def is_response(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be an interaction."""
+    return body.get("object") == "interaction" and isinstance(body.get("status"), str)
 
 
 _ACTIONS = ("created", "start", "in_progress", "queued", "status_update", *FINAL_EVENTS)

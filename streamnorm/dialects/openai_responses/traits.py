@@ -90,6 +90,7 @@ _TOOLS = ("code_interpreter", "custom", "image_generation", "mcp", "namespace", 
 _ROLES = ("assistant", "developer", "system")
 _TYPES = ("message", "reasoning", "item_reference", "additional_tools")
 _PARTS = ("input_text", "input_image", "input_file", "output_text")
+_STEPS = ("user_input", "model_output", "thought", "function_result")
 _SAMPLE = 16
 """Number of items and tools inspected; nearly every conversation is recognised within them."""
 
@@ -100,6 +101,9 @@ def is_request(body: dict[str, Any]) -> bool:
     An Interactions request may have the same `input` if that is a string or user text only.
     """
     items = body.get("input")
+    # Types of steps that no item has.
+    if any(item.get("type") in _STEPS for item in objects_of(items)[:_SAMPLE]):
+        return False
     if "messages" in body or "contents" in body or not (isinstance(items, str) or is_array(items)):
         return False
     if not _OPTIONS.isdisjoint(body) or any(map(_is_tool, objects_of(body.get("tools"))[:_SAMPLE])):

@@ -196,7 +196,7 @@ def test_file_that_is_none_of_rules_is_refused(text: str, message: str) -> None:
 
 def test_dialect_without_checks_of_its_own_has_none() -> None:
     text = changed(CHECK, 'check = { kind = "own", check_name = "x" }')
-    found = error(text.replace("openai_chat", "gemini_interactions"))
+    found = error(text.replace("openai_chat", "ag_ui"))
     assert found == "own.toml: rule[0].check: 'x', expected one of none"
 
 

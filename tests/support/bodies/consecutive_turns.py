@@ -21,6 +21,7 @@ _PROMPTS = {
     "openai_responses": ("tools", "instructions", "input"),
     "gemini": ("tools", "systemInstruction", "contents"),
     "bedrock_converse": ("toolConfig", "system", "messages"),
+    "gemini_interactions": ("tools", "system_instruction", "input"),
 }
 _MAX_MARKS = 4
 

@@ -12,6 +12,7 @@ PROMPTS = {
     "openai_responses": "input",
     "gemini": "contents",
     "bedrock_converse": "messages",
+    "gemini_interactions": "input",
 }
 """The field of a body that has the conversation."""
 
@@ -112,10 +113,28 @@ def _converse(messages: list[dict[str, Any]]) -> list[str]:
     return broken + [f"{id} has no result" for id in called]
 
 
+def _interactions(steps: list[dict[str, Any]]) -> list[str]:
+    """Each `function_call` has one result after it, before the next step of the user."""
+    broken: list[str] = []
+    waiting: list[str] = []
+    for number, step in enumerate(steps):
+        if step["type"] == "function_call":
+            waiting.append(step["id"])
+        elif step["type"] == "function_result":
+            if step["call_id"] in waiting:
+                waiting.remove(step["call_id"])
+            else:
+                broken.append(f"input[{number}] answers no call before it")
+        elif step["type"] == "user_input":
+            broken += [f"{id} has no result before input[{number}]" for id in waiting]
+    return broken + [f"{id} has no result" for id in waiting]
+
+
 _RULES = {
     "anthropic": _anthropic,
     "openai_chat": _chat,
     "openai_responses": _responses,
     "gemini": _gemini,
     "bedrock_converse": _converse,
+    "gemini_interactions": _interactions,
 }

@@ -48,6 +48,7 @@ _MODELS: dict[tuple[str, str | None], tuple[str, ...]] = {
         *("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-3-pro-preview"),
         *("gemini-3-flash", "gemini-4-pro"),
     ),
+    ("gemini_interactions", None): ("gemini-2.5-flash", "gemini-3-flash-preview"),
     ("bedrock_converse", None): (
         *("us.anthropic.claude-3-7-sonnet-20250219-v1:0", "anthropic.claude-sonnet-4-5-v1:0"),
         *("anthropic.claude-opus-4-8", "us.amazon.nova-2-lite-v1:0", "amazon.nova-pro-v1:0"),

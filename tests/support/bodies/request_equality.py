@@ -40,11 +40,12 @@ _FILLED: dict[str, dict[str, Any]] = {
     "openai_responses": {"store": False},
     "gemini": {"stream": False},
     "bedrock_converse": {"stream": False},
+    "gemini_interactions": {"store": False},
 }
 
 
 # Dialects in which the schema of an answer is always enforced.
-_ENFORCING = frozenset({"anthropic", "bedrock_converse", "gemini"})
+_ENFORCING = frozenset({"anthropic", "bedrock_converse", "gemini", "gemini_interactions"})
 
 
 def same(request: Request, dialect: str) -> Request:
@@ -59,6 +60,8 @@ def same(request: Request, dialect: str) -> Request:
     messages: list[InputMessage] = []
     for message in request.messages:
         blocks = tuple(_same_block(block, ids, dialect) for block in message.blocks)
+        if dialect == "gemini_interactions":
+            blocks = _with_signed_calls(blocks)
         extra = message.extra or None
         last = messages[-1] if messages else None
         if last is not None and (last.role, last.name, last.extra) == (
@@ -74,8 +77,12 @@ def same(request: Request, dialect: str) -> Request:
         for name, value in _FILLED.get(dialect, {}).items()
         if getattr(request, name) is None
     }
+    system = request.system
+    if dialect == "gemini_interactions" and system:  # which is one text there
+        system = (Text("\n\n".join([text.text for text in system])),)
     return structs.replace(
         request,
+        system=system,
         messages=tuple(messages),
         tools=tuple(map(_same_tool, request.tools)),
         tool_choice=_same_choice(request.tool_choice),
@@ -87,6 +94,20 @@ def same(request: Request, dialect: str) -> Request:
         source=None,
         **filled,
     )
+
+
+def _with_signed_calls(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:
+    """Return blocks in which a thought without text signs the call behind it."""
+    signed: list[InputBlock] = []
+    for block in blocks:
+        last = signed[-1] if signed else None
+        is_bare = isinstance(last, Reasoning) and last == Reasoning((), last.signature, "google")
+        if isinstance(block, ToolCall) and block.signature is None and is_bare:
+            signed.pop()
+            signature = last.signature if isinstance(last, Reasoning) else None
+            block = structs.replace(block, signature=signature, issuer="google")
+        signed.append(block)
+    return tuple(signed)
 
 
 def _same_tool(tool: AnyTool) -> AnyTool:
@@ -152,7 +173,9 @@ def _same_block(block: InputBlock, ids: dict[str, str], dialect: str) -> InputBl
             return Reasoning((), data, issuer)
         case Reasoning() | Refusal() | Text():
             return structs.replace(block, extra=_without_items(block.extra))
-        case Image(file_id=str(uri)) if dialect == "gemini":  # where files are named by their URI
+        case Image(file_id=str(uri)) if dialect.startswith(
+            "gemini"
+        ):  # where files are named by their URI
             return structs.replace(block, url=uri, file_id=None, issuer=None, media_type=None)
         case Image(file_id=str(id)) if dialect == "openai_chat":  # which has files of any kind
             return Document(file_id=id, issuer=block.issuer, cache=block.cache, extra=block.extra)

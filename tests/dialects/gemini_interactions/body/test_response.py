@@ -1,0 +1,197 @@
+"""Whole interactions, in both directions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.streams.content import decode
+from support.streams.corpus import recordings
+
+from streamnorm import (
+    Citation,
+    Completed,
+    DecodeError,
+    EncodeError,
+    Limits,
+    Message,
+    Opaque,
+    OpaqueBlock,
+    Reasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    UpstreamError,
+    Usage,
+    accumulate,
+    decode_message,
+    encode_message,
+)
+from streamnorm._core.bodies.fields import body_object
+from streamnorm._registry import DIALECTS
+
+OWN = "gemini_interactions"
+BODY: dict[str, Any] = {
+    "id": "v1",
+    "object": "interaction",
+    "model": "m",
+    "status": "requires_action",
+    "created": "2026-11-22T00:00:00Z",
+    "steps": [
+        {
+            "type": "thought",
+            "summary": [{"type": "text", "text": "t"}],
+            "signature": "QQ==",
+        },
+        {
+            "type": "model_output",
+            "content": [
+                {
+                    "type": "text",
+                    "text": "aé",
+                    "annotations": [
+                        {
+                            "type": "url_citation",
+                            "url": "u",
+                            "start_index": 0,
+                            "end_index": 3,
+                        }
+                    ],
+                }
+            ],
+        },
+        {"type": "function_call", "id": "c1", "name": "f", "arguments": {"a": 1}},
+        {"type": "google_search_call", "id": "s", "arguments": {"queries": ["q"]}},
+        {"type": "google_search_result", "call_id": "s", "result": [{"b": 1}]},
+        {"type": "memory", "n": 1},
+    ],
+    "usage": {
+        "total_tokens": 12,
+        "total_input_tokens": 5,
+        "total_output_tokens": 4,
+        "total_thought_tokens": 3,
+    },
+}
+BLOCKS = (
+    Reasoning(("t",), "QQ==", "google"),
+    Text("aé", (Citation("web", "u", None, None, 0, 2),)),
+    ToolCall("c1", "f", '{"a":1}'),
+    ServerToolCall("s", "google_search", '{"queries":["q"]}', "google_search_call_step"),
+    ServerToolResult("s", "google_search_result_step", {"call_id": "s", "result": [{"b": 1}]}),
+    OpaqueBlock(OWN, "memory", '{"type":"memory","n":1}'),
+)
+
+
+def test_interaction_is_read() -> None:
+    message = decode_message(BODY, OWN)
+    assert message.blocks == BLOCKS
+    assert (message.id, message.model, message.stop_reason) == ("v1", "m", "tool_use")
+    assert message.usage == Usage(5, 7, None, None, 3)
+    assert encode_message(message, OWN).body == BODY
+
+
+def test_interaction_is_written() -> None:
+    message = Message("v1", "m", BLOCKS, "tool_use", usage=Usage(5, 7, None, None, 3))
+    made = encode_message(message, OWN, created=1795305600.5)
+    assert made.body == {**BODY, "created": "2026-11-22T00:00:00Z"}
+    assert made.losses == ()
+
+
+def test_model_and_time_can_be_replaced() -> None:
+    codec = DIALECTS[OWN].codec
+    assert codec is not None
+    assert codec.revise_response is not None
+    changed = {**BODY, "model": "x", "created": "1970-01-01T00:00:01Z"}
+    assert codec.revise_response(BODY, "x", 1) == changed
+    assert codec.revise_response(BODY, None, None) == BODY
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"steps": []}, r"^\$\.status: missing"),
+        ({"status": "in_progress"}, r"^\$\.status: a string of 11 characters, expected the status"),
+        ({"status": "completed", "steps": [7]}, r"^\$\.steps\[0\]: an integer"),
+        ({"status": "completed", "steps": [{}]}, r"^\$\.steps\[0\]\.type: missing"),
+        (
+            {"status": "completed", "steps": [{"type": "function_call", "id": "c"}]},
+            r"^\$\.steps: function call without a name",
+        ),
+    ],
+)
+def test_body_that_is_no_ended_interaction_is_refused(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(DecodeError, match=message):
+        decode_message(body, OWN)
+
+
+def test_failed_interaction_is_an_error_of_the_provider() -> None:
+    body = {"status": "failed", "errors": [{"code": "internal", "message": "no"}]}
+    with pytest.raises(UpstreamError, match="no"):
+        decode_message(body, OWN)
+
+
+def test_call_with_broken_arguments_has_no_form() -> None:
+    broken = ToolCall("c", "f", "{")
+    with pytest.raises(EncodeError, match="call with broken arguments, expected a JSON object"):
+        encode_message(Message("v1", "m", (broken,), "tool_use"), OWN)
+    cut = encode_message(Message("v1", "m", (Text("a"), broken), "max_tokens"), OWN)
+    content = [{"type": "text", "text": "a"}]
+    assert cut.body["steps"] == [{"type": "model_output", "content": content}]
+    assert cut.body["status"] == "incomplete"
+
+
+def test_message_must_have_ended() -> None:
+    with pytest.raises(EncodeError, match="message without a stop reason"):
+        encode_message(Message("v1", "m", (Text("a"),)), OWN)
+
+
+def test_answer_that_only_calls_what_is_lost_is_an_error() -> None:
+    lost = ServerToolCall("s", "web_search", "{}", "server_tool_use")
+    made = encode_message(Message("v1", "m", (lost, Text("a")), "end_turn"), OWN)
+    assert made.body["steps"][0]["content"][0]["text"] == "a"
+    assert [loss.feature for loss in made.losses] == ["server_tool"]
+    waiting = ServerToolCall("s", "computer", "{}", "computer_call")
+    with pytest.raises(EncodeError, match="computer_call waits for the client"):
+        encode_message(Message("v1", "m", (waiting, Text("a")), "end_turn"), OWN)
+
+
+def test_data_without_a_unified_form_is_written_back() -> None:
+    image = '{"type":"thought_summary","content":{"type":"image","data":"AA=="}}'
+    audio = '{"type":"audio","data":"AA=="}'
+    message = Message(
+        "v1",
+        "m",
+        (Reasoning(("t",)), Text("a")),
+        "end_turn",
+        opaque=(Opaque(OWN, "thought_summary", image, 0), Opaque(OWN, "audio", audio, 1)),
+    )
+    thought, output = encode_message(message, OWN).body["steps"]
+    assert thought["summary"] == [{"type": "text", "text": "t"}, {"type": "image", "data": "AA=="}]
+    assert output["content"] == [
+        {"type": "text", "text": "a"},
+        {"type": "audio", "data": "AA=="},
+    ]
+
+
+def test_interaction_says_what_its_stream_says() -> None:
+    for recording in recordings("gemini"):
+        if not str(recording.server).startswith("interactions"):
+            continue
+        decoded = decode([recording.body], OWN)
+        if not isinstance(decoded.outcome, Completed):
+            continue
+        message = accumulate(decoded.events)
+        made = encode_message(message, OWN)
+        body = body_object(json.dumps(made.body), Limits())
+        assert DIALECTS[OWN].is_response(body)
+        back = decode_message(body, OWN)
+        # An interaction tells adjacent texts not apart, and spells arguments in one way.
+        said, meant = (
+            "".join([b.text for b in m.blocks if isinstance(b, Text)]) for m in (back, message)
+        )
+        assert said == meant, recording.name
+        calls = [[(c.id, c.name, c.input()) for c in m.tool_calls] for m in (back, message)]
+        assert calls[0] == calls[1], recording.name
+        assert back.stop_reason == message.stop_reason, recording.name
