@@ -314,34 +314,38 @@ class _ChoiceQueue(Struct):
     held: dict[int, _Items] = {}
 
 
-class Sequencer(Struct, eq=False, kw_only=True):
+class Sequencer:
     """Serialize interleaved blocks: one open block at a time.
 
     Events of the lowest open block pass at once; events of later blocks are held until it
     stops.  Order within a block never changes; held deltas are emitted joined.  Nothing is
     started, stopped or renumbered.  Blocks of different choices never hold each other back.
 
-    Attributes:
+    Args:
         overlapping: Block types that may be open beside others: they are held until the
             others stop, and hold nothing back.
         max_held_bytes: Bound on held text and JSON, in UTF-8 bytes, with the memory of events
             that cannot be joined.
+
+    Attributes:
         held_bytes: Held text and JSON, in UTF-8 bytes.
         dropped_bytes: Text and JSON that was still held when the stream failed.
-        overhead_bytes: Memory of the events that could not be joined.
-        queues: The blocks of each choice.
-        queue_of: The blocks of its choice, by the index of a block.
-        is_done: Whether the stream has failed.
     """
 
-    overlapping: tuple[type, ...] = ()
-    max_held_bytes: int = Limits().max_held_bytes
-    held_bytes: int = 0
-    dropped_bytes: int = 0
-    overhead_bytes: int = 0
-    queues: dict[int, _ChoiceQueue] = {}
-    queue_of: dict[int, _ChoiceQueue] = {}
-    is_done: bool = False
+    def __init__(
+        self,
+        *,
+        overlapping: tuple[type, ...] = (),
+        max_held_bytes: int = Limits().max_held_bytes,
+    ) -> None:
+        self.held_bytes = 0
+        self.dropped_bytes = 0
+        self._overhead_bytes = 0  # of events that could not be joined
+        self._overlapping = overlapping
+        self._max_held_bytes = max_held_bytes
+        self._queues: dict[int, _ChoiceQueue] = {}
+        self._queue_of: dict[int, _ChoiceQueue] = {}  # by block
+        self._done = False
 
     def push(self, event: Event) -> list[Event]:
         """Return the events that can be emitted now, oldest first.
@@ -349,14 +353,14 @@ class Sequencer(Struct, eq=False, kw_only=True):
         If more than `max_held_bytes` would be held, the last one is a
         `StreamError("too_large")` and the sequencer is finished.
         """
-        if self.is_done:
+        if self._done:
             return []
         index: int | None = getattr(event, "index", None)
         if index is None:
             return [self._end(event)] if isinstance(event, StreamError) else [event]
         if isinstance(event, BlockStart):
             return self._start(event)
-        queue = self.queue_of[index]
+        queue = self._queue_of[index]
         if index in queue.held:
             return self._hold(queue.held[index], event)
         if isinstance(event, BlockStop) and index == queue.order.open:
@@ -370,7 +374,7 @@ class Sequencer(Struct, eq=False, kw_only=True):
         of returning a `StreamError`.  Valid until a block starts or stops, or another event of
         the block is pushed.
         """
-        queue = self.queue_of.get(delta.index)
+        queue = self._queue_of.get(delta.index)
         items = queue.held.get(delta.index) if queue is not None else None
         if items is None:
             return None
@@ -382,21 +386,21 @@ class Sequencer(Struct, eq=False, kw_only=True):
             if held is None or items[-1] is not held:
                 held = self._joinable(items, delta)
             self.held_bytes += len(text) if text.isascii() else len(text.encode())
-            if self.held_bytes + self.overhead_bytes > self.max_held_bytes:
+            if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
                 raise LimitExceeded(self._overflow().message, limit=_LIMIT)
             held.text.append(text)
 
         return hold
 
     def _start(self, event: BlockStart) -> list[Event]:
-        queue = self.queues.setdefault(event.choice, _ChoiceQueue())
-        self.queue_of[event.index] = queue
+        queue = self._queues.setdefault(event.choice, _ChoiceQueue())
+        self._queue_of[event.index] = queue
         if queue.order.start(event.index):
             items = queue.held[event.index] = []
             return self._hold(items, event)
         # OpenAI's clients accept calls that are open at once; Anthropic's find a delta by the last
         # start.
-        if not isinstance(event.block, self.overlapping):
+        if not isinstance(event.block, self._overlapping):
             queue.order.open = event.index
         return [event]
 
@@ -406,13 +410,13 @@ class Sequencer(Struct, eq=False, kw_only=True):
         queue.order.open = None
         while (index := queue.order.next()) is not None:
             items = queue.held.pop(index)
-            self.overhead_bytes -= _overhead_bytes(items)
+            self._overhead_bytes -= _overhead_bytes(items)
             for item in items:
                 event = item.event() if isinstance(item, _HeldDeltas) else item
                 self.held_bytes -= _size(event)
                 out.append(event)
             waits = isinstance(first := items[0], BlockStart) and not isinstance(
-                first.block, self.overlapping
+                first.block, self._overlapping
             )
             if waits and not any(isinstance(item, BlockStop) for item in items):
                 queue.order.open = index
@@ -427,7 +431,7 @@ class Sequencer(Struct, eq=False, kw_only=True):
                 self._joinable(items, event).text.append(text)
             case _:
                 self._append(items, event)
-        if self.held_bytes + self.overhead_bytes > self.max_held_bytes:
+        if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
             return [self._overflow()]
         return []
 
@@ -440,22 +444,22 @@ class Sequencer(Struct, eq=False, kw_only=True):
         return last
 
     def _append(self, items: _Items, item: Event | _HeldDeltas) -> None:
-        self.overhead_bytes -= _overhead_bytes(items)
+        self._overhead_bytes -= _overhead_bytes(items)
         items.append(item)
-        self.overhead_bytes += _overhead_bytes(items)
+        self._overhead_bytes += _overhead_bytes(items)
 
     def _overflow(self) -> StreamError:
         message = (
-            f"{self.held_bytes + self.overhead_bytes} bytes wait behind an open block, "
-            f"expected at most {self.max_held_bytes}"
+            f"{self.held_bytes + self._overhead_bytes} bytes wait behind an open block, "
+            f"expected at most {self._max_held_bytes}"
         )
         return self._end(StreamError("too_large", message, code=_LIMIT))
 
     def _end(self, error: StreamError) -> StreamError:
-        self.is_done = True
+        self._done = True
         self.dropped_bytes, self.held_bytes = self.held_bytes, 0
-        self.queues.clear()
-        self.queue_of.clear()
+        self._queues.clear()
+        self._queue_of.clear()
         return error
 
 

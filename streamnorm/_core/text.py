@@ -169,7 +169,7 @@ class TextOffsets:
             return
         data = text.encode("utf-8", "replace")
         self._size += len(data)
-        size = min(len(data), self._room.bound - self._room.size)
+        size = min(len(data), self._room.left)
         self._room.reserve(size)
         self._text += data[:size]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from streamnorm._core.blocks import Block, ServerToolCall, ToolCall
 from streamnorm._core.events import BlockStart, BlockStop, Event
 from streamnorm._core.failures import store_bytes, too_large
 from streamnorm._core.limits import Limits, StoredBytes, text_bytes, value_bytes
 from streamnorm._core.text import mint_id
+
+_NO_COUNTER = StoredBytes()  # replaced in each opener
 
 
 class BlockOpener(Struct):
@@ -35,8 +37,8 @@ class BlockOpener(Struct):
     seed: tuple[object, ...] = ()
     blocks: int = 0
     calls: int = 0
-    stored: StoredBytes = field(default_factory=StoredBytes)
-    citable: StoredBytes = field(default_factory=StoredBytes)
+    stored: StoredBytes = _NO_COUNTER
+    citable: StoredBytes = _NO_COUNTER
     usage_bytes: int = 0
 
     def __post_init__(self) -> None:

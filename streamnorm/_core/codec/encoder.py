@@ -108,7 +108,7 @@ class Encoder(ABC):
     @property
     def stored_bytes(self) -> int:
         """Bytes of the message that are stored to be written later, or a second time."""
-        return max(0, self._stored.size)
+        return max(0, self._stored.bound - self._stored.left)
 
     @property
     def extras(self) -> bool:

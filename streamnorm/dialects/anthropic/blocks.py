@@ -125,10 +125,10 @@ class OpenBlock(Struct):
             fresh.append(text)
             return True
         # The batch before has passed the bound by at most `MAX_FRESH` fragments of `LONG_CHARS`.
-        if stored.size > stored.bound:
+        if stored.left < 0:
             return False
         fresh.append(text)
-        stored.size += self.fragments.pack()
+        stored.left -= self.fragments.pack()
         return True
 
 

@@ -182,9 +182,9 @@ class Arguments:
         """Append a fragment; return False, with nothing appended, if it exceeds the bound."""
         stored = self.stored
         size = len(text) if text.isascii() else text_bytes(text)
-        if stored.size + size > stored.bound:
+        if size > stored.left:
             return False
-        stored.size += size
+        stored.left -= size
         fresh = self._buffer.fresh
         fresh.append(text)
         if len(fresh) >= _MAX_FRESH:

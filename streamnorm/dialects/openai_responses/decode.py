@@ -435,9 +435,9 @@ class ResponsesRun(DeltaRun):
         stored = known.stored
         if stored is not None:
             size = len(text) if text.isascii() else text_bytes(text)
-            if stored.size + size > stored.bound:
+            if size > stored.left:
                 return None
-            stored.size += size
+            stored.left -= size
         if number is not None:
             numbers.next, numbers.last_payload = number + 1, payload
         progress = known.progress
