@@ -11,11 +11,15 @@ from collections.abc import AsyncIterable, AsyncIterator, Generator
 from contextlib import aclosing, closing, contextmanager
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import anyio
 import httpx
 import pytest
 from support.cli.inspect_command import COMMAND, ROOT
+from support.gateway.servers import served_gateway
+from support.gateway.upstreams import REQUESTS
+from support.http.strict_upstreams import strict_provider
 from support.log.streams import source_of
 from support.openai_chat.chunks import DONE, chunk, content
 from support.state.stores import emptied
@@ -25,6 +29,7 @@ from streamnorm._exchange import client_scope
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import ClientRequest
 from streamnorm.cli import main
+from streamnorm.gateway import LogConfig
 from streamnorm.log import open_log
 from streamnorm.log.records import Record
 from streamnorm.log.sqlite import SQLiteLogStore
@@ -222,6 +227,34 @@ def test_stream_of_a_client_is_found_by_its_key(
     assert inspect(url) == 2
     given = "streamnorm: no stream has this id under the given scope\n"
     assert capsys.readouterr().err == given * 2 + f"streamnorm: no stream has this id {NO_SCOPE}\n"
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+def test_stream_of_a_gateway_is_found_by_its_id(
+    key: str, url: str, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask_gateway() -> str:
+        settings: dict[str, Any] = {"log": LogConfig(url=url)}
+        if key:
+            settings["client_keys"] = "env:KEYS"
+        path, body = REQUESTS["anthropic"]
+        headers = {"x-api-key": key or "any", "x-streamnorm-stream": "a"}
+        provider = strict_provider(["It snows."])
+        async with (
+            served_gateway(provider.app(), environ={"KEYS": key}, **settings) as gateway,
+            httpx.AsyncClient() as client,
+        ):
+            answer = await client.post(gateway.url + path, json=body, headers=headers)
+            assert answer.status_code == 200
+            return answer.headers["x-streamnorm-stream"]
+
+    id = anyio.run(ask_gateway)
+    assert (id == "a") == bool(key)
+    monkeypatch.setenv("KEYS", f"another,{key}")
+    assert inspect(url, *(["--client-keys", "env:KEYS"] if key else []), id=id) == 0
+    out, err = capsys.readouterr()
+    assert "\n  0  It snows.\n" in out
+    assert err == ""
 
 
 def test_key_on_the_command_line_is_refused_and_not_shown(url: str, capsys: Out) -> None:

@@ -399,3 +399,9 @@ def test_any_lines_are_printable_and_fit_the_width(text: str, width: int, ascii:
         assert line.isprintable()
         assert count_columns(line) <= width
         assert line.isascii() or not ascii
+
+
+def test_state_in_a_log_follows_the_outcome() -> None:
+    lines = render(Report(state="cancelled"), "a")
+    assert lines[lines.index("outcome   still open") + 1] == "state     cancelled"
+    assert not any(line.startswith("state") for line in render(Report(), "a"))

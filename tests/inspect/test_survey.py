@@ -198,3 +198,16 @@ def test_memory_does_not_grow_with_the_stream() -> None:
     assert run.report().tracks[0].chars == 6_500_000
     assert kept < 50_000
     assert peak < 1_000_000
+
+
+def test_source_that_fails_is_named_by_its_failure() -> None:
+    run = Survey(targets=["anthropic"])
+    run.feed(content("hi"))
+    run.abort(TimeoutError())
+    seen = run.report()
+    assert isinstance(seen.outcome, Truncated)
+    assert seen.outcome.error.kind == "stalled"
+    assert [track.stop for track in seen.tracks] == [None]
+    assert [each.message for each in seen.violations if each.position == 1][-1:] == [
+        "no [DONE], expected it last"
+    ]
