@@ -60,7 +60,8 @@ from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.storing import gateway_store, is_worker
-from streamnorm.gateway.streams import LoggedStreams, StreamEndpoint, configured_log
+from streamnorm.gateway.stream_endpoint import StreamEndpoint
+from streamnorm.gateway.streams import LoggedStreams, configured_log
 from streamnorm.gateway.websocket import Answering, WebSockets, deny
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore

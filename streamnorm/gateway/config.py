@@ -147,6 +147,8 @@ class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         allow_system: Whether a page may send system messages; without, they are refused.
         allow_tools: Whether a page may offer the model tools that it executes itself; without,
             they are refused.
+        resume: Whether an answer goes on without its page, which gets it again after a reload, at
+            `/ui/chat/{id}/stream`, where `useChat` asks for it; needs `log`.
     """
 
     model: _Name
@@ -158,6 +160,7 @@ class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     page_client: _Name | None = None
     allow_system: bool = False
     allow_tools: bool = False
+    resume: bool = False
 
 
 class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -128,6 +128,8 @@ class MessageEndpoint:
         asked = asked.with_body(body)
         streams = self._services.streams
         logged = None if streams is None else streams.asked_in(received, client)
+        if streams is not None and page is not None and page.options.resume and logged is None:
+            logged = streams.of_chat(received, client, body.get("id"))
         model = asked.model if page is None else page.options.model
         call.operation, call.model = asked.operation, model
         targets = self._services.routing.targets(model, client)

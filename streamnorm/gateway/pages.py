@@ -361,6 +361,8 @@ class Pages:
                 raise ConfigError(f"pages.{name}.model: {refused}") from refused
             except ValueError as exc:
                 raise ConfigError(f"pages.{name}: {exc}") from exc
+            if options.resume and config.log is None:
+                raise ConfigError(f"pages.{name}.resume: without a log, expected [log]")
             self._by_dialect[client.name] = Page(client, options)
 
     def client_at(self, path: str) -> Dialect | None:

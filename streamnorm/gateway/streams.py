@@ -1,11 +1,8 @@
 """Streams that outlive their clients: produced for one, read from the log by any.
 
-    POST    a request for a message, with `Idempotency-Key` or `x-streamnorm-stream: ID`
-    GET     /streams/ID?after=CURSOR&to=DIALECT
-    DELETE  /streams/ID
-
-The first produces the stream in a task of its own, and reads it from the log like all that follow.
-Whoever sends the same request under the same id joins it.
+A request for a message with an `Idempotency-Key` or an `x-streamnorm-stream` produces its stream in
+a task of its own, and reads it from the log like all that follow.  Whoever sends the same request
+under the same id joins it.
 """
 
 from __future__ import annotations
@@ -30,13 +27,12 @@ import anyio
 from msgspec import Struct, structs
 
 from streamnorm._bodies import reader_of
-from streamnorm._core.codec import Dialect, Endpoints, RequestedOperation, Route
+from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import (
     LogError,
     NotAStream,
     ProtocolError,
     StoreError,
-    UnknownDialect,
     UpstreamError,
 )
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
@@ -45,11 +41,9 @@ from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import MessageSource
 from streamnorm._exchange import client_scope, last_event
-from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, encoder, lookup
 from streamnorm._transcoder import WriterOptions
 from streamnorm._upstream.answers import encode_answer, encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
-from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.admission import resolve_key
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.config import Config, ConfigError, answer_limits
@@ -66,13 +60,13 @@ _LOG = logging.getLogger("streamnorm.gateway")
 
 _MEMORY = "memory:"
 _PLACE = "env:"
-_ID_HEADER = "x-streamnorm-stream"
+ID_HEADER = "x-streamnorm-stream"
+"""Header that names a stream."""
+
 # A draft of the IETF has it as a string in quotes; SDKs send it bare.
-_ASKED_IN = (_ID_HEADER, "idempotency-key")
+_ASKED_IN = (ID_HEADER, "idempotency-key")
 _ID = re.compile(r"[\w.~:@+=-]{1,128}", re.ASCII)
-_PATH = re.compile(r"^/streams/(?P<response_id>[^/]+)$")
-_ROUTES = (Route("GET", _PATH, "response"), Route("DELETE", _PATH, "cancel"))
-_JSON = [(b"content-type", b"application/json")]
+_MIN_CHAT_ID = 16  # characters, as of those that `useChat` makes
 FAILURES = (UpstreamError, NotAStream, ProtocolError)
 """How a stream fails that has not begun."""
 
@@ -97,12 +91,14 @@ class LoggedRequest(Struct, frozen=True):
         after: Cursor of the last event that the client has; "" for the whole stream.
         background: Fields of the response that is made in the background; None for any other
             answer.
+        replaces: Whether the stream takes the place of the one before it, as of a chat.
     """
 
     key: Key
     fingerprint: bytes
     after: str
     background: dict[str, Any] | None = None
+    replaces: bool = False
 
 
 class LoggedStreams:
@@ -140,7 +136,7 @@ class LoggedStreams:
         header = next((name for name in _ASKED_IN if name in received.headers), None)
         if header is None:
             return None
-        id = _check_id(received.headers[header].strip().strip('"'), header)
+        id = check_id(received.headers[header].strip().strip('"'), header)
         digest = hashlib.sha256(f"{received.method}\n{received.path}\n".encode())
         digest.update(received.body or b"")
         if not self._has_keys:
@@ -148,6 +144,26 @@ class LoggedStreams:
             id = "sn_" + hashlib.sha256(f"{id}\n{digest.hexdigest()}".encode()).hexdigest()[:32]
         key = (self.scope_of(received, client), id)
         return LoggedRequest(key, digest.digest(), received.headers.get("last-event-id", ""))
+
+    def of_chat(self, received: ClientRequest, client: Dialect, id: object) -> LoggedRequest | None:
+        """Return what the message of a chat asks of the log; None if its chat has no id for that.
+
+        Args:
+            received: The request.
+            client: The client's dialect.
+            id: What the page says that the id of its chat is.
+        """
+        if not isinstance(id, str) or not _ID.fullmatch(id):
+            return None
+        # One that is short may be guessed, or counted.
+        if not self._has_keys and len(id) < _MIN_CHAT_ID:
+            return None
+        fingerprint = hashlib.sha256(received.body or b"").digest()
+        return LoggedRequest(self.chat_key(received, client, id), fingerprint, "", replaces=True)
+
+    def chat_key(self, received: ClientRequest, client: Dialect, id: str) -> Key:
+        """Return scope and id of the stream of a chat."""
+        return self.scope_of(received, client), f"chat:{id}"
 
     def in_background(
         self,
@@ -201,7 +217,7 @@ class LoggedStreams:
         Raises:
             RequestRefused: There is no such stream, or the log does not answer.
         """
-        headers = {_ID_HEADER: asked.key[1]}
+        headers = {ID_HEADER: asked.key[1]}
         with log_refusals():
             opener = partial(_open_answer, attempts, call, headers, client, asked.background)
             await self._begin(asked, opener, call)
@@ -269,7 +285,12 @@ class LoggedStreams:
         try:
             with ours, self._running(ours):
                 async with self._log.produce(
-                    id, open_answer, scope=scope, fingerprint=asked.fingerprint, mode=self._mode
+                    id,
+                    open_answer,
+                    scope=scope,
+                    fingerprint=asked.fingerprint,
+                    mode=self._mode,
+                    replaces=asked.replaces,
                 ) as run:
                     # A client that has left by now has ended its record.
                     is_new = call.outlives_client = run.is_new and not begun.done()
@@ -422,93 +443,6 @@ def _failed(error: StreamError, upstream: str | None, client: Dialect) -> Failed
     return FailedAttempt(error, error, failed.status, failed.body, failed.headers)
 
 
-class StreamEndpoint:
-    """Answers requests about streams of the log.
-
-    Args:
-        streams: The streams.
-        config: The configuration.
-    """
-
-    def __init__(self, streams: LoggedStreams, config: Config) -> None:
-        self._streams = streams
-        self._keepalive_s = config.keepalive_s
-        self._idle_s = config.idle_s
-
-    def has(self, received: ClientRequest) -> bool:
-        """Return whether a request is about a stream."""
-        return _PATH.fullmatch(received.path) is not None
-
-    def client_at(self, received: ClientRequest) -> Dialect | None:
-        """Return the dialect of a request about a stream; None if it is about none."""
-        if not self.has(received):
-            return None
-        try:
-            known = lookup(encoder(dict(received.query).get("to", "")).dialect)
-        except UnknownDialect:
-            known = DIALECTS[DEFAULT_ERROR_DIALECT]
-        headers = {name: None for each in DIALECTS.values() for name in each.endpoints.key_headers}
-        endpoints = Endpoints(routes=_ROUTES, key_headers=tuple(headers))
-        return structs.replace(known, endpoints=endpoints, page_path=received.path)
-
-    async def answer(
-        self,
-        received: ClientRequest,
-        client: Dialect,
-        asked: RequestedOperation,
-        exchange: Exchange,
-        call: CallRecord,
-    ) -> None:
-        """Answer a request.
-
-        Args:
-            received: The request.
-            client: Its dialect, as `client_at` returned it.
-            asked: Its operation.
-            exchange: Exchange to send the answer on.
-            call: Record of the request.
-
-        Raises:
-            RequestRefused: There is no such stream, or not from there on.
-        """
-        id = _check_id(asked.response_id, "id")
-        key = (self._streams.scope_of(received, client), id)
-        if asked.operation == "cancel":
-            with log_refusals():
-                state = (await self._streams.cancel(key)).state
-            if state in _ABSENT:
-                raise RequestRefused(*_ABSENT[state], code=f"stream_{state}")
-            call.status = 200
-            await send_json(exchange, 200, _JSON, dumps({"id": id, "state": state}))
-            return
-        query = dict(received.query)
-        after = query.get("after") or received.headers.get("last-event-id", "")
-        with log_refusals():
-            try:
-                followed = await self._streams.follow(key, query.get("to"), after)
-            except NoAnswer as failed:
-                result = failed.result
-                raise RequestRefused(result.shown.message, result.status) from failed
-            except UnknownDialect as exc:
-                raise RequestRefused(f"to: {exc}", param="to") from exc
-        stream = ClientStream(
-            exchange,
-            followed.ping,
-            self._keepalive_s,
-            lambda _: True,
-            framing=lookup(followed.to or "").framing,
-            headers=followed.response_headers,
-        )
-        with stream.watch(self._keepalive_s, self._idle_s), log_refusals():
-            await send_followed(followed, lookup(followed.to or ""), stream, call, {_ID_HEADER: id})
-
-
-_ABSENT = {
-    "unknown": ("no stream has this id", 404),
-    "expired": ("the stream of this id has expired", 410),
-}
-
-
 @contextmanager
 def log_refusals() -> Generator[None]:
     """Raise `RequestRefused` where there is no stream, or the store fails."""
@@ -522,7 +456,7 @@ def log_refusals() -> Generator[None]:
         raise RequestRefused(text, 503, code="store_unavailable") from exc
 
 
-def _check_id(id: str, where: str) -> str:
+def check_id(id: str, where: str) -> str:
     """Return the id of a stream.
 
     Raises:

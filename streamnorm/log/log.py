@@ -122,6 +122,7 @@ class Log:
         fingerprint: bytes = b"",
         mode: Mode = "require",
         linger_s: float | None = None,
+        replaces: bool = False,
     ) -> AsyncGenerator[Production]:
         """Read a source into the log, apart from any client.
 
@@ -149,6 +150,8 @@ class Log:
                 stream.
             linger_s: Seconds without a reader in any process after which the stream is cancelled,
                 counted from its start on; 5 or more.  None: it needs no readers.
+            replaces: Whether the stream takes the place of one of its id that has ended, or that
+                answers another request, which ends, as for a chat that has one answer at a time.
 
         Raises:
             ValueError: `linger_s` is less than 5.
@@ -182,7 +185,9 @@ class Log:
             lookup(dialect)
         is_read = False
         try:
-            production = await self._claim((scope, id), fingerprint, mode, linger_s)
+            production = await self._claim(
+                (scope, id), fingerprint, mode, linger_s, replaces=replaces
+            )
             is_read = production.is_new
         finally:
             if not is_read and not callable(source):
@@ -209,14 +214,20 @@ class Log:
             raise failure
 
     async def _claim(
-        self, key: Key, fingerprint: bytes, mode: Mode, linger_s: float | None
+        self,
+        key: Key,
+        fingerprint: bytes,
+        mode: Mode,
+        linger_s: float | None,
+        *,
+        replaces: bool,
     ) -> Production:
         """Claim an id, or join the stream that it has."""
         epoch, lease_s = token_hex(8), self._lease_s
         claimed = Record(epoch, fingerprint, 0, 0, False, None, lease_s, linger_s=linger_s)
         store: LogStore | None = self._store
         try:
-            record, is_new = await self._store.aclaim(*key, claimed)
+            record, is_new = await self._store.aclaim(*key, claimed, replaces=replaces)
         except StoreError:
             if mode == "require":
                 raise
@@ -228,6 +239,8 @@ class Log:
             tail.is_broken = True
         production = Production(store, key, tail, lease_s=self._lease_s, max_bytes=self._max_bytes)
         production.is_new = is_new
+        if is_new and (former := self._productions.get(key)) is not None:
+            former.cancel()
         return production
 
     @overload

@@ -11,7 +11,16 @@ import anyio
 from msgspec import Struct, structs
 
 from streamnorm._core.errors import StoreError
-from streamnorm.log.records import LOST, Chunk, Key, Reading, Record, Streams, accepts
+from streamnorm.log.records import (
+    LOST,
+    Chunk,
+    Key,
+    Reading,
+    Record,
+    Streams,
+    accepts,
+    gives_way,
+)
 
 
 class _Stream(Struct):
@@ -64,11 +73,15 @@ class MemoryLogStore:
         self._streams: OrderedDict[tuple[str, str], _Stream] = OrderedDict()  # last changed last
         self._cancelled: list[_Stream] = []
 
-    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+    async def aclaim(
+        self, scope: str, id: str, record: Record, *, replaces: bool = False
+    ) -> tuple[Record, bool]:
         """Begin an epoch, unless the id has one; see `LogStore`."""
         known = self._find(scope, id)
-        if known is not None and not known.record.is_expired:
-            return self._record(known), known.record.epoch == record.epoch
+        if known is not None:
+            if not gives_way(known.record, record, replaces=replaces):
+                return self._record(known), known.record.epoch == record.epoch
+            self._forget_reads(known)
         now = self._clock()
         stream = _Stream(record, [], now + record.lease_s, now + self._ttl_s, now)
         self._streams[scope, id] = stream

@@ -188,10 +188,19 @@ class LogStore(Protocol):
     `StoreError` if the store fails.
     """
 
-    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+    async def aclaim(
+        self, scope: str, id: str, record: Record, *, replaces: bool = False
+    ) -> tuple[Record, bool]:
         """Begin an epoch, unless the id has one; return that of the id, and whether it is new.
 
         A claim that comes again, since the answer to the first was lost, is new again.
+
+        Args:
+            scope: The scope.
+            id: The id.
+            record: The epoch.
+            replaces: Whether it takes the place of one that has ended, or that answers another
+                request.
         """
         ...
 
@@ -344,6 +353,19 @@ def accepts(record: Record, epoch: str, chunk: Chunk, ending: bytes | None) -> b
     if record.count not in (chunk.first - 1, chunk.last):
         raise StoreError(LOST)
     return True
+
+
+def gives_way(known: Record, claimed: Record, *, replaces: bool) -> bool:
+    """Return whether an epoch is forgotten for another that claims its id.
+
+    Args:
+        known: The epoch.
+        claimed: The other one.
+        replaces: As for `LogStore.aclaim`.
+    """
+    if known.is_expired or known.epoch == claimed.epoch:
+        return known.is_expired
+    return replaces and (known.ending is not None or known.fingerprint != claimed.fingerprint)
 
 
 def check_format(found: int) -> None:

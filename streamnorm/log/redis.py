@@ -71,11 +71,15 @@ end
 _CLAIM = (
     _COMMON
     + """
-local ttl, lease, epoch, print, format, linger = unpack(ARGV)
+local ttl, lease, epoch, print, format, linger, replaces = unpack(ARGV)
 local found = record()
 if found and found[8] == 0 then
-    -- A claim that comes again, since the answer to the first was lost, is its own.
-    return {found[1] == epoch and 1 or 0, found}
+    local gives_way = replaces == '1' and (found[6] or found[2] ~= print)
+    if found[1] == epoch or not gives_way then
+        -- A claim that comes again, since the answer to the first was lost, is its own.
+        return {found[1] == epoch and 1 or 0, found}
+    end
+    redis.call('ZREM', KEYS[3], found[1])
 end
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call(
@@ -260,12 +264,14 @@ class RedisLogStore:
         self._free, self._cancel, self._read = map(register, (_FREE, _CANCEL, _READ))
         self._follow = register(_FOLLOW)
 
-    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+    async def aclaim(
+        self, scope: str, id: str, record: Record, *, replaces: bool = False
+    ) -> tuple[Record, bool]:
         """Begin an epoch, unless the id has one; see `LogStore`."""
         lease_ms = int(record.lease_s * 1000)
         linger = b"" if record.linger_s is None else int(record.linger_s * 1000)
         values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch, record.fingerprint, FORMAT]
-        values.append(linger)
+        values += [linger, int(replaces)]
         with store_failures():
             is_new, found = await self._claim(keys=_keys(scope, id), args=values)
         return (record, True) if is_new else (_record_of(found), False)

@@ -23,6 +23,7 @@ from streamnorm.log.records import (
     Record,
     Streams,
     accepts,
+    gives_way,
     pack,
     unpack_chunk,
 )
@@ -142,9 +143,11 @@ class SQLiteLogStore:
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._clock = clock
 
-    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+    async def aclaim(
+        self, scope: str, id: str, record: Record, *, replaces: bool = False
+    ) -> tuple[Record, bool]:
         """Begin an epoch, unless the id has one; see `LogStore`."""
-        return await to_thread.run_sync(self._claim, scope, id, record)
+        return await to_thread.run_sync(self._claim, scope, id, record, replaces)
 
     async def aappend(
         self,
@@ -210,11 +213,11 @@ class SQLiteLogStore:
         """Close the file."""
         self._file.close()
 
-    def _claim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+    def _claim(self, scope: str, id: str, record: Record, replaces: bool) -> tuple[Record, bool]:
         with self._file.connection() as connection, self._file.writing(connection):
             self._forget(connection)
             known = self._find(connection, scope, id)
-            if known is not None and not known[1].is_expired:
+            if known is not None and not gives_way(known[1], record, replaces=replaces):
                 return known[1], known[1].epoch == record.epoch
             values = {**self._known(scope, id), "lease_until": self._later(record.lease_s)}
             values |= {"epoch": record.epoch, "fingerprint": record.fingerprint}

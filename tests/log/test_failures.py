@@ -70,9 +70,11 @@ class FailingStore(MemoryLogStore):
         if self.is_down:
             raise StoreError("the store is down")
 
-    async def aclaim(self, scope: str, id: str, record: Record) -> tuple[Record, bool]:
+    async def aclaim(
+        self, scope: str, id: str, record: Record, *, replaces: bool = False
+    ) -> tuple[Record, bool]:
         self._fail()
-        return await super().aclaim(scope, id, record)
+        return await super().aclaim(scope, id, record, replaces=replaces)
 
     async def aappend(
         self,

@@ -8,7 +8,14 @@ from contextlib import asynccontextmanager
 import anyio
 import httpx
 import pytest
-from support.log.streams import GatedSource, follow, ids_in, produce, wait_for_reads
+from support.log.streams import (
+    GatedSource,
+    follow,
+    ids_in,
+    produce,
+    source_of,
+    wait_for_reads,
+)
 from support.state.stores import Clock
 from support.streams.short import STREAMS
 
@@ -53,6 +60,26 @@ async def test_own_dialect_passes_unchanged_but_for_ids(log: Log) -> None:
     for id in ids:
         written = written.replace(b"id: %b\n" % id.encode(), b"")
     assert written == b"".join(CHAT)
+
+
+async def test_stream_that_replaces_another_ends_it(log: Log) -> None:
+    source = GatedSource(CHAT[:3])
+    async with anyio.create_task_group() as tasks:
+
+        async def produce_first() -> None:
+            async with log.produce("a", source, fingerprint=b"1") as run:
+                states.append(await run.wait())
+
+        states: list[str] = []
+        tasks.start_soon(produce_first)
+        await wait_for_reads(log, "a", 4)
+        async with log.produce("a", source_of(CHAT), fingerprint=b"2", replaces=True) as run:
+            assert run.is_new
+            assert await run.wait() == "complete"
+    assert states[0] in ("cancelled", "truncated")
+    assert source.is_closed
+    assert (await log.status("a")).state == "complete"
+    assert len(ids_in(await follow(log, "a", "openai_chat"))) == len(CHAT)
 
 
 async def test_live_reader_gets_each_event_as_it_comes(log: Log) -> None:

@@ -57,7 +57,7 @@ def test_log_is_opened_before_there_is_an_event_loop(valkey_url: str) -> None:
 
     async def state() -> str:
         async with aclosing(log):
-            return (await log.status("a")).state
+            return (await log.status("never-produced")).state
 
     assert asyncio.run(state()) == "unknown"
 

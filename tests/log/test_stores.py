@@ -148,6 +148,32 @@ async def test_reads_behind_lost_ones_are_refused(store: LogStore) -> None:
     assert (reading.record.ending, len(reading.chunks)) == (None, 1)
 
 
+async def test_claim_that_replaces(store: LogStore, clock: Clock) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    await store.acancel(*KEY)
+    same, other = (
+        structs.replace(CLAIM, epoch="e2"),
+        Record("e3", b"another", 0, 0, False, None, LEASE_S),
+    )
+    # The same request joins the one that runs, and another takes its place.
+    record, is_new = await store.aclaim(*KEY, same, replaces=True)
+    assert (record.epoch, is_new) == ("e1", False)
+    record, is_new = await store.aclaim(*KEY, other, replaces=True)
+    assert (record.epoch, record.count, is_new) == ("e3", 0, True)
+    assert (await store.aclaim(*KEY, other, replaces=True))[1]  # that comes again
+    assert await store.acancelled() == set()
+    assert not await store.aappend(*KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S)
+    assert await store.aappend(*KEY, "e3", Chunk(1, [b"c"], [0]), LEASE_S, b"end")
+    reading = await store.aread(*KEY, 0, 1000, 0)
+    assert reading is not None
+    assert [chunk.reads for chunk in reading.chunks] == [[b"c"]]
+    # One that has ended gives way to the same request, too, but to none that does not say so.
+    again = structs.replace(other, epoch="e4")
+    assert not (await store.aclaim(*KEY, again))[1]
+    assert (await store.aclaim(*KEY, again, replaces=True))[1]
+
+
 async def test_dead_is_who_was_silent_for_the_lease(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, CLAIM)
     clock.now += LEASE_S * 0.6

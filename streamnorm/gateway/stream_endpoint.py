@@ -1,0 +1,161 @@
+"""The routes of streams of the log.
+
+    GET     /streams/ID?after=CURSOR&to=DIALECT
+    DELETE  /streams/ID
+    GET     /ui/chat/ID/stream
+    DELETE  /ui/chat/ID/stream
+
+The last two are those of the answer that a chat of a page has now.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import structs
+
+from streamnorm._core.codec import Dialect, Endpoints, RequestedOperation, Route
+from streamnorm._core.errors import UnknownDialect
+from streamnorm._core.json import dumps
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, encoder, lookup
+from streamnorm._upstream.requests import ClientRequest, RequestRefused
+from streamnorm.asgi.responses import Exchange, send_json
+from streamnorm.gateway.config import Config
+from streamnorm.gateway.messages import ClientStream
+from streamnorm.gateway.observing import CallRecord
+from streamnorm.gateway.streams import (
+    ID_HEADER,
+    LoggedStreams,
+    NoAnswer,
+    check_id,
+    log_refusals,
+    send_followed,
+)
+from streamnorm.log.records import Key
+
+_PATH = re.compile(r"^/streams/(?P<response_id>[^/]+)$")
+_NO_CONTENT = 204
+_JSON = [(b"content-type", b"application/json")]
+
+
+class StreamEndpoint:
+    """Answers requests about streams of the log, and about that of a chat.
+
+    Args:
+        streams: The streams.
+        config: The configuration.
+    """
+
+    def __init__(self, streams: LoggedStreams, config: Config) -> None:
+        self._streams = streams
+        self._keepalive_s = config.keepalive_s
+        self._idle_s = config.idle_s
+        # Where pages ask for the answer of their chat: `useChat` knows no other path.
+        self._chats = {
+            re.compile(f"^{page_path}/(?P<response_id>[^/]+)/stream$"): dialect
+            for name, page in config.pages.items()
+            if page.resume and (page_path := (dialect := lookup(name)).page_path)
+        }
+
+    def has(self, received: ClientRequest) -> bool:
+        """Return whether a request is about a stream."""
+        return self.client_at(received) is not None
+
+    def client_at(self, received: ClientRequest) -> Dialect | None:
+        """Return the dialect of a request about a stream; None if it is about none."""
+        for path, page in self._chats.items():
+            if path.search(received.path):
+                return _spoken(page, received, path)
+        if not _PATH.search(received.path):
+            return None
+        try:
+            known = lookup(encoder(dict(received.query).get("to", "")).dialect)
+        except UnknownDialect:
+            known = DIALECTS[DEFAULT_ERROR_DIALECT]
+        return _spoken(known, received, _PATH)
+
+    async def answer(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: RequestedOperation,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> None:
+        """Answer a request.
+
+        Args:
+            received: The request.
+            client: Its dialect, as `client_at` returned it.
+            asked: Its operation.
+            exchange: Exchange to send the answer on.
+            call: Record of the request.
+
+        Raises:
+            RequestRefused: There is no such stream, or not from there on.
+        """
+        id = check_id(asked.response_id, "id")
+        is_chat = not _PATH.search(received.path)
+        if is_chat:
+            key = self._streams.chat_key(received, client, id)
+        else:
+            key = (self._streams.scope_of(received, client), id)
+        if asked.operation == "cancel":
+            await self._cancel(key, id, exchange, call)
+            return
+        if is_chat:
+            with log_refusals():
+                state = (await self._streams.status(key)).state
+            if state != "running":
+                call.status = _NO_CONTENT
+                await exchange.start(_NO_CONTENT, [])
+                await exchange.send(b"", more=False)
+                return
+        await self._follow(key, received, exchange, call)
+
+    async def _cancel(self, key: Key, id: str, exchange: Exchange, call: CallRecord) -> None:
+        with log_refusals():
+            state = (await self._streams.cancel(key)).state
+        if state in _ABSENT:
+            raise RequestRefused(*_ABSENT[state], code=f"stream_{state}")
+        call.status = 200
+        await send_json(exchange, 200, _JSON, dumps({"id": id, "state": state}))
+
+    async def _follow(
+        self, key: Key, received: ClientRequest, exchange: Exchange, call: CallRecord
+    ) -> None:
+        query = dict(received.query)
+        after = query.get("after") or received.headers.get("last-event-id", "")
+        with log_refusals():
+            try:
+                followed = await self._streams.follow(key, query.get("to"), after)
+            except NoAnswer as failed:
+                result = failed.result
+                raise RequestRefused(result.shown.message, result.status) from failed
+            except UnknownDialect as exc:
+                raise RequestRefused(f"to: {exc}", param="to") from exc
+        client = lookup(followed.to or "")
+        stream = ClientStream(
+            exchange,
+            followed.ping,
+            self._keepalive_s,
+            lambda _: True,
+            framing=client.framing,
+            headers=followed.response_headers,
+        )
+        with stream.watch(self._keepalive_s, self._idle_s), log_refusals():
+            await send_followed(followed, client, stream, call, {ID_HEADER: key[1]})
+
+
+def _spoken(dialect: Dialect, received: ClientRequest, path: re.Pattern[str]) -> Dialect:
+    """Return a dialect as it is spoken where streams are asked for."""
+    headers = {name: None for each in DIALECTS.values() for name in each.endpoints.key_headers}
+    routes = (Route("GET", path, "response"), Route("DELETE", path, "cancel"))
+    endpoints = Endpoints(routes=routes, key_headers=tuple(headers))
+    return structs.replace(dialect, endpoints=endpoints, page_path=received.path)
+
+
+_ABSENT = {
+    "unknown": ("no stream has this id", 404),
+    "expired": ("the stream of this id has expired", 410),
+}
