@@ -30,7 +30,7 @@ from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.errors import StreamnormError, did_you_mean
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
-from streamnorm.log.log import DEFAULT_LEASE_S, MAX_STREAM_BYTES
+from streamnorm.log.log import DEFAULT_LEASE_S, MAX_STREAM_BYTES, MIN_LINGER_S
 from streamnorm.log.log import DEFAULT_TTL_S as DEFAULT_STREAM_TTL_S
 from streamnorm.state.stored import DEFAULT_TTL_S
 
@@ -174,6 +174,8 @@ class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         max_bytes: Bound on one stream, in bytes of its upstream.
         mode: What becomes of a request whose stream cannot be stored: it is refused before the
             upstream is asked (`require`), or answered without the log (`best_effort`).
+        linger_s: Seconds without a client, at any gateway, after which a stream is cancelled, 5 or
+            more.  None cancels none; responses in the background need no client.
     """
 
     url: _Name
@@ -181,6 +183,7 @@ class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lease_s: _Seconds = DEFAULT_LEASE_S
     max_bytes: _Bound = MAX_STREAM_BYTES
     mode: Literal["require", "best_effort"] = "require"
+    linger_s: Annotated[float, Meta(ge=MIN_LINGER_S, le=_MAX_S)] | None = None
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

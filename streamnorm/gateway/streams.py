@@ -121,6 +121,7 @@ class LoggedStreams:
     ) -> None:
         self._log = log
         self._mode: Mode = "require" if config.log is None else config.log.mode
+        self._linger_s = None if config.log is None else config.log.linger_s
         self._has_keys = config.has_client_keys
         self._limits = answer_limits(config)
         self._running = running
@@ -291,6 +292,8 @@ class LoggedStreams:
                     fingerprint=asked.fingerprint,
                     mode=self._mode,
                     replaces=asked.replaces,
+                    # A response in the background is asked for later.
+                    linger_s=self._linger_s if asked.background is None else None,
                 ) as run:
                     # A client that has left by now has ended its record.
                     is_new = call.outlives_client = run.is_new and not begun.done()

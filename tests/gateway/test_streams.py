@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -414,3 +416,26 @@ async def test_chats_are_resumed_where_the_configuration_says_so() -> None:
         assert (await page.get(f"/ui/chat/{CHAT_ID}/stream")).status_code == 404
     with pytest.raises(ConfigError, match="resume"):
         Gateway(gateway_config("http://127.0.0.1:9", pages=PAGES), environ={})
+
+
+@pytest.mark.parametrize("linger_s", [60.0, None])
+async def test_stream_that_nobody_follows_lasts_as_long_as_it_lingers(
+    linger_s: float | None, tmp_path: Path
+) -> None:
+    gate, records, path = asyncio.Event(), Records(), tmp_path / "log.db"
+    upstream = StepUpstream([ANSWER[0], gate, *ANSWER[1:]])
+    log = LogConfig(url=f"sqlite:{path}", linger_s=linger_s)
+    async with logged(upstream, observers=(records,), log=log) as gateway:
+        reader = Reader(gateway)
+        await reader.read_some("openai_chat")
+        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+            for _ in range(100 if linger_s else 8):  # the store is told each second
+                if not records.ended:
+                    file.execute("UPDATE streams SET followed = followed - 61000")
+                    await asyncio.sleep(0.2)
+        if linger_s is None:
+            gate.set()
+        await records.wait_for(1)
+        found = await reader.ask("DELETE")
+    assert isinstance(records.ended[0].outcome, Completed if linger_s is None else Abandoned)
+    assert found.json()["state"] == ("complete" if linger_s is None else "cancelled")
