@@ -44,6 +44,7 @@ FEATURES = {
     "choices": "several answers (`n > 1`)",
     "identity": "the id and the model of the message",
     "boundaries": "the boundary between two text blocks",
+    "joined": "blocks that are joined to a neighbour of their type, without a boundary",
     "overlapping": "blocks that may overlap",
     "blank_text": "text blocks that hold only white space",
     "refusal": "a refusal that is not text",
@@ -220,7 +221,10 @@ def names() -> str:
 
 def _rows(*, short: bool) -> Iterable[tuple[str, list[str]]]:
     for field, words in FEATURES.items():
-        values = [getattr(target, field) for target in TARGETS.values()]
+        values = [
+            () if field == "joined" and target.boundaries else getattr(target, field)
+            for target in TARGETS.values()
+        ]
         names_many = any(isinstance(value, tuple | frozenset | dict) for value in values)
         if names_many is not short:
             yield words, [_cell(field, value) for value in values]
@@ -240,9 +244,8 @@ def _cell(field: str, value: object) -> str:
             names = sorted(item if isinstance(item, str) else item.__name__ for item in value)
         case _:
             raise AssertionError(field)
-    none = {"overlapping": "none", "block_events": "none", "not_round_tripped": "nothing"}.get(
-        field, "loss"
-    )
+    nothing = {"overlapping": "none", "joined": "none", "block_events": "none"}
+    none = {**nothing, "not_round_tripped": "nothing"}.get(field, "loss")
     return ", ".join(f"`{name}`" for name in names) or none
 
 

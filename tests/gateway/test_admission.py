@@ -48,6 +48,7 @@ pytestmark = pytest.mark.anyio
         ("/v1beta/models/m:streamGenerateContent?alt=sse", CONTENTS),
         ("/v1/models/m:streamGenerateContent", CONTENTS),
         ("/v1beta/tunedModels/m:generateContent", CONTENTS),
+        ("/v1beta/interactions", {"model": "m", "input": "q"}),
         ("/v1beta/models/org/name:generateContent", CONTENTS),
         (
             GENERATE,
@@ -87,6 +88,7 @@ async def test_request_for_a_message_is_let_in(target: str, body: Any) -> None:
         ("/v1beta/models/../../x:generateContent", "POST", "gemini"),
         ("/v1beta/models/%2e%2e/x:generateContent", "POST", "gemini"),
         ("/v1beta/cachedContents", "POST", "openai"),
+        ("/v1beta/interactions/v1_a", "GET", "openai"),
         ("/v1/messages\n", "POST", "openai"),
         ("/v1beta/models/a\r\nb:generateContent", "POST", "gemini"),
         ("*", "OPTIONS", "openai"),

@@ -118,6 +118,17 @@ def next_request(answer: dict[str, Any], client: str) -> Request:
             first, last = ({"role": "user", "content": [{"text": text}]} for text in ("q", "go on"))
             last["content"] = [*results, *last["content"]]
             body = {"messages": [first, said, last]}
+        case "gemini_interactions":
+            outputs = [
+                {"type": "function_result", "call_id": step["id"], "result": "r"}
+                for step in answer["steps"]
+                if step["type"] == "function_call"
+            ]
+            first, last = (
+                {"type": "user_input", "content": [{"type": "text", "text": text}]}
+                for text in ("q", "go on")
+            )
+            body = {"model": "m", "input": [first, *answer["steps"], *outputs, last]}
         case _:
             content = answer["candidates"][0]["content"]
             answers = [
@@ -142,8 +153,13 @@ def answered(stream: bytes, message: Message, vendor: str, client: str, *, strea
     return encode_message(message, client).body
 
 
-# Claude verifies its signatures on every platform, also behind Bedrock's own dialect.
-_ALSO_VERIFY = {"anthropic": ("bedrock_converse",), "bedrock_converse": ("anthropic",)}
+# Claude verifies its signatures on every platform, also behind Bedrock's own dialect, and Google
+# in both of its APIs.
+_ALSO_VERIFY = {
+    "anthropic": ("bedrock_converse",),
+    "bedrock_converse": ("anthropic",),
+    "gemini": ("gemini_interactions",),
+}
 
 
 def is_in(signature: str, body: str, dialect: str) -> bool:

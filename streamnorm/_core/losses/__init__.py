@@ -19,8 +19,10 @@ from streamnorm._core.blocks import (
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
+    Refusal,
     ServerToolCall,
     ServerToolResult,
+    Text,
     ToolResult,
 )
 from streamnorm._core.errors import LossyEncoding
@@ -158,6 +160,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         identity: Id and model of the message.
         choices: More than one choice.
         boundaries: The boundary between two blocks of text.
+        joined: Types of blocks that readers join to a neighbour of their type, without boundaries.
         overlapping: Types of blocks that may be open beside others of their type.
         blank_text: Text blocks that hold only white space.
         refusal: Refusals that are not text.
@@ -226,6 +229,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning_tokens: bool
     excess_reasoning: bool
     block_events: frozenset[str] = frozenset()
+    joined: tuple[type, ...] = (Text, Reasoning, Refusal)
 
     def without_reasoning(self) -> Capabilities:
         """Return these capabilities for an encoder that leaves reasoning out."""

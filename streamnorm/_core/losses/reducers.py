@@ -12,11 +12,8 @@ from msgspec import Struct, field, structs
 
 from streamnorm._core.blocks import (
     Citation,
-    Reasoning,
-    Refusal,
     ServerToolCall,
     ServerToolResult,
-    Text,
     ToolCall,
 )
 from streamnorm._core.errors import ArgumentsError
@@ -44,8 +41,6 @@ _LINE_ENDS = (
     *(("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")),
 )
 
-_TEXT_BLOCKS = (Text, Reasoning, Refusal)
-"""Types of blocks that merge with a neighbour of their type unless a boundary separates them."""
 _MERGED = "written as one block"
 
 
@@ -205,7 +200,7 @@ class Boundaries:
     def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
         """Return whether readers join a block to the previous one."""
         # Google asks clients not to merge signed parts with others.
-        if previous.signed or previous.type not in _TEXT_BLOCKS:
+        if previous.signed or previous.type not in self._target.joined:
             return False
         return block.type is previous.type or (
             block.signature_only and previous.type in self._target.signed

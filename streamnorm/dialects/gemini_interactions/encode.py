@@ -89,7 +89,6 @@ class _OpenBlock(Struct):
         start: First character of the block in the text of the step.
         citations: Citations of the text.
         stored_bytes: Bytes of citations and fields that are counted as stored.
-        is_signed: Whether a signature has ended the block.
         fields: Further fields of the delta that holds these.
     """
 
@@ -99,7 +98,6 @@ class _OpenBlock(Struct):
     start: int
     citations: list[Citation] = []
     stored_bytes: int = 0
-    is_signed: bool = False
     fields: dict[str, Any] = {}
 
 
@@ -157,10 +155,9 @@ class InteractionsEncoder(Encoder):
         return self.delta_writer(event.index)(event.partial_json)
 
     def _signature(self, event: SignatureDelta) -> bytes:
-        open_block = self._open[event.index]
-        open_block.is_signed = True
+        step = self._open[event.index].step
         signature = signature_to_wire(Signed(event.signature, event.issuer, event.id))
-        return _delta(open_block.step, {"type": "thought_signature", "signature": signature})
+        return _delta(step, {"type": "thought_signature", "signature": signature})
 
     def _citation(self, event: CitationDelta) -> bytes:
         # Google sends the annotations behind the text, when all offsets are known.
@@ -192,12 +189,9 @@ class InteractionsEncoder(Encoder):
         self._stored.release(open_block.stored_bytes)
         step = open_block.step
         match open_block.block:
-            case Text() | Reasoning():
-                cited = self._citations(open_block)
-                if not open_block.is_signed:
-                    self._extensible[event.index] = step
-                    return cited
-                return cited + self._stop(step)
+            case Text():
+                self._extensible[event.index] = step
+                return self._citations(open_block)
             case ServerToolCall() as call:
                 return self._server_call(call, open_block) + self._stop(step)
             case _:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.blocks import Document, Image, OpaqueBlock, Reasoning
+from streamnorm._core.blocks import Document, Image, OpaqueBlock, Reasoning, Text
 from streamnorm._core.codec import DONE, Endpoints, Route
 from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of, string_of
 from streamnorm._core.losses import Capabilities
@@ -112,8 +112,9 @@ CAPABILITIES = Capabilities(
     identity=True,
     # One interaction per request.
     choices=False,
-    # Texts of one answer share a step.
+    # Texts of one answer share a step; each thought has one of its own.
     boundaries=False,
+    joined=(Text,),
     # Steps come one after the other.
     overlapping=(),
     blank_text=True,

@@ -214,6 +214,16 @@ def test_foreign_signature_is_tagged(signature: str, issuer: str | None, wire: s
     assert written(BlockStart(0, Reasoning()), sign, BlockStop(0)) == thought_step(0, wire)
 
 
+def test_thoughts_are_steps_of_their_own() -> None:
+    """A signature alone belongs to the call behind it, and not to the thought before it."""
+    thought = [BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), BlockStop(0)]
+    call = ToolCall("c", "f", signature="QQ==", issuer="google")
+    found = written(*thought, BlockStart(1, call), BlockStop(1))
+    assert [each["type"] for each in found if isinstance(each, dict)] == [
+        *("thought", "thought_summary", "thought", "thought_signature", "function_call")
+    ]
+
+
 def test_redacted_reasoning_is_a_signature() -> None:
     own, other = RedactedReasoning("QQ==", "google"), RedactedReasoning("QQ==", "anthropic")
     data, _ = encode(
