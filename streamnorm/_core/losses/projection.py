@@ -262,8 +262,9 @@ class Projector:
         start, index = state.start, state.start.index
         held: list[Event] = []
         if state.held:
+            delta = RefusalDelta if isinstance(start.block, Refusal) else TextDelta
             held = [
-                TextDelta(index, item.text()) if isinstance(item, TextBuffer) else item
+                delta(index, item.text()) if isinstance(item, TextBuffer) else item
                 for item in state.held
             ]
             self._discard_held(state)
@@ -307,9 +308,7 @@ class Projector:
         if is_written and not state.held:
             return [*self._emit_start(state), event]
         last = state.held[-1] if state.held else None
-        if not isinstance(event, TextDelta):
-            self._hold(state, event, text_bytes(text))
-        elif isinstance(last, TextBuffer):
+        if isinstance(last, TextBuffer):
             last.append(text)
         else:
             self._hold(state, TextBuffer(text, self._stored))
