@@ -156,6 +156,7 @@ NOTES = {
     "mixed_block": "readable and redacted reasoning in one block",
     "no_event_line": "no `event:` line, where the dialect has one",
     "no_metadata": "the message ended without its tokens",
+    "not_stored": "a log does not have the stream, which nobody can resume",
     "not_wrapped": "a custom call was no object with its text, and is passed on unchanged",
     "placeholder_arguments": "`{}` was sent before the real arguments",
     "repeated_block_start": "a block was started twice, unchanged",

@@ -302,6 +302,8 @@ class LoggedStreams:
                     if not run.is_new:
                         ours.cancel()  # others produce it
                     await run.wait()
+                    if run.tail.is_broken:
+                        _LOG.warning("a stream could not be stored: nobody can resume it")
         except Exception as exc:  # noqa: BLE001 - who waits for the stream raises it
             if not begun.done():
                 begun.set_exception(exc)

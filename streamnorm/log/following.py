@@ -14,6 +14,7 @@ from streamnorm._core.codec.framing import SSE, add_id, list_events
 from streamnorm._core.errors import LogError, RemoteProtocolError
 from streamnorm._core.events import Event
 from streamnorm._core.failures import SourceStopped
+from streamnorm._core.losses import Note
 from streamnorm.aio.pump import Pump, TranscodePump
 from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import EventPump
@@ -109,6 +110,11 @@ class LogReader:
             self._next += 1
         self.position += self._next - start
         return b"".join(reads[start : self._next])
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has what is read."""
+        return not self._tail.is_broken
 
     @property
     def ending(self) -> Ending | None:
@@ -319,6 +325,12 @@ class FollowedStream(Stream[T]):
         self._cursor = cursor
         self._log_reader = reader
         self._reply = reply
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The decoder's notes, and `not_stored` if the log lacks the stream."""
+        notes = super().notes
+        return notes if self._log_reader.is_stored else (*notes, Note("not_stored", "stream", 1))
 
     @property
     def reply(self) -> Reply:

@@ -132,6 +132,7 @@ async def test_best_effort_goes_on_for_readers_of_this_process(store: FailingSto
         async with await log.follow("a", to="anthropic") as stream:
             source.open()
             written = b"".join([data async for data in stream])
+        assert "not_stored" in [note.kind for note in stream.notes]
         assert await run.wait() == "complete"
     assert written.count(b'"type":"text_delta"') == 2
     assert ids_in(written) == []

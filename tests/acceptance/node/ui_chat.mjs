@@ -1,9 +1,10 @@
 // The chat of `useChat` without React: it asks a server, answers the calls of the page's tools,
 // and sends what it was sent.  With `goesOn` it asks the next question where an answer failed.
+// With `resumed`, the id of a chat, it is a page that was loaded again.
 import { answer } from './served.mjs';
 
 /** Return a chat whose state is held in an object. */
-async function newChat(version, api, tool) {
+async function newChat(version, api, tool, id) {
   const sdk = await import(version);
   const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } = sdk;
   class Chat extends AbstractChat {}
@@ -17,6 +18,7 @@ async function newChat(version, api, tool) {
     snapshot: structuredClone,
   };
   const chat = new Chat({
+    id,
     state,
     transport: new DefaultChatTransport({ api }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
@@ -27,8 +29,9 @@ async function newChat(version, api, tool) {
   return chat;
 }
 
-const asker = (version) => async ({ url, questions, tool, goesOn = false }) => {
-  const chat = await newChat(version, url, (input) => `${tool} of ${input.city}`);
+const asker = (version) => async ({ url, questions = [], tool, goesOn = false, resumed }) => {
+  const chat = await newChat(version, url, (input) => `${tool} of ${input.city}`, resumed);
+  if (resumed) await chat.resumeStream();
   for (const text of questions) {
     await chat.sendMessage({ text });
     // The next request is sent behind the end of the stream.
