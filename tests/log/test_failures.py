@@ -433,7 +433,10 @@ async def test_reader_behind_the_tail_reads_the_store(
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 async def test_reads_that_a_store_has_lost(store: FailingStore, is_elsewhere: bool) -> None:
     log = Log(store)
-    async with log.produce("a", GatedSource([PIECE % (b"x" * 10_000)] * 300 + CHAT[3:])) as run:
+    source = GatedSource([PIECE % (b"x" * 10_000)] * 300, CHAT[3:])
+    async with log.produce("a", source) as run:
+        await wait_for_reads(log, "a", 301)  # those behind them are stored by themselves
+        source.open()
         await run.wait()
         store.forget_reads("a")
         reader = Log(store) if is_elsewhere else log
