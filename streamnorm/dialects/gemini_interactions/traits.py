@@ -96,8 +96,8 @@ def is_request(body: dict[str, Any]) -> bool:
         return False
     if not _OPTIONS.isdisjoint(body):
         return True
-    kinds = [each.get("type") for each in objects_of(steps if is_array(steps) else [steps])]
-    return any(kind in _TYPES or kind in _CONTENT for kind in kinds[:_SAMPLE])
+    found = objects_of(steps if is_array(steps) else [steps])[:_SAMPLE]
+    return any(string_of(each, "type") in _TYPES | _CONTENT for each in found)
 
 
 def is_response(body: dict[str, Any]) -> bool:

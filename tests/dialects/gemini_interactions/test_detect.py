@@ -34,6 +34,7 @@ def test_terminal_is_the_completion_or_done(data: str, *, expected: bool) -> Non
         ({"input": [{"type": "thought"}]}, True),
         ({"input": {"type": "image", "uri": "u"}}, True),
         ({"input": [{"type": "input_text"}]}, False),
+        ({"input": [{"type": []}, 7]}, False),
         ({"input": None, "generation_config": {}}, False),
         ({"input": "q", "generation_config": {}, "messages": []}, False),
         ({"input": "q", "generation_config": {}, "contents": []}, False),

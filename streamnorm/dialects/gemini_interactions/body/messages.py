@@ -81,7 +81,7 @@ def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
     items: object = [value] if is_object(value) else value
     if not is_array(items):
         raise unexpected(value, "a string or an array", "$")
-    if items and all(is_object(item) and item.get("type") in CONTENTS for item in items):
+    if items and all(is_object(item) and string_of(item, "type") in CONTENTS for item in items):
         return (InputMessage("user", tuple(read_array(items, block_from_wire))),)
     reader = _StepReader()
     read_array(items, reader.read)

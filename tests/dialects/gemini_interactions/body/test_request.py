@@ -246,6 +246,7 @@ def test_state_of_another_provider_is_refused() -> None:
         ({"input": 7}, r"^\$\.input: an integer, expected a string or an array"),
         ({"input": [{"type": "user_input"}, 7]}, r"^\$\.input\[1\]: an integer"),
         ({"input": [{}]}, r"^\$\.input\[0\]\.type: missing"),
+        ({"input": [{"type": []}]}, r"^\$\.input\[0\]\.type: an array, expected a string"),
         ({"input": [result(result=7)]}, r"^\$\.input\[0\]\.result: an integer"),
         ({"input": [call(arguments="{}")]}, r"^\$\.input\[0\]\.arguments: a string"),
         (request(model=7), r"^\$\.model: an integer"),
