@@ -207,6 +207,7 @@ class Connection(asyncio.Protocol):
     def leave(self) -> None:
         """Leave the connections of the server."""
         self._connections.remove(self)
+        self.ws_protocol_class = None  # which holds this object
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""

@@ -231,7 +231,6 @@ class Connection:
         self._lanes: dict[str | None, _Lane] = {}
         self._waiting_bytes = 0
         self._exchanges: set[Exchange] = set()
-        self._sending = asyncio.Lock()
         self._retires_with: int | None = None  # the code of the close behind the last answer
         self._is_drained = asyncio.Event()
         self._has_left = self._is_closed = False
@@ -296,13 +295,12 @@ class Connection:
 
     async def _close(self, code: int) -> None:
         """Close the connection, and end all that runs on it."""
-        if self._is_closed:
+        if self._is_closed or self._has_left:
             return
         self._is_closed = True
         with anyio.move_on_after(_CLOSE_S, shield=True):
-            async with self._sending:
-                with suppress(OSError):  # the client has left
-                    await self._send({"type": "websocket.close", "code": code})
+            with suppress(OSError):  # the client has left
+                await self._server_send({"type": "websocket.close", "code": code})
         self._tasks.cancel_scope.cancel()
 
     # Messages of the client
@@ -418,11 +416,15 @@ class Connection:
         writer = lane.writer = MessageWriter(
             self._send_text, lane.stream_id, states.end, self._max_bytes
         )
-        with owner.answering.record(create.request, client) as call:
-            await self._attend(create, writer, call, states)
-        if writer.has_error:
-            states.fail()
-        lane.writer = None
+        try:
+            with owner.answering.record(create.request, client) as call:
+                await self._attend(create, writer, call, states)
+            if writer.has_error:
+                states.fail()
+        finally:
+            # Cancelled tasks leave cycles behind, which are not to hold a whole conversation.
+            lane.writer = None
+            states.release()
 
     async def _attend(
         self, create: Create, writer: MessageWriter, call: CallRecord, states: Continuation
@@ -522,14 +524,9 @@ class Connection:
             pass  # the client has left, which the server reports
 
     async def _send_text(self, text: str) -> None:
-        # Some servers write a message in several steps.
-        async with self._sending:
-            if not self._is_closed:
-                await self._send({"type": "websocket.send", "text": text})
-
-    async def _send(self, message: Message) -> None:
-        if not self._has_left:
-            await self._server_send(message)
+        # Lanes send at the same time: a server writes each message as a whole.
+        if not (self._is_closed or self._has_left):
+            await self._server_send({"type": "websocket.send", "text": text})
 
 
 def _encode(events: list[Event], fields: dict[str, Any], client: Dialect) -> bytes:

@@ -25,7 +25,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, refusals, splice
 from streamnorm.asgi.responses import Message
-from streamnorm.sse import Frame, SSEDecoder
+from streamnorm.sse import SSEDecoder
 
 STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}", re.ASCII)
 """The name of a lane, as OpenAI's SDK checks it."""
@@ -49,6 +49,11 @@ _HOP_HEADERS = ("connection", "upgrade", "content-length", "content-encoding", "
 _SOCKET_PREFIX = "sec-websocket-"
 _NOT_SHOWN = frozenset({"content-type", "content-length", "connection", "upgrade"})
 
+# One event that says nothing of the response but a part of a text.
+_DELTA = re.compile(
+    rb"event: response\.[a-z_.]+\.delta\ndata: "
+    rb'(\{"type":"response\.[a-z_.]+\.delta"[^\r\n]*\})\n\n'
+)
 _TERMINALS = {"response.completed", "response.incomplete", "response.failed"}
 _KEPT = {"response.completed", "response.incomplete"}
 _OK = 200
@@ -216,7 +221,6 @@ def error_message(
 
 class _EventHead(Struct):
     type: str | None = None
-    sequence_number: Any = None
 
 
 class _DoneEvent(Struct):
@@ -276,10 +280,11 @@ class MessageWriter:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._frames = SSEDecoder()
+        self._is_whole = False  # the response is a stream, and no event has begun and not ended
         self._items: list[bytes] = []
         self._free_bytes = max_output_bytes
         self._created = ""  # the first event
-        self._number = 0  # of the last event
+        self._last = ""  # the event before
         self._failure = ""  # an `error` event that no `response.failed` has followed
         self._is_ended = False
 
@@ -291,15 +296,23 @@ class MessageWriter:
                 name.decode("latin-1"): value.decode("latin-1")
                 for name, value in message["headers"]
             }
+            self._is_whole = self._status == _OK
             return
+        # Nearly all reads are one delta as our encoders and the vendor write it.
+        found = _DELTA.fullmatch(message["body"]) if self._is_whole else None
         is_last = not message.get("more_body", False)
+        if found is not None and not is_last:
+            text = self._last = found[1].decode(errors="replace")
+            await self._send(text[:-1] + self._end if self._end else text)
+            return
         if self._status != _OK:
             self._body += message["body"]
             if is_last:
                 await self._send_error(self._status, bytes(self._body), self._headers)
             return
         for frame in self._frames.feed(message["body"]):
-            await self._write(frame)
+            await self._write(frame.data)
+        self._is_whole = not self._frames.unfinished_bytes
         if is_last:
             await self.close()
 
@@ -322,41 +335,42 @@ class MessageWriter:
         created = object_in(self._created).get("response")
         known: dict[str, Any] = created if is_object(created) else {"id": self.response_id}
         response = {**known, "status": "failed", "error": {"code": code, "message": message}}
-        event = {"type": "response.failed", "sequence_number": self._number + 1}
+        number = object_in(self._last).get("sequence_number")
+        number = number + 1 if isinstance(number, int) else 0
+        event = {"type": "response.failed", "sequence_number": number}
         await self._send_event(compact({**event, "response": response}))
 
     async def _send_error(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self._is_ended = self.has_error = True
         await self._send(error_message(status, body, headers, self._stream_id))
 
-    async def _write(self, frame: Frame) -> None:
+    async def _write(self, text: str) -> None:
         try:
-            head = _EVENT_HEAD.decode(frame.data)
+            kind = _EVENT_HEAD.decode(text).type
         except FAST_ERRORS:
             return  # `[DONE]`, which the messages of a WebSocket do not have
-        kind = head.type
         if kind is None:
             return
-        if isinstance(head.sequence_number, int):
-            self._number = head.sequence_number
+        self._last = text
         if kind == "response.output_item.done":
-            self._keep_item(frame.data)
+            self._keep_item(text)
         elif kind == "response.created":
-            self._created = frame.data
-            self.response_id = _response_in(frame.data).id
+            self._created = text
+            self.response_id = _response_in(text).id
         elif kind == "error":
             # Behind `response.created`, clients act on `response.failed` alone.
-            self._failure = frame.data
+            self._failure = text
             return
         elif kind in _TERMINALS:
-            if self._is_ended or not self._created:
+            # A failure that nothing precedes is an error, which has the status of a response.
+            if self._is_ended or (kind == "response.failed" and not self._created):
                 return
             self._is_ended = True
             if kind in _KEPT:
-                await self._end_response(_response_in(frame.data))
+                await self._end_response(_response_in(text))
         elif not self._created and kind == "keepalive":
             return
-        await self._send_event(frame.data)
+        await self._send_event(text)
 
     def _keep_item(self, event: str) -> None:
         try:

@@ -226,6 +226,11 @@ class Continuation(ResponseStates):
         history = History.of(response_id, (*self._before, *items, *output))
         self._connection.put(self._lane, history)
 
+    def release(self) -> None:
+        """Let go of the request, which has been answered."""
+        self._turn = self._input = None
+        self._before = ()
+
     def fail(self) -> None:
         """Forget the response that the request has named: it was refused, or failed at once."""
         if self._named is not None:

@@ -3,8 +3,8 @@
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
 Every workload at every read size, then long streams, framings, asynchronous layers, transports,
-memory, starts, whole bodies, compressed requests, stores, the gateway, its first tokens and its
-state, and the log of streams.
+memory, starts, whole bodies, compressed requests, stores, the gateway, its first tokens, its
+state and its WebSockets, and the log of streams.
 The runs are interleaved in rounds; of each run the fastest round counts, in CPU time.  The exit
 status is 1 if anything is over its bar.
 """
@@ -23,6 +23,7 @@ import framings
 import gateway
 import gateway_first_tokens
 import gateway_state
+import gateway_websockets
 import log
 import long_streams
 import matrix
@@ -53,6 +54,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "first tokens": gateway_first_tokens.report,
     "stores": stores.report,
     "state": gateway_state.report,
+    "websockets": gateway_websockets.report,
     "log": log.report,
 }
 

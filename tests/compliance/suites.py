@@ -143,11 +143,7 @@ LLM_COMPLY = Suite(
 OPEN_RESPONSES = Suite(
     "Open Responses",
     ("openai_responses",),
-    (
-        Explained(
-            "websocket-*", "^WebSocket connection failed$", "WebSockets are refused with status 426"
-        ),
-    ),
+    (),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.gateway.processes import COMMANDS, GatewayProcess, gateway_process
 from support.gateway.servers import served
+from support.gateway.socket_soak import soak
 from support.gateway.sockets import create
 from support.gateway.upstreams import ANSWER, StepUpstream
 from websockets.asyncio.client import ClientConnection, connect
@@ -87,3 +88,10 @@ async def test_plain_uvicorn_closes_connections_at_once(tmp_path: Path) -> None:
         assert code == 1012
         async with asyncio.timeout(10):
             await upstream.closed.wait()
+
+
+async def test_memory_stays_flat_over_many_connections_and_long_conversations() -> None:
+    """A share of tests/stress/gateway_websockets.py."""
+    for connections, turns in ((240, 1), (24, 20)):
+        samples = await soak(connections, turns)
+        assert min(samples[-3:]) - samples[1] < 8 * 1024 * 1024  # of which most fills caches

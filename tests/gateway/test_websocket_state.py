@@ -433,3 +433,33 @@ async def test_upstreams_that_share_a_conversation_get_its_whole_history() -> No
             response = await completed(socket, create(f"turn {number}", **previous))
             previous = {"previous_response_id": response["id"]}
     assert said(providers[0].requests[-1].body) == ["turn 0", "1", "turn 1"]
+
+
+async def test_result_without_its_call_is_refused_and_evicts_what_it_continues() -> None:
+    """As the compliance suite of Open Responses demands it."""
+    upstream = FakeProvider("OK.")
+    orphan = [{"type": "function_call_output", "call_id": "call_x", "output": "x"}]
+    async with served(upstream.app()) as url, opened(url) as app, connected(app) as socket:
+        first = await completed(socket, create("Remember ember."))
+        known = {"previous_response_id": first["id"]}
+        (event,) = await socket.ask({**create(), "input": orphan, **known})
+        assert event["status"] == 400
+        assert await code_of(socket, create("Which?", **known)) == (400, NOT_FOUND)
+    assert len(upstream.requests) == 1
+
+
+async def test_compacted_conversation_begins_a_new_chain() -> None:
+    upstream = FakeProvider(["1", "A summary.", "3", "4"])
+    async with served(upstream.app()) as url, opened(url) as app:
+        async with connected(app) as socket:
+            await completed(socket, create("one"))
+        status, compacted = await asked(
+            app, "/v1/responses/compact", {"model": "m", "input": [user("one")]}
+        )
+        assert status == 200
+        async with connected(app) as socket:
+            message = {**create(), "input": [*compacted["output"], user("two")]}
+            response = await completed(socket, message)
+            more = create("three", previous_response_id=response["id"])
+            await completed(socket, more)
+    assert "A summary." in json.dumps(upstream.requests[-1].body)

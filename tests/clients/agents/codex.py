@@ -42,6 +42,7 @@ _BUILT_IN = """
 model = "{model}"
 openai_base_url = "{url}/v1"
 check_for_update_on_startup = false
+{limit}
 
 [analytics]
 enabled = false
@@ -236,6 +237,12 @@ CODEX = Agent(
             "built_in_follow_up",
             options=("built-in", "follow-up"),
             task=_OVER_WEBSOCKET._replace(follow_up=_FOLLOW_UP),
+        ),
+        Variant(
+            "built_in_compacts",
+            dialects=("openai_chat", "anthropic", "gemini"),
+            options=("built-in", "compacts"),
+            task=_Compacted(*READ_FILES),
         ),
         *_BUILT_IN_VARIANTS,
         Variant(

@@ -17,7 +17,7 @@ from support.gateway.servers import served
 from support.gateway.upstreams import ABORT, ANSWER, REQUESTS, Head, Step, StepUpstream
 from support.openai_chat.chunks import content
 
-__all__ = ["soak"]
+__all__ = ["resident_bytes", "soak"]
 
 _AT_A_TIME = 16
 _SETTLE_S = 0.3
@@ -60,10 +60,11 @@ async def soak(count: int, seed: int) -> tuple[list[int], Counter[int]]:
             for _ in range(10):
                 await asyncio.gather(*(turn() for _ in range(count // 10)))
                 await asyncio.sleep(_SETTLE_S)
-                samples.append(_resident_bytes(gateway.process.pid))
+                samples.append(resident_bytes(gateway.process.pid))
     return samples, statuses
 
 
-def _resident_bytes(process: int) -> int:
+def resident_bytes(process: int) -> int:
+    """Return the resident memory of a process."""
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
