@@ -36,6 +36,8 @@ from streamnorm.log.sqlite import SQLiteLogStore
 from streamnorm.recording import Recording
 from streamnorm.testing import FakeProvider
 
+pytestmark = pytest.mark.usefixtures("heard_interrupts")
+
 Out = pytest.CaptureFixture[str]
 
 BEGIN = [content("It "), content("snows.")]

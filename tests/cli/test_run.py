@@ -21,7 +21,10 @@ from support.cli.servers import provider
 from streamnorm.cli import main
 from streamnorm.testing import FakeProvider, faults
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
+    pytest.mark.usefixtures("heard_interrupts"),
+]
 
 RUN = (sys.executable, "-m", "streamnorm", "run")
 NOWHERE = "openai_chat=http://127.0.0.1:9"
@@ -73,14 +76,6 @@ def run(
         env={**os.environ, **environ},
         timeout=WAIT_S,
     )
-
-
-@pytest.fixture(autouse=True)
-def heard_interrupts() -> Iterator[None]:
-    """A shell that starts the tests in the background has all their children ignore SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def python(code: str) -> tuple[str, ...]:

@@ -57,11 +57,6 @@ class CutStore(MemoryLogStore):
         return await super().afollow(followed, produced)
 
     @property
-    def is_running(self) -> bool:
-        """Whether the stream has not ended."""
-        return self._streams["", "a"].record.is_running
-
-    @property
     def followed_at(self) -> float:
         """When the stream was followed last."""
         return self._streams["", "a"].followed_at
@@ -162,7 +157,6 @@ class StreamMachine(RuleBasedStateMachine):
         self.clock.now += LEASE_S + 1
         self.settle()
 
-    @precondition(lambda self: self.store.is_running)
     @rule(to=st.none() | st.sampled_from(TARGETS))
     def linger(self, to: str | None) -> None:
         """Let time pass, without a reader or with one that is noted."""
