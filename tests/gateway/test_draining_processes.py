@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,7 +13,9 @@ import httpx
 import pytest
 from support.gateway.processes import COMMANDS, gateway_process
 from support.gateway.servers import served
-from support.gateway.upstreams import ANSWER, StepUpstream, opened
+from support.gateway.upstreams import ANSWER, REQUESTS, StepUpstream, opened
+
+from streamnorm.log import open_log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -46,6 +49,36 @@ async def test_running_stream_gets_its_grace_and_an_error_event(
     assert b"connection lost: the gateway stopped after 1 event" in rest
     assert status == expected
     assert upstream.left == 1
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+@pytest.mark.parametrize("command", ["serve", "uvicorn_h11", "hypercorn"])
+async def test_stream_without_a_client_has_its_grace(
+    command: str, is_short: bool, tmp_path: Path
+) -> None:
+    upstream = StepUpstream([ANSWER[0], 0.5 if is_short else 60.0, *ANSWER[1:]])
+    grace_s, url = (20 if is_short else 0.2), f"sqlite:{tmp_path}/log.db"
+    settings, log = f"drain_grace_s = {grace_s}", f'[log]\nurl = "{url}"'
+    async with (
+        served(upstream) as upstream_url,
+        gateway_process(
+            upstream_url, tmp_path, COMMANDS[command], settings=settings, upstream=log
+        ) as gateway,
+    ):
+        path, body = REQUESTS["anthropic"]
+        headers = {"x-streamnorm-stream": "s-1"}
+        async with (
+            httpx.AsyncClient() as http,
+            http.stream("POST", gateway.url + path, json=body, headers=headers) as response,
+        ):
+            id = response.headers["x-streamnorm-stream"]
+            await anext(response.aiter_raw())
+        gateway.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(30):
+            await gateway.process.wait()
+    async with aclosing(open_log(url)) as stored:
+        state = (await stored.status(id)).state
+    assert state == ("complete" if is_short else "truncated")
 
 
 @pytest.mark.parametrize("command", ["serve", "uvicorn_h11", "hypercorn"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import sqlite3
@@ -9,18 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway.calls import CANARY, NOWHERE, asked, opened
+from support.gateway.calls import CANARY, JSON, NOWHERE, asked, called, opened
 from support.gateway.observers import RecordingObserver
-from support.gateway.stateful_clients import PREVIOUS, StateClient, provided
+from support.gateway.stateful_clients import KEY, PREVIOUS, StateClient, provided
 from support.state.valkey_servers import valkey_server
 
 from streamnorm import Completed
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import ClientRequest
-from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
+from streamnorm.gateway import Config, ConfigError, Gateway, LogConfig, UpstreamConfig
 from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.storing import GatewayStore
+from streamnorm.sse import SSEDecoder
 from streamnorm.state import MemoryStore
 from streamnorm.state.stored import MAX_CHAIN_BYTES
 from streamnorm.testing import FakeProvider
@@ -92,6 +94,28 @@ async def test_stream_that_cannot_be_stored_ends_with_its_answer(tmp_path: Path)
     assert message["content"][0]["text"] == "Hello there, this is a long answer."
     assert isinstance(calls.ended[0].outcome, Completed)
     assert calls.ended[0].losses == {"store": 1}
+
+
+@streams
+async def test_logged_answer_that_cannot_be_stored(tmp_path: Path, *, stream: bool) -> None:
+    """All who read its stream learn that, also those that come later."""
+    path = tmp_path / "state.db"
+    provider = breaking(path, "Hello there, this is a long answer.")
+    key = ("authorization", f"Bearer {KEY}")
+    settings: dict[str, Any] = {
+        "state": f"sqlite:{path}",
+        "log": LogConfig(url="memory:"),
+        "client_keys": "env:KEYS",
+        "environ": {"KEYS": KEY},
+    }
+    async with provided(provider, **settings) as app:
+        client = StateClient(app, headers=(key, ("x-streamnorm-stream", "s-1")))
+        status, response = await client.attempt("Hi.", stream=stream)
+        caller = await called(app, "/streams/s-1", method="GET", headers=(*JSON, key))
+    assert (status, response["status"], response["store"]) == (200, "completed", False)
+    events = [json.loads(frame.data) for frame in SSEDecoder().feed(b"".join(caller.bodies))]
+    assert events[0]["response"]["store"] is True  # as it was to be
+    assert events[-1]["response"] == response
 
 
 async def test_compaction_that_cannot_be_stored_reaches_its_client(tmp_path: Path) -> None:

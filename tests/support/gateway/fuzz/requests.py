@@ -417,6 +417,20 @@ def _garbage(rng: random.Random, key: str) -> WildRequest:
     return WildRequest("no HTTP", [data], frozenset(), is_framed=False)
 
 
+def _logged(rng: random.Random, key: str) -> WildRequest:
+    """Return a request whose stream the log gets, and one for that stream behind it."""
+    made = _made(rng)
+    data = json.dumps(made.body).encode()
+    id = made.marker if rng.random() < 0.7 else "".join(rng.choices("aZ9-.~%/ ?\x00é", k=9))
+    header = rng.choice(("x-streamnorm-stream", "idempotency-key"))
+    query = rng.choice(("", "?after=", f"?after={rng.randbytes(8).hex()}-0a1b2c3d.1", "?to=gemini"))
+    resumed = rng.choice(("", f"last-event-id: {'9' * 30}-x.1"))
+    path = f"/streams/{made.marker}{query}"
+    method = rng.choice(("GET", "GET", "DELETE", "POST"))
+    further = _head(path, key, *filter(None, [resumed, "connection: close"]), method=method)
+    return _request("logged", made, _whole(made, key, data, f"{header}: {id}"), 0.05, further)
+
+
 _KINDS: dict[str, Callable[[random.Random, str], WildRequest]] = {
     **{f"sound {number}": _sound for number in range(6)},
     **{f"json {number}": _damaged_json for number in range(4)},
@@ -429,6 +443,7 @@ _KINDS: dict[str, Callable[[random.Random, str], WildRequest]] = {
     "odd line": _odd_line,
     "head": _flipped_head,
     "pipelined": _pipelined,
+    "logged": _logged,
     "cut": _cut,
     "slow": _slow,
     "garbage": _garbage,

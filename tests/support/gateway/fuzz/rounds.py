@@ -53,6 +53,10 @@ keepalive_s = 0.3
 retries = 1
 max_body_bytes = 4_000_000
 max_event_bytes = 262_144
+
+[log]
+url = {log}
+lease_s = 5
 """
 # hypercorn holds a connection that its client has half closed as long as an idle one.
 _RUN = COMMANDS | {"hypercorn": (*COMMANDS["hypercorn"], "--keep-alive", "1")}
@@ -172,7 +176,8 @@ def _words(data: bytes) -> list[str]:
 @asynccontextmanager
 async def fuzzed_gateway(server: str, directory: Path) -> AsyncIterator[FuzzedGateway]:
     """Run a gateway of one kind of server, in front of a wild upstream."""
-    settings = _SETTINGS.format(state=json.dumps(f"sqlite:{directory / 'state.db'}"))
+    stores = {name: json.dumps(f"sqlite:{directory / name}.db") for name in ("state", "log")}
+    settings = _SETTINGS.format(**stores)
     tables = ['key = "env:FUZZ_UPSTREAM_KEY"']
     for name, dialect in _DIALECTS.items():
         normalize = "true" if name.endswith("-again") else "false"
