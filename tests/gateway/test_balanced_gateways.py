@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import httpx
 import pytest
-from support.gateway.balancers import BALANCERS, balancer
+from support.gateway.balancers import BALANCERS, balancer, find_balancer
 from support.gateway.processes import GatewayProcess, gateway_process
 from support.gateway.servers import served
 from support.gateway.upstreams import ANSWER, REQUESTS, StepUpstream
@@ -42,6 +42,7 @@ class Balanced(NamedTuple):
 @asynccontextmanager
 async def balanced(name: str, steps: list[bytes | float], folder: Path) -> AsyncIterator[Balanced]:
     """Run two gateways, each with an upstream of its own, and a load balancer."""
+    command = find_balancer(name)
     async with AsyncExitStack() as stack:
         server = stack.enter_context(valkey_server())
         settings = f'[log]\nurl = "{server.connection_url}"\nlease_s = {LEASE_S}'
@@ -54,7 +55,7 @@ async def balanced(name: str, steps: list[bytes | float], folder: Path) -> Async
             running = gateway_process(url, place, settings=settings)
             gateways.append(await stack.enter_async_context(running))
         urls = [gateway.url for gateway in gateways]
-        url = await stack.enter_async_context(balancer(name, urls, folder))
+        url = await stack.enter_async_context(balancer(command, urls, folder))
         yield Balanced(url, gateways, upstreams)
 
 

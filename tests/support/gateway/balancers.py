@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-__all__ = ["BALANCERS", "balancer"]
+__all__ = ["BALANCERS", "balancer", "find_balancer"]
 
 # In both: one gateway after the other, no buffering of answers, and no time-out that is shorter
 # than a stream may be silent.  A header says who answered.
@@ -68,21 +68,25 @@ http {{
 BALANCERS = ("haproxy", "nginx")
 
 
-@asynccontextmanager
-async def balancer(name: str, urls: Sequence[str], folder: Path) -> AsyncIterator[str]:
-    """Run a load balancer in front of servers; return its URL.
-
-    The test is skipped where it is not installed.
-
-    Args:
-        name: One of `BALANCERS`.
-        urls: URLs of the servers.
-        folder: Where to write its configuration.
-    """
+def find_balancer(name: str) -> str:
+    """Return the command of a load balancer; the test is skipped where it is not installed."""
     # Debian has them where users other than root do not look.
     command = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
     if command is None:
         pytest.skip(f"{name} is not installed")
+    return command
+
+
+@asynccontextmanager
+async def balancer(command: str, urls: Sequence[str], folder: Path) -> AsyncIterator[str]:
+    """Run a load balancer in front of servers; return its URL.
+
+    Args:
+        command: One of `BALANCERS`, as `find_balancer` found it.
+        urls: URLs of the servers.
+        folder: Where to write its configuration.
+    """
+    name = Path(command).name
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     hosts = [urlsplit(url).netloc for url in urls]
