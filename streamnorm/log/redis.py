@@ -413,12 +413,13 @@ class _Appends:
             appends = self._take()
             keys = [key for append in appends for key in append.keys]
             values = [value for append in appends for value in append.values]
-            results: list[object]
+            results: list[tuple[_Append, object]]
             try:
-                results = await self._script(keys=[*keys, _CANCELLED], args=[self._ttl_ms, *values])
+                answer = await self._script(keys=[*keys, _CANCELLED], args=[self._ttl_ms, *values])
+                results = [*zip(appends, answer, strict=True)]
             except Exception as exc:  # noqa: BLE001 - raised where the reads came from
-                results = [exc] * len(appends)
-            for append, result in zip(appends, results, strict=True):
+                results = [(append, exc) for append in appends]
+            for append, result in results:
                 if not append.result.done():  # it is if its task was cancelled
                     append.result.set_result(result)
             await asyncio.sleep(_GROUP_S)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
 
-from streamnorm._core.errors import LogError
+from streamnorm._core.errors import LogError, StoreError
 from streamnorm.log.records import (
     Chunk,
     Ending,
@@ -23,7 +23,10 @@ from streamnorm.log.records import (
 # A reader that is further behind reads the store.
 _MAX_BYTES = 256 * 1024
 _READ_BYTES = 256 * 1024
+# What such a reader holds alone: a thousand that read no more must not fill the memory.
+_BEHIND_BYTES = 64 * 1024
 _WAIT_S = 1.0
+_RETRY_S = 0.1
 DEAD = pack(Ending("truncated", "lost", "its producer died"))
 """The end of a stream whose producer was not heard of in time."""
 _GONE = "the log no longer has the stream"
@@ -73,7 +76,9 @@ class Tail:
         self._is_fed = is_fed
         self._chunks: deque[Chunk] = deque()
         self._size = 0
-        self._lease_s = 0.0  # of a producer elsewhere, when it was last heard of
+        self._lapses_at = 0.0  # unless the producer elsewhere is heard of
+        self._asked = 0  # how often the store was asked for news
+        self._store_failure: StoreError | None = None  # of the last time
         self._changed: anyio.Event | None = None  # for those that wait
         self._lock = anyio.Lock()
         self._waiting = 0  # readers
@@ -165,7 +170,7 @@ class Tail:
         return _join(reversed(lacking), after)
 
     async def _read_store(self, after: int) -> Chunk:
-        reading = self._check(await self._store.aread(*self.key, after, _READ_BYTES, 0))
+        reading = self._check(await self._store.aread(*self.key, after, _BEHIND_BYTES, 0))
         found = _join(reading.chunks, after)
         if not found.reads:
             raise LogError(_GONE, code="trimmed")
@@ -174,14 +179,16 @@ class Tail:
     async def _follow(self, after: int) -> None:
         """Learn more of a stream that is produced elsewhere, or wait for some time."""
         await self.note_reader()
+        asked = self._asked
         async with self._lock:
             if after < self.count or self.ending is not None:
                 return  # another reader has learnt it
-            wait_s = min(_WAIT_S, max(0.0, self._lease_s))
-            record, chunks = self._check(
-                await self._store.aread(*self.key, self.count, _READ_BYTES, wait_s)
-            )
-            self._lease_s = record.lease_s
+            if self._asked != asked and self._store_failure is not None:
+                raise self._store_failure  # not by a time-out for each reader
+            reading = await self._ask()
+            if reading is None:
+                return
+            record, chunks = reading
             found = _join(chunks, self.count)
             if found.reads:
                 self.publish(found)
@@ -196,6 +203,32 @@ class Tail:
             elif record.lease_s < 0:
                 # Whoever notices it first says so to all.
                 await self._store.aend(*self.key, self.epoch, DEAD)
+
+    async def _ask(self) -> Reading | None:
+        """Ask the store for news, once there are some; return None to ask again.
+
+        Raises:
+            LogError: The stream is stored no longer.
+            StoreError: The store failed, and the producer was not heard of in time.
+        """
+        left_s = self._lapses_at - anyio.current_time()
+        self._asked += 1
+        try:
+            reading = self._check(
+                await self._store.aread(
+                    *self.key, self.count, _READ_BYTES, min(_WAIT_S, max(0.0, left_s))
+                )
+            )
+        except StoreError as exc:
+            # A server that is restarted, or a replica that takes over, is back within the lease.
+            if anyio.current_time() < self._lapses_at:
+                await anyio.sleep(_RETRY_S)
+                return None
+            self._store_failure = exc
+            raise
+        self._store_failure = None
+        self._lapses_at = anyio.current_time() + reading.record.lease_s
+        return reading
 
     def _check(self, reading: Reading | None) -> Reading:
         """Return what was read, if it is of this epoch.

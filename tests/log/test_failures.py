@@ -50,11 +50,15 @@ class FailingStore(MemoryLogStore):
 
     Attributes:
         is_down: Whether each method fails.
+        is_away: Whether reads fail.
+        failed_reads: How many did for that.
     """
 
     def __init__(self) -> None:
         super().__init__(ttl_s=100)
         self.is_down = False
+        self.is_away = False
+        self.failed_reads = 0
 
     def forget_reads(self, id: str) -> None:
         """Lose all reads of a stream but the last that were stored."""
@@ -65,6 +69,13 @@ class FailingStore(MemoryLogStore):
         stream = self._streams["", id]
         *stream.chunks, last = stream.chunks
         stream.record = structs.replace(stream.record, count=last.first - 1)
+
+    async def return_after(self, reads: int) -> None:
+        """Be there again once so many reads have failed."""
+        with anyio.fail_after(10):
+            while self.failed_reads < reads:  # noqa: ASYNC110 - of other tasks
+                await anyio.sleep(0.01)
+        self.is_away = False
 
     def _fail(self) -> None:
         if self.is_down:
@@ -96,6 +107,9 @@ class FailingStore(MemoryLogStore):
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
         self._fail()
+        if self.is_away:
+            self.failed_reads += 1
+            raise StoreError("the store is away")
         return await super().aread(scope, id, after, max_bytes, wait_s)
 
 
@@ -384,8 +398,63 @@ async def test_readers_elsewhere_read_the_store_once(store: FailingStore) -> Non
     assert len(set(texts)) == 1
 
 
+async def test_reader_elsewhere_of_a_store_that_is_away_for_some_time(
+    store: FailingStore,
+) -> None:
+    """Readers get their events a little later, as long as the producer's lease may hold."""
+    source = GatedSource(CHAT[:2], CHAT[2:])
+    async with (
+        Log(store).produce("a", source),
+        await Log(store).follow("a", to="anthropic") as stream,
+    ):
+        written = await anext(stream)
+        store.is_away = True
+        source.open()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(store.return_after, 3)
+            written += b"".join([data async for data in stream])
+    assert b"message_stop" in written
+    assert written == await follow(Log(store), "a", "anthropic")
+
+
+async def test_readers_of_a_store_that_is_late_fail_at_once() -> None:
+    """Not one after the other, each when the store was late again."""
+
+    class LateStore(FailingStore):
+        asked = 0
+
+        async def aread(
+            self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+        ) -> Reading | None:
+            if self.is_down:
+                self.asked += 1
+                await anyio.sleep(0.05)
+            return await super().aread(scope, id, after, max_bytes, wait_s)
+
+    store = LateStore()
+    other = Log(store)
+    outcomes: list[object] = []
+
+    async def read() -> None:
+        async with await other.follow("a", errors="yield") as stream:
+            async for _ in stream:
+                pass
+        outcomes.append(stream.outcome)
+
+    async with Log(store, lease_s=0.3).produce("a", GatedSource(CHAT[:2])) as run:
+        async with anyio.create_task_group() as readers:
+            for _ in range(50):
+                readers.start_soon(read)
+            await anyio.sleep(0.1)
+            store.is_down = True
+        assert store.asked < 30
+        run.cancel()
+    assert len(outcomes) == 50
+    assert all(isinstance(outcome, Truncated) for outcome in outcomes)
+
+
 async def test_reader_elsewhere_of_a_store_that_fails(store: FailingStore) -> None:
-    async with Log(store).produce("a", GatedSource(CHAT[:2])) as run:
+    async with Log(store, lease_s=0.3).produce("a", GatedSource(CHAT[:2])) as run:
         async with await Log(store).follow("a", errors="yield") as stream:
             await anext(stream)
             await anext(stream)
