@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -16,20 +14,14 @@ from support.streams.short import STREAMS
 
 from streamnorm import RemoteProtocolError, StreamError, Truncated
 from streamnorm._core.failures import SourceStopped
-from streamnorm._registry import FRAMINGS
-from streamnorm.log import Log, LogError, LogStore, open_log
+from streamnorm.log import Log, LogError, open_log
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import (
     Chunk,
     Ending,
-    Origin,
     Reading,
     Record,
     pack,
-    read_options,
-    unpack_chunk,
-    unpack_ending,
-    unpack_origin,
 )
 from streamnorm.state import StoreError
 
@@ -554,92 +546,3 @@ async def test_memory_is_bounded_over_all_streams() -> None:
         assert await run.wait() == "complete"
     assert written.count(b"x" * 5000) == 9
     assert (await log.status("i")).size <= 30_000
-
-
-# What a store holds may be of anybody
-
-
-def test_values_come_back_as_they_were_stored() -> None:
-    origin = Origin(
-        *("gemini", "vertex", "sse", True, "id", b"{}"),
-        *(200, "text/event-stream", None, {"x-amzn-requestid": "1"}),
-    )
-    ending = Ending("failed", "timeout", "why")
-    assert unpack_origin(pack(origin)) == origin
-    assert unpack_ending(pack(ending)) == ending
-    chunk = Chunk(3, [b"", b"a"], [0, 70_000])
-    assert unpack_chunk(pack(chunk)) == chunk
-
-
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01\x02\x03", "text", None, 1])
-def test_damaged_values_are_errors_of_the_store(data: object) -> None:
-    for unpack in (unpack_origin, unpack_ending, unpack_chunk):
-        with pytest.raises(StoreError):
-            unpack(data)
-
-
-@pytest.mark.parametrize("gaps_ms", [[0], [0, 0, 0], [0, -1]])
-def test_each_read_has_the_time_before_it(gaps_ms: list[int]) -> None:
-    with pytest.raises(StoreError, match="a damaged stream"):
-        unpack_chunk(pack(Chunk(1, [b"a", b"b"], gaps_ms)))
-
-
-def test_streams_of_another_release_are_refused() -> None:
-    origin = Origin()
-    with pytest.raises(StoreError, match="streams of format 2, expected 1"):
-        unpack_origin(pack(structs.replace(origin, format=2)))
-    with pytest.raises(StoreError, match="an unknown framing"):
-        read_options(structs.replace(origin, framing="new"))
-
-
-async def test_damaged_rows(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    log = open_log(f"sqlite:{path}", ttl_s=1000, lease_s=5, max_bytes=1000)
-    await produce(log, "a", CHAT)
-    await log.aclose()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE reads SET content = 'text'")
-    with pytest.raises(StoreError, match="holds str, expected bytes"):
-        await log.follow("a")
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE streams SET fingerprint = 'text'")
-    with pytest.raises(StoreError, match="a damaged stream"):
-        await log.status("a")
-
-
-async def test_file_of_another_application(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE other (x)")
-    with pytest.raises(StoreError, match="of another application"):
-        await open_log(f"sqlite:{path}").status("a")
-
-
-@pytest.mark.parametrize("url", ["", "memory", "sqlite:", "sqlite", "file:x", "redis://a:b"])
-def test_url_of_no_log(url: str) -> None:
-    with pytest.raises(ValueError, match="no URL of a"):
-        open_log(url)
-
-
-async def test_log_in_memory() -> None:
-    log = open_log("memory:")
-    assert await produce(log, "a", CHAT) == "complete"
-    await log.aclose()
-
-
-async def test_framing_of_the_source_is_stored(store: FailingStore) -> None:
-    [framing] = [one for one in FRAMINGS.values() if one.name == "sse"]
-    log = Log(store)
-    async with log.produce("a", GatedSource(CHAT), dialect="openai_chat", framing=framing) as run:
-        assert await run.wait() == "complete"
-    assert b"message_stop" in await follow(log, "a", "anthropic")
-
-
-async def test_stream_of_a_framing_is_followed_in_it(store: LogStore) -> None:
-    log = Log(store)
-    await produce(log, "a", CHAT)
-    async with await log.follow("a", to="bedrock_converse") as stream:
-        items = [(data, stream.cursor) async for data in stream]
-    for number, (_, cursor) in enumerate(items):
-        async with await log.follow("a", to="bedrock_converse", after=cursor) as rest:
-            assert [data async for data in rest] == [data for data, _ in items[number + 1 :]]
