@@ -31,7 +31,10 @@ from streamnorm.testing import FakeProvider, tool_call
 pytestmark = pytest.mark.anyio
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
-DIALECTS = ["anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse"]
+DIALECTS = [
+    *("anthropic", "openai_chat", "openai_responses"),
+    *("gemini", "gemini_interactions", "bedrock_converse"),
+]
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS = (Tool("get_weather", "Weather of a city", SCHEMA),)
 QUESTION = InputMessage("user", (Text("Snow in Oslo and in Rome?"),))

@@ -41,9 +41,15 @@ from streamnorm._registry import framing_of
 from streamnorm.codec import SSE
 from streamnorm.recording import Recording
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+DIALECTS = (
+    *("anthropic", "openai_chat", "openai_responses", "gemini"),
+    *("bedrock_converse", "gemini_interactions"),
+)
 ROUTES = [
-    *permutations(DIALECTS[:-1], 3),
+    *permutations(DIALECTS[:-2], 3),
+    ("anthropic", "gemini_interactions", "openai_chat"),
+    ("gemini_interactions", "gemini", "gemini_interactions"),
+    ("openai_responses", "gemini_interactions", "gemini"),
     ("anthropic", "openai_chat", "bedrock_converse"),
     ("openai_responses", "bedrock_converse", "gemini"),
     ("bedrock_converse", "anthropic", "openai_responses"),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from support.bodies.samples import make_source
+from support.draws import Draws, draws
 from support.streams.content import (
     DIALECTS,
     content_of,
@@ -24,10 +26,10 @@ from support.streams.content import (
 )
 from support.streams.corpus import needs_corpus, recordings
 from support.streams.event_strategies import event_streams
-from support.streams.mutations import chunked
+from support.streams.mutations import chunked, cut_anywhere
 from support.streams.run_comparison import every_frame_in_full
 
-from streamnorm import Completed, Event, Failed, StreamError, Truncated
+from streamnorm import Completed, Event, Failed, StreamError, Truncated, accumulate
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
 
@@ -114,6 +116,22 @@ def test_fast_path_writes_what_the_slow_path_writes(source: str) -> None:
             slow, other = transcode(pieces, source, OWN)
         assert fast == slow, recording.name
         assert (run.outcome, run.losses) == (other.outcome, other.losses), recording.name
+
+
+@given(draws(400))
+def test_generated_stream_decodes_to_its_message(d: Draws) -> None:
+    source = make_source(d, OWN)
+    events, outcome, notes = decode(cut_anywhere(d, source.body), OWN)
+    assert isinstance(outcome, Completed)
+    assert notes == ()
+    found, (expected,) = accumulate(events), source.messages
+    assert (found.blocks, found.usage) == (expected.blocks, expected.usage)
+    assert (found.stop_reason, found.raw_stop_reason) == (
+        expected.stop_reason,
+        expected.raw_stop_reason,
+    )
+    for target in (*SOURCES, OWN):
+        assert_commutes(source.body, OWN, target, target)
 
 
 @given(event_streams())

@@ -38,7 +38,10 @@ from streamnorm.frontend import encode_messages
 from streamnorm.validation import validate_request
 
 PAGES = ("ui_message_stream", "ag_ui")
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+DIALECTS = (
+    *("anthropic", "openai_chat", "openai_responses"),
+    *("gemini", "gemini_interactions", "bedrock_converse"),
+)
 # A result of the provider names a call that no block stands for, and that a page is shown.
 NAMELESS = "openai_responses/openai/shell-and-unknown-item"
 ASKED = InputMessage("user", (Text("Go on."),))

@@ -29,7 +29,10 @@ from streamnorm import (
 )
 from streamnorm.recording import Recording
 
-DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini", "bedrock_converse")
+DIALECTS = (
+    *("openai_chat", "anthropic", "openai_responses"),
+    *("gemini", "gemini_interactions", "bedrock_converse"),
+)
 
 each_target = pytest.mark.parametrize("target", DIALECTS)
 

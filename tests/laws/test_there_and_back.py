@@ -31,6 +31,7 @@ VENDORS = {
     "openai_chat": "",
     "openai_responses": "openai",
     "gemini": "google",
+    "gemini_interactions": "google",
     "bedrock_converse": "anthropic",  # whose signatures pass from one platform to another
 }
 

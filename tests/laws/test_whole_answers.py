@@ -77,7 +77,7 @@ def test_whole_answer_loses_what_the_stream_loses(recording: Recording) -> None:
     if not isinstance(outcome, Completed):
         return
     message = accumulate(events)
-    for target in (*DIALECTS, "bedrock_converse"):
+    for target in (*DIALECTS, "gemini_interactions", "bedrock_converse"):
         whole = whole_losses(message, target)
         if whole is not None:
             differing = kinds_of(encode(events, target)[1]) ^ kinds_of(whole)

@@ -8,6 +8,7 @@ from support.anthropic.strategies import make_anthropic_stream
 from support.bedrock_converse.strategies import make_converse_stream
 from support.draws import Draws
 from support.gemini.strategies import make_gemini_stream
+from support.gemini_interactions.strategies import make_interactions_stream
 from support.openai_chat.strategies import make_chat_stream
 from support.openai_responses.strategies import make_responses_stream
 from support.streams.corpus import recordings
@@ -20,6 +21,7 @@ _MAKERS: dict[str, Callable[[Draws], Source]] = {
     "anthropic": make_anthropic_stream,
     "bedrock_converse": make_converse_stream,
     "gemini": make_gemini_stream,
+    "gemini_interactions": make_interactions_stream,
     "openai_chat": make_chat_stream,
     "openai_responses": make_responses_stream,
 }
