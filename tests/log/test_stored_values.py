@@ -71,9 +71,11 @@ def test_streams_of_another_release_are_refused() -> None:
 
 async def test_damaged_rows(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    log = open_log(f"sqlite:{path}", ttl_s=1000, lease_s=5, max_bytes=1000)
+    url = f"sqlite:{path}"
+    log = open_log(url, ttl_s=1000, lease_s=5, max_bytes=1000)
     await produce(log, "a", CHAT)
     await log.aclose()
+    log = open_log(url)  # the other one may remember what it has stored
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE reads SET content = 'text'")
     with pytest.raises(StoreError, match="holds str, expected bytes"):
@@ -82,6 +84,7 @@ async def test_damaged_rows(tmp_path: Path) -> None:
         connection.execute("UPDATE streams SET fingerprint = 'text'")
     with pytest.raises(StoreError, match="a damaged stream"):
         await log.status("a")
+    await log.aclose()
 
 
 async def test_file_of_another_release(tmp_path: Path) -> None:
