@@ -341,3 +341,37 @@ async def test_upstream_that_breaks_off_is_a_failed_response() -> None:
         assert last["response"]["error"]["code"] == "server_error"
         (*_, next_one) = await socket.ask(create())
         assert next_one["type"] == "response.completed"
+
+
+async def test_server_that_fails_within_an_answer_does_not_leave_it_without_an_end() -> None:
+    gate = asyncio.Event()
+    upstream = StepUpstream([ANSWER[0], gate, *ANSWER[1:]], [*ANSWER])
+    async with served(upstream) as url, opened(url) as app, connected(app) as socket:
+        await socket.say(create())
+        while (await socket.next())["type"] != "response.output_text.delta":
+            pass
+        socket.fault = RuntimeError("of the server")
+        gate.set()
+        (last,) = await socket.rest()
+        assert last["type"] == "response.failed"
+        assert last["response"]["error"]["code"] == "server_error"
+        assert (await socket.ask(create()))[-1]["type"] == "response.completed"
+
+
+async def test_client_that_sends_and_does_not_read_is_closed() -> None:
+    async with opened(idle_s=0.05, max_streams=1) as app, connected(app) as socket:
+        socket.can_send.clear()
+        await socket.say("{")
+        async with asyncio.timeout(5):
+            while True:
+                async with connected(app) as other:
+                    if other.accepted is not None:
+                        break
+
+
+async def test_client_that_has_left_is_told_nothing() -> None:
+    async with opened() as app, connected(app) as socket:
+        socket.is_gone = True
+        await socket.say("{")
+        await socket.wait_until_read()
+    assert socket.closed is None

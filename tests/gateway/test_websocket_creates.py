@@ -477,3 +477,18 @@ async def test_recorded_streams_come_as_they_were_recorded() -> None:
         async with scripted(answers, "openai_responses") as (app, _), connected(app) as socket:
             await socket.say(create())
             assert [await socket.next_text() for _ in frames] == frames, name
+
+
+async def test_stream_that_never_becomes_a_response_is_an_error() -> None:
+    limits = {"type": "codex.rate_limits", "plan_type": "plus"}
+    events = await answer_of(stream(limits, limits))
+    assert kinds(events) == ["codex.rate_limits", "codex.rate_limits", "error"]
+    assert events[-1]["status"] >= 500
+    assert isinstance(events[-1]["error"]["message"], str)
+
+
+async def test_error_body_of_another_form_is_an_error_all_the_same() -> None:
+    for body, message in (({"detail": "No model."}, "No model."), (b"<html>", None)):
+        (event,) = await answer_of(Answered(body, 422))
+        assert (event["type"], event["status"]) == ("error", 422)
+        assert message is None or event["error"]["message"] == message

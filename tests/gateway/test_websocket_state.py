@@ -15,6 +15,7 @@ from support.gateway.upstreams import ANSWER, StepUpstream
 from streamnorm import Reasoning, StreamError
 from streamnorm.gateway import UpstreamConfig
 from streamnorm.gateway.websocket_state import ConnectionState, Histories, History
+from streamnorm.state import MemoryStore, StoredResponse, StoreError
 from streamnorm.testing import FakeProvider, FakeRequest, tool_call
 
 pytestmark = pytest.mark.anyio
@@ -463,3 +464,26 @@ async def test_compacted_conversation_begins_a_new_chain() -> None:
             more = create("three", previous_response_id=response["id"])
             await completed(socket, more)
     assert "A summary." in json.dumps(upstream.requests[-1].body)
+
+
+class FullStore(MemoryStore):
+    """A store that has room for no response."""
+
+    def put(self, scope: str, response: StoredResponse) -> None:
+        raise StoreError("full")
+
+
+async def test_response_that_cannot_be_stored_is_continued_on_its_connection_alone() -> None:
+    upstream = FakeProvider("Hi.")
+    async with served(upstream.app()) as url, opened(url, store=FullStore()) as app:
+        async with connected(app) as socket:
+            prepared = await completed(socket, create("one", generate=False, store=True))
+            assert prepared["store"] is False
+            known = {"previous_response_id": prepared["id"]}
+            first = await completed(socket, create("two", store=True, **known))
+            assert first["store"] is False
+            known = {"previous_response_id": first["id"]}
+            await completed(socket, create("three", **known))
+            assert said(upstream.requests[-1].body) == ["one", "two", "Hi.", "three"]
+        async with connected(app) as socket:
+            assert await code_of(socket, create("x", **known)) == (400, NOT_FOUND)

@@ -28,6 +28,9 @@ class Socket:
         closed: Code with which the gateway closed the connection; None while it has not.
         accepted: Message that accepted the handshake; None before, and if it was refused.
         denied: Status and body of the response that refused it; None if none did.
+        can_send: Clear it to take nothing, as a server whose client does not read.
+        is_gone: Whether the client has left, which a server finds when it sends.
+        fault: Raised by the server at the next message.
     """
 
     def __init__(self) -> None:
@@ -40,6 +43,7 @@ class Socket:
         self._to_client: asyncio.Queue[Message | None] = asyncio.Queue()
         self._start: Message = {}
         self.is_gone = False
+        self.fault: Exception | None = None
 
     async def receive(self) -> Message:
         """Give the gateway what the client sends."""
@@ -48,6 +52,9 @@ class Socket:
     async def take(self, message: Message) -> None:
         """Take what the gateway sends."""
         await self.can_send.wait()
+        fault, self.fault = self.fault, None
+        if fault is not None:
+            raise fault
         if self.is_gone:
             raise OSError("the client has left")
         match message["type"]:
