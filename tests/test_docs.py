@@ -347,7 +347,7 @@ def test_features_of_requests_are_capabilities() -> None:
     features = set(render.render_requests.FEATURES)
     assert features <= set(BodyCapabilities.__struct_fields__)
     targets = [*render.render_requests.TARGETS]
-    assert targets == ["Anthropic", "Chat", "Responses", "Gemini", "Converse"]
+    assert targets == ["Anthropic", "Chat", "Responses", "Gemini", "Interactions", "Converse"]
 
 
 def _kinds(argument: ast.expr) -> Iterator[str]:
@@ -365,7 +365,7 @@ def test_every_kind_of_note_has_a_row() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and node.args:
                 name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                kinds.update(_kinds(node.args[0]) if name in ("note", "_note") else ())
+                kinds.update(_kinds(node.args[0]) if name in ("note", "_note", "Note") else ())
     assert kinds == set(render.NOTES)
 
 
