@@ -13,7 +13,7 @@ import time
 import tracemalloc
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from itertools import accumulate, count
 from pathlib import Path
@@ -33,6 +33,8 @@ _MEASURED = ("chat: text", "anthropic: thinking, text, calls", "responses: text"
 _EVENTS = 2000
 _SIZES = {"one event": 1, "8 events": 8}
 _MAX_ROUNDS = 8
+_MAX_PACED_ROUNDS = 3
+_MAX_CROWD_ROUNDS = 1
 _CPU_BAR_US = 10.0
 # Streams at the pace of a fast model.
 _PACED_STREAMS = 100
@@ -42,10 +44,11 @@ _PAUSE_S = 0.02
 _LATENCY_PAUSE_S = 0.002
 _LATENCY_BAR_MS = 2.0
 _FEW, _MANY = 100, 1000
-_CROWD_EVENTS = 100
+_CROWD_EVENTS = 10
 _LINEAR_BAR = 12.0  # of ten times as many
-_CROWD_PAUSE_S = 0.001
-_STREAM_PAUSE_S = 0.02
+_READERS_PAUSE_S = 0.001
+_STREAMS_PAUSE_S = 0.2
+_STARTS = 16  # at once
 _RESUMED_BYTES = 1024 * 1024
 _RESUMED_EVENTS = 12_000  # more than these bytes have
 _RESUME_BAR = 1.3
@@ -60,21 +63,31 @@ class _Source:
         reads: Its reads.
         pause_s: Seconds before each; 0 for one turn of the loop.
         delay_s: Seconds before the first, besides these.
+        start: What the first waits for; None for nothing.
 
     Attributes:
         times: When each was returned.
     """
 
-    def __init__(self, reads: list[bytes], pause_s: float = 0, delay_s: float = 0) -> None:
+    def __init__(
+        self,
+        reads: list[bytes],
+        pause_s: float = 0,
+        delay_s: float = 0,
+        start: asyncio.Event | None = None,
+    ) -> None:
         self.times: list[float] = []
         self._reads = iter(reads)
         self._pause_s = pause_s
         self._delay_s = delay_s
+        self._start = start
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
+        if self._start is not None:
+            await self._start.wait()
         await asyncio.sleep(self._pause_s + self._delay_s)
         self._delay_s = 0
         for read in self._reads:
@@ -205,7 +218,7 @@ def _paced_costs(bench: _Bench, rounds: int) -> list[Figure]:
             runs = _runs(bench, workload, workload.other, all_reads, _PAUSE_S * size)
             name = f"{workload.name} to {workload.other}, {size_name}"
             events = len(workload.frames) * _PACED_STREAMS
-            figures += _print_costs(name, fastest(runs, min(rounds, 3)), events)
+            figures += _print_costs(name, fastest(runs, min(rounds, _MAX_PACED_ROUNDS)), events)
     return figures
 
 
@@ -304,7 +317,7 @@ def _crowds(bench: _Bench, rounds: int) -> list[Figure]:
         for name, log in bench.logs.items():
             make = partial(work, log, workload)
             runs = {number: bench.runs(make, number) for number in (_FEW, _MANY)}
-            best = fastest(runs, min(rounds, 2))
+            best = fastest(runs, min(rounds, _MAX_CROWD_ROUNDS))
             ratio = Figure(f"{what}, {name}", best[_MANY] / best[_FEW], _LINEAR_BAR)
             few, _ = bench.run(_memory(make(_FEW)))
             many, rest = bench.run(_memory(make(_MANY)))
@@ -317,19 +330,29 @@ def _crowds(bench: _Bench, rounds: int) -> list[Figure]:
 
 
 def _readers(log: Log, workload: Workload, number: int) -> Coroutine[Any, Any, None]:
-    source = _Source(workload.frames, _CROWD_PAUSE_S)
+    source = _Source(workload.frames, _READERS_PAUSE_S)
     return _log(log, workload, source, workload.other, readers=number)
 
 
-def _streams(log: Log, workload: Workload, number: int) -> Coroutine[Any, Any, None]:
-    # They begin one after the other, as requests come, and are all there before the first ends.
-    steps = [_begin_late(log, workload, place * _CROWD_PAUSE_S) for place in range(number)]
-    return _at_once(steps)
+async def _streams(log: Log, workload: Workload, number: int) -> None:
+    """Produce streams that are all there before the first of them has an event."""
+    starts, are_there = asyncio.Semaphore(_STARTS), asyncio.Event()
+    begun = count(1)
 
+    async def produce() -> None:
+        id = str(next(_ids))
+        source = _Source(workload.frames, _STREAMS_PAUSE_S, start=are_there)
+        async with AsyncExitStack() as stack:
+            async with starts:
+                run = await stack.enter_async_context(
+                    log.produce(id, source, dialect=workload.dialect)
+                )
+            if next(begun) == number:
+                are_there.set()
+            await _follow(log, id, workload.other)
+            assert await run.wait() == "complete"
 
-async def _begin_late(log: Log, workload: Workload, delay_s: float) -> None:
-    await asyncio.sleep(delay_s)
-    await _log(log, workload, _Source(workload.frames, _STREAM_PAUSE_S), workload.other)
+    await _at_once([produce() for _ in range(number)])
 
 
 async def _memory(step: Coroutine[Any, Any, None]) -> tuple[float, float]:
