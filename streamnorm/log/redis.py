@@ -327,21 +327,23 @@ class RedisLogStore:
     ) -> Reading | None:
         """Return what is stored behind a position; see `LogStore`."""
         keys, values = _keys(scope, id), [after, max_bytes]
-        changed = self._news.find(keys[0])
-        reading = await self._read_once(keys, values)
-        if wait_s <= 0 or not _is_without_news(reading):
-            return reading
-        if changed is None:
+        watch = self._news.find(keys[0])
+        # Otherwise the last reader has seen that there is nothing behind the position.
+        if wait_s <= 0 or watch is None or watch.count != after:
+            reading = await self._read_once(keys, values, watch)
+            if wait_s <= 0 or not _is_without_news(reading):
+                return reading
+        if watch is None:
             with store_failures():
-                changed = await self._news.watch(keys[0])
+                watch = await self._news.watch(keys[0])
             # What came before the subscription was not heard.
-            reading = await self._read_once(keys, values)
+            reading = await self._read_once(keys, values, watch)
             if not _is_without_news(reading):
                 return reading
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await changed.wait()
-        return await self._read_once(keys, values)
+                await watch.changed.wait()
+        return await self._read_once(keys, values, self._news.find(keys[0]))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -349,13 +351,18 @@ class RedisLogStore:
         await self._news.aclose()
         await self._redis.aclose()
 
-    async def _read_once(self, keys: tuple[bytes, ...], values: list[int]) -> Reading | None:
+    async def _read_once(
+        self, keys: tuple[bytes, ...], values: list[int], watch: _Watch | None
+    ) -> Reading | None:
         with store_failures():
             reply = await self._read(keys=keys, args=values)
         if reply is None:
             return None
         found, entries = reply
-        return Reading(_record_of(found), [unpack_chunk(content) for content in entries])
+        record = _record_of(found)
+        if watch is not None:
+            watch.count = record.count
+        return Reading(record, [unpack_chunk(content) for content in entries])
 
 
 _Values: TypeAlias = tuple[str, bytes, bytes]
@@ -435,48 +442,61 @@ class _Appends:
         return appends
 
 
+class _Watch:
+    """What was heard of a stream since this was made.
+
+    Attributes:
+        changed: Set when the stream changes.
+        count: Number of its reads at some time before; None if nobody has read it.
+    """
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self.count: int | None = None
+
+
 class _News:
     """Hears which streams have changed, for all readers of a store."""
 
     def __init__(self, redis: Any) -> None:
         self._redis = redis
         self._channels = redis.pubsub()
-        self._changes: dict[bytes, asyncio.Event] = {}  # last watched last
+        self._watches: dict[bytes, _Watch] = {}  # last watched last
         self._listening: asyncio.Task[None] | None = None
         self._scope: anyio.CancelScope | None = None  # of that task
         self._watching = asyncio.Lock()
 
-    def find(self, channel: bytes) -> asyncio.Event | None:
-        """Return an event that is set when a stream changes from now on; None if nobody hears."""
+    def find(self, channel: bytes) -> _Watch | None:
+        """Return what is heard of a stream from now on; None if nobody listens."""
         if self._listening is None or self._listening.done():
             return None
-        changed = self._changes.pop(channel, None)
-        if changed is None:
+        watch = self._watches.pop(channel, None)
+        if watch is None:
             return None
-        self._changes[channel] = asyncio.Event() if changed.is_set() else changed
-        return self._changes[channel]
+        self._watches[channel] = _Watch() if watch.changed.is_set() else watch
+        return self._watches[channel]
 
-    async def watch(self, channel: bytes) -> asyncio.Event:
+    async def watch(self, channel: bytes) -> _Watch:
         """Do what `find` does, and listen to a stream that nobody hears."""
         # One at a time: another one would close the connection on which this one begins.
         async with self._watching:
-            changed = self.find(channel)
-            if changed is not None:
-                return changed
+            watch = self.find(channel)
+            if watch is not None:
+                return watch
             if self._listening is None or self._listening.done():
                 await self._channels.aclose()
                 self._channels = self._redis.pubsub()
-                self._changes.clear()
+                self._watches.clear()
             await self._channels.subscribe(channel)
-            self._changes[channel] = changed = asyncio.Event()
-            if len(self._changes) > _MAX_SUBSCRIPTIONS:
-                oldest = next(iter(self._changes))
-                del self._changes[oldest]
+            self._watches[channel] = watch = _Watch()
+            if len(self._watches) > _MAX_SUBSCRIPTIONS:
+                oldest = next(iter(self._watches))
+                del self._watches[oldest]
                 await self._channels.unsubscribe(oldest)
             if self._listening is None or self._listening.done():
                 self._scope = anyio.CancelScope()
                 self._listening = asyncio.create_task(self._listen(self._scope))
-            return changed
+            return watch
 
     async def aclose(self) -> None:
         """Hear no more."""
@@ -492,13 +512,13 @@ class _News:
         try:
             with scope, store_failures():
                 async for message in self._channels.listen():
-                    if message["type"] == "message" and message["channel"] in self._changes:
-                        self._changes[message["channel"]].set()
+                    if message["type"] == "message" and message["channel"] in self._watches:
+                        self._watches[message["channel"]].changed.set()
         except StoreError:
             pass  # the next reader subscribes again
         finally:
-            for changed in self._changes.values():
-                changed.set()
+            for watch in self._watches.values():
+                watch.changed.set()
 
 
 def _is_without_news(reading: Reading | None) -> bool:

@@ -16,7 +16,8 @@ from support.streams.short import STREAMS
 from streamnorm import transcode
 from streamnorm.log import Log, open_log
 from streamnorm.log.memory import MemoryLogStore
-from streamnorm.log.records import Chunk, Reading
+from streamnorm.log.records import Chunk, Reading, Record
+from streamnorm.log.redis import RedisLogStore
 
 CHAT = STREAMS["openai_chat"]
 PIECE = b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "%d"}}]}\n\n'
@@ -140,3 +141,26 @@ def test_streams_share_commands_of_the_server(valkey_url: str) -> None:
     stored, commands = called["cmdstat_xadd"]["calls"], called["cmdstat_evalsha"]["calls"]
     # 50 claims among them.
     assert commands - 50 < stored / 4
+
+
+def test_reader_elsewhere_asks_the_server_once_for_each_change(valkey_url: str) -> None:
+    async def run() -> None:
+        here, elsewhere = (RedisLogStore(valkey_url, ttl_s=100) for _ in range(2))
+        await here.aclaim("", "a", Record("e1", b"", 0, 0, False, None, 60.0))
+        for number in range(1, 51):
+            reading = asyncio.create_task(elsewhere.aread("", "a", number - 1, 1000, 60.0))
+            await asyncio.sleep(0.002)
+            assert await here.aappend("", "a", "e1", Chunk(number, [b"a"], [0]), 60.0)
+            found = await asyncio.wait_for(reading, 30)
+            assert found is not None
+            assert found.chunks == [Chunk(number, [b"a"], [0])]
+        await here.aclose()
+        await elsewhere.aclose()
+
+    emptied(valkey_url)
+    with Redis.from_url(valkey_url) as server:
+        server.config_resetstat()
+        asyncio.run(run())
+        called: Any = server.info("commandstats")
+    # One to claim, fifty to store, and one or two more before the reader is subscribed.
+    assert called["cmdstat_evalsha"]["calls"] < 2 * 50 + 10

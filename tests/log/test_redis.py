@@ -174,7 +174,7 @@ async def test_append_between_two_looks_is_not_missed(store: RedisLogStore) -> N
     await store.aclaim(*KEY, CLAIM)
     watch = store._news.watch
 
-    async def append_meanwhile(channel: bytes) -> asyncio.Event:
+    async def append_meanwhile(channel: bytes) -> redis_log._Watch:
         await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
         return await watch(channel)
 
