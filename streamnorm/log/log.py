@@ -57,6 +57,9 @@ MIN_LINGER_S = 5.0
 
 # How often a process tells the store which streams it follows.
 _FOLLOW_S = 1.0
+# By how much a reader can have left later than the store knows: it is woken each second, and tells
+# the store each second.
+_NOTED_LATE_S = 2.0
 # How soon a producer learns that a caller in another process has cancelled its stream.
 _CANCEL_POLL_S = 0.1
 # Options of a reader that change no byte.
@@ -149,7 +152,8 @@ class Log:
                 is then one that this process alone can read.  A store that fails later stops no
                 stream.
             linger_s: Seconds without a reader in any process after which the stream is cancelled,
-                counted from its start on; 5 or more.  None: it needs no readers.
+                at most three later, counted from its start on; 5 or more.  None: it needs no
+                readers.
             replaces: Whether the stream takes the place of one of its id that has ended, or that
                 answers another request, which ends, as for a chat that has one answer at a time.
 
@@ -224,6 +228,8 @@ class Log:
     ) -> Production:
         """Claim an id, or join the stream that it has."""
         epoch, lease_s = token_hex(8), self._lease_s
+        if linger_s is not None:
+            linger_s += _NOTED_LATE_S
         claimed = Record(epoch, fingerprint, 0, 0, False, None, lease_s, linger_s=linger_s)
         store: LogStore | None = self._store
         try:
