@@ -46,6 +46,8 @@ _OWN_FIELDS = frozenset(
 _METADATA = ("traceparent", "tracestate", "session_id", "session-id", "x-client-request-id")
 # Of the connection, and of the body that a create does not have.
 _HOP_HEADERS = ("connection", "upgrade", "content-length", "content-encoding", "transfer-encoding")
+# Of one request each, where a connection has many: the second would be taken for the first again.
+_ONE_REQUEST = ("idempotency-key", "x-streamnorm-stream", "last-event-id")
 _SOCKET_PREFIX = "sec-websocket-"
 _NOT_SHOWN = frozenset({"content-type", "content-length", "connection", "upgrade"})
 
@@ -93,7 +95,7 @@ def strip_handshake(received: ClientRequest, client: Dialect) -> ClientRequest:
     headers = {
         name: value
         for name, value in received.headers.items()
-        if name not in _HOP_HEADERS and not name.startswith(_SOCKET_PREFIX)
+        if name not in (*_HOP_HEADERS, *_ONE_REQUEST) and not name.startswith(_SOCKET_PREFIX)
     }
     for name in client.endpoints.vendor_headers:
         # Codex asks for the WebSocket by a beta, which upstreams get no request of.

@@ -16,7 +16,7 @@ from support.openai_chat.chunks import content
 from websockets.asyncio.client import connect
 
 from streamnorm import Abandoned, Completed, Usage
-from streamnorm.gateway import websocket
+from streamnorm.gateway import LogConfig, websocket
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -129,6 +129,20 @@ async def test_headers_of_the_socket_reach_no_upstream() -> None:
         got = upstream.requests[0].headers
         assert got.get("openai-beta") == sent
         assert not {"upgrade", "connection", "sec-websocket-key"} & {*got} - {"connection"}
+
+
+async def test_headers_of_one_request_do_not_make_all_creates_the_same() -> None:
+    headers = [("host", "here"), ("idempotency-key", "a" * 32), ("x-streamnorm-stream", "a" * 32)]
+    upstream = FakeProvider(["1", "2"])
+    async with (
+        served(upstream.app()) as url,
+        opened(url, log=LogConfig(url="memory:")) as app,
+        connected(app, headers=headers) as socket,
+    ):
+        for text in ("1", "2"):
+            (*_, last) = await socket.ask(create("Same."))
+            assert last["response"]["output"][0]["content"][0]["text"] == text
+    assert all("idempotency-key" not in request.headers for request in upstream.requests)
 
 
 async def test_connections_beyond_the_bound_are_refused() -> None:
