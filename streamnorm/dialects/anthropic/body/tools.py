@@ -158,11 +158,12 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
 
     Raises:
         EncodeError: Two tools have the same name, be one of them Anthropic's: the API refuses
-            "Tool names must be unique." (danny-avila/LibreChat#13162).
+            "Tool names must be unique." (danny-avila/LibreChat#13162).  Or two MCP servers have,
+            which a toolset names.
     """
     context = writing.context
     tools: list[dict[str, Any]] = []
-    servers: list[dict[str, Any]] = []
+    servers: dict[str, dict[str, Any]] = {}
     names: set[str] = set()
     for number, tool in enumerate(_load_one_tool(writing.part.tools, context)):
         value = unchanged_source(tool, DIALECT)
@@ -170,7 +171,10 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
             parts: _MCPParts | None = value or _mcp_server_to_wire(tool, context)
             value = None if parts is None else parts["toolset"]
             if parts is not None and parts["server"] is not None:
-                servers.append(parts["server"])
+                if tool.name in servers:
+                    problem = "name of another MCP server, expected one of its own"
+                    raise EncodeError(problem, path=f"tools[{number}]")
+                servers[tool.name] = parts["server"]
         elif value is None:
             value = _tool_to_wire(tool, context)
         if value is None:
@@ -182,7 +186,8 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
         if name:
             names.add(name)
         tools.append(value)
-    return ({"tools": tools} if tools else {}) | ({"mcp_servers": servers} if servers else {})
+    body: dict[str, Any] = {"tools": tools} if tools else {}
+    return {**body, "mcp_servers": [*servers.values()]} if servers else body
 
 
 def _load_one_tool(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:

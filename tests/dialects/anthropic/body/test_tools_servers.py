@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from support.anthropic.bodies import Body, parts_of, read, rewritten, write
 
-from streamnorm import CacheMark, DecodeError, Request
+from streamnorm import CacheMark, DecodeError, EncodeError, Request
 from streamnorm._core.tools import AnyTool
 from streamnorm.tools import MCPServer, ServerTool
 
@@ -281,6 +281,14 @@ def test_server_of_another_dialect_may_ask_for_no_approval_alone() -> None:
         {"type": "url", "name": "wiki", "url": "https://w.org/mcp"}
     ]
     assert wrote.losses == [("require_approval", "calls are made without approval")]
+
+
+def test_two_servers_of_one_name_are_refused() -> None:
+    """A toolset names its server."""
+    servers = (MCPServer("wiki", "https://a.org"), MCPServer("wiki", "https://b.org"))
+    with pytest.raises(EncodeError, match="name of another MCP server") as raised:
+        write(Request(tools=servers))
+    assert raised.value.path == "tools[1]"
 
 
 def test_connector_of_another_vendor_is_dropped() -> None:
