@@ -93,7 +93,8 @@ class LogReader:
             self.position += 1
             # The first is the origin.
             if self.position > 1:
-                self._learn_end()
+                if self._next == len(self._chunk.reads):  # it may be the last of all
+                    self._learn_end()
                 return data
         self.position += 1
         self._learn_end()
