@@ -492,3 +492,21 @@ async def test_error_body_of_another_form_is_an_error_all_the_same() -> None:
         (event,) = await answer_of(Answered(body, 422))
         assert (event["type"], event["status"]) == ("error", 422)
         assert message is None or event["error"]["message"] == message
+
+
+async def test_event_of_many_megabytes_is_one_message() -> None:
+    """Over HTTP, it is sent in pieces."""
+    text = "x" * 3_000_000
+    delta = {"type": "response.output_text.delta", "sequence_number": 1, "delta": text}
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    events = await answer_of(stream(CREATED, {**delta, **place}, COMPLETED), stream_id="a")
+    assert [event.get("delta") for event in events] == [None, text, None]
+    assert all(event["stream_id"] == "a" for event in events)
+
+
+async def test_response_of_an_unknown_model_is_not_prepared() -> None:
+    models = [ModelConfig(match="m", to=["local"])]
+    async with opened(models=models) as app, connected(app) as socket:
+        (event,) = await socket.ask({**create(generate=False), "model": "unknown"})
+        assert (event["status"], event["error"]["code"]) == (404, "model_not_found")
+        assert kinds(await socket.ask(create(generate=False)))[-1] == "response.completed"
