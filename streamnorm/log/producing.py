@@ -77,6 +77,9 @@ _Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
 _MAX_WAITING_BYTES = 1024 * 1024
 # The end of a stream is stored even if its task is cancelled.
 _END_S = 2.0
+# How long the readers of this process wait for a store that is away.
+_RETRIES_S = 2.0
+_RETRY_S = 0.1
 _CANCELLED = "the stream was cancelled"
 _UNFOLLOWED = "the stream was cancelled because nobody followed it"
 _STOPPED = "its producer was stopped"
@@ -277,13 +280,7 @@ class Production:
             is_last = self._ending is not None and not self._waiting
             ending = self._counted(self._ending) if self._ending and is_last else None
             try:
-                is_stored = await self._store.aappend(
-                    *self._key,
-                    self.tail.epoch,
-                    chunk,
-                    self._lease_s,
-                    None if ending is None else pack(ending),
-                )
+                is_stored = await self._store_chunk(self._store, chunk, ending)
                 if not is_stored:
                     self._lapse()
                 elif ending is not None:
@@ -294,6 +291,21 @@ class Production:
         self._chunk = Chunk(chunk.last + 1, [], [])
         if is_stored and chunk.reads:  # no reader gets what the others never will
             self.tail.publish(chunk)
+
+    async def _store_chunk(self, store: LogStore, chunk: Chunk, ending: Ending | None) -> bool:
+        """Store reads and the end, if there is one; try again for some time if the store fails."""
+        # A server that is restarted is back soon, and an append that comes again changes nothing.
+        until = anyio.current_time() + min(_RETRIES_S, self._lease_s / 3)
+        packed = None if ending is None else pack(ending)
+        while True:
+            try:
+                return await store.aappend(
+                    *self._key, self.tail.epoch, chunk, self._lease_s, packed
+                )
+            except StoreError:
+                if anyio.current_time() >= until:
+                    raise
+            await anyio.sleep(_RETRY_S)
 
     def _lapse(self) -> None:
         """Stop, since others have ended the stream, or have begun another."""

@@ -14,7 +14,7 @@ from support.log.streams import follow, ids_in
 from support.state.stores import Clock
 from support.streams.short import STREAMS
 
-from streamnorm.log import Log, State, tails
+from streamnorm.log import Log, State, producing, tails
 from streamnorm.log import log as log_module
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import Chunk, Streams
@@ -67,6 +67,7 @@ def tell_often() -> Iterator[None]:
     """Tell the store often who follows, so that no rule waits for long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_module, "_FOLLOW_S", FOLLOW_S)
+        patch.setattr(producing, "_RETRIES_S", 0.0)  # who is killed tries no more
         patch.setattr(tails, "_WAIT_S", FOLLOW_S)
         yield
 

@@ -14,7 +14,7 @@ from support.streams.short import STREAMS
 
 from streamnorm import RemoteProtocolError, StreamError, Truncated
 from streamnorm._core.failures import SourceStopped
-from streamnorm.log import Log, LogError, open_log
+from streamnorm.log import Log, LogError, open_log, producing
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import (
     Chunk,
@@ -114,6 +114,12 @@ class EndlessSource(GatedSource):
         await anyio.sleep_forever()
 
 
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let producers give up a store that fails at once, unless a test says otherwise."""
+    monkeypatch.setattr(producing, "_RETRIES_S", 0.0)
+
+
 @pytest.fixture
 def store() -> FailingStore:
     """Provide a store that works until a test switches it off."""
@@ -144,6 +150,25 @@ async def test_best_effort_goes_on_for_readers_of_this_process(store: FailingSto
     assert ids_in(written) == []
     with pytest.raises(StoreError, match="is down"):
         await log.status("a")
+
+
+async def test_store_that_is_away_for_a_moment_loses_nothing(
+    store: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producing, "_RETRIES_S", 10.0)
+    log, source = Log(store), GatedSource(CHAT[:3], CHAT[3:])
+    async with log.produce("a", source) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            written = await anext(stream)
+            store.is_down = True
+            source.open()
+            await anyio.sleep(0.25)
+            store.is_down = False
+            written += b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert written.count(b"\n\n") == len(ids_in(written))
+    assert written == await follow(Log(store), "a", "anthropic")
+    assert (await log.status("a")).state == "complete"
 
 
 @pytest.mark.parametrize("source", [CHAT[:3], CHAT])
