@@ -162,7 +162,7 @@ _OVER_WEBSOCKET = READ_FILES._replace(problems=_not_over_websocket)
 # What the built-in provider does over a WebSocket.
 _BUILT_IN_VARIANTS = tuple(
     VARIANTS[name]._replace(name=f"built_in_{name}", options=("built-in",), task=_OVER_WEBSOCKET)
-    for name in ("429_first", "pause", "cut", "cut_calls", "error")
+    for name in ("429_first", "pause", "cut", "cut_calls", "error", "529_first")
 )
 
 
@@ -244,6 +244,7 @@ CODEX = Agent(
             options=("built-in", "compacts"),
             task=_Compacted(*READ_FILES),
         ),
+        VARIANTS["turns"]._replace(name="built_in_turns", options=("built-in",)),
         *_BUILT_IN_VARIANTS,
         Variant(
             "compacts",
