@@ -571,3 +571,27 @@ async def test_memory_is_bounded_over_all_streams() -> None:
         assert await run.wait() == "complete"
     assert written.count(b"x" * 5000) == 9
     assert (await log.status("i")).size <= 30_000
+
+
+class LapsedStore(FailingStore):
+    """A store in which another process has ended the stream, and that then fails."""
+
+    async def aappend(
+        self,
+        scope: str,
+        id: str,
+        epoch: str,
+        chunk: Chunk,
+        lease_s: float,
+        ending: bytes | None = None,
+    ) -> bool:
+        self.is_down = True
+        return False
+
+
+async def test_end_by_another_process_that_cannot_be_read() -> None:
+    log = Log(LapsedStore())
+    async with log.produce("a", source_of(CHAT)) as run:
+        with anyio.fail_after(30):
+            assert await run.wait() == "truncated"
+    assert run.tail.is_broken
