@@ -223,6 +223,18 @@ async def test_cancelled_append_stops_no_other(store: RedisLogStore) -> None:
     assert one.cancelled()
 
 
+async def test_two_readers_of_a_stream_listen_to_it_once(store: RedisLogStore) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    readings = [asyncio.create_task(store.aread(*KEY, 0, 1000, 60.0)) for _ in range(2)]
+    while not await store._redis.pubsub_channels():  # noqa: ASYNC110 - of the server
+        await asyncio.sleep(0.001)
+    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
+    one, other = await asyncio.wait_for(asyncio.gather(*readings), 5)
+    assert one is not None
+    assert other is not None
+    assert one.chunks == other.chunks == [Chunk(1, [b"a"], [0])]
+
+
 async def test_readers_of_many_streams_are_all_woken(store: RedisLogStore) -> None:
     ids = [str(number) for number in range(20)]
     for id in ids:
