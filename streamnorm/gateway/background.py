@@ -14,6 +14,7 @@ from typing import Any
 
 from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.codec.framing import list_events
+from streamnorm._core.events import Failed, Truncated
 from streamnorm._core.json import dumps, is_object
 from streamnorm._exchange import last_event
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
@@ -21,7 +22,7 @@ from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
-from streamnorm.gateway.producing import unbegun_response
+from streamnorm.gateway.producing import failed_response, unbegun_response
 from streamnorm.gateway.response_state import split_last
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.gateway.streams import FAILURES, LoggedStreams, log_refusals, send_followed
@@ -90,7 +91,7 @@ class BackgroundResponses:
             await self._stream(key, client, number, exchange, call)
             return True
         if asked.operation == "cancel" and state == "running":
-            state = await self._cancel(key)
+            state = await self._cancel(key, client)
         with log_refusals():
             response = await self._response(key, client, state)
         call.status = 200
@@ -105,35 +106,41 @@ class BackgroundResponses:
     ) -> None:
         """Send the events behind one of a number."""
         with log_refusals():
-            followed = await self._streams.follow(key, None, "")
+            followed = await self._streams.follow(key, None, "", client)
             stream = ClientStream(exchange, followed.ping, self._keepalive_s, lambda _: True)
             with stream.watch(self._keepalive_s, self._idle_s):
                 part = partial(_behind, number=number)
                 await send_followed(followed, client, stream, call, {}, part)
 
-    async def _cancel(self, key: Key) -> State:
+    async def _cancel(self, key: Key, client: Dialect) -> State:
         """Cancel a response; return its state once it has ended."""
         with log_refusals():
             state = (await self._streams.cancel(key)).state
             with suppress(TimeoutError):
                 async with asyncio.timeout(_CANCEL_S):
-                    async with await self._streams.follow(key, None, "") as followed:
+                    async with await self._streams.follow(key, None, "", client) as followed:
                         await _last_of(followed)
                 state = (await self._streams.status(key)).state
         return state
 
     async def _response(self, key: Key, client: Dialect, state: State) -> dict[str, Any]:
         """Return a response that is not complete."""
-        _, id = key
+        fields = {"id": key[1], "background": True, "store": True}
         if state == "running" and not (await self._streams.status(key)).reads:
-            return unbegun_response(client, {"id": id, "background": True, "store": True}, "")
-        async with await self._streams.follow(key, None, "") as followed:
+            return unbegun_response(client, fields, "")
+        async with await self._streams.follow(key, None, "", client) as followed:
             if state == "running":
-                event = last_event(list_events(await anext(followed, b""))[0])
+                events = list_events(await _first_of(followed))
+                event = last_event(events[0]) if events else {}
             else:
                 event = last_event(split_last(await _last_of(followed))[1])
-        found = event.get("response")
-        response: dict[str, Any] = found if is_object(found) else {"id": id, "object": "response"}
+        response = event.get("response")
+        if not is_object(response):
+            match followed.outcome:
+                case Failed(error) | Truncated(error):
+                    response = failed_response(error, client, fields, "")
+                case _:
+                    response = unbegun_response(client, fields, "")
         return {**response, **_STATUS.get(state, {})}
 
 
@@ -167,6 +174,13 @@ async def _behind(chunks: AsyncIterator[bytes], number: int) -> AsyncGenerator[b
 def _number_of(event: bytes) -> int:
     number = last_event(event).get("sequence_number")
     return number if isinstance(number, int) else -1
+
+
+async def _first_of(followed: FollowedStream[bytes]) -> bytes:
+    """Return the first bytes of a stream; none of one that has no events."""
+    with suppress(*FAILURES):
+        return await anext(followed, b"")
+    return b""
 
 
 async def _last_of(followed: FollowedStream[bytes]) -> bytes:

@@ -208,8 +208,7 @@ def failed_source(
         fields: Fields of the response.
         model: Name of the model.
     """
-    writer = encoder(client.name)
-    events = writer.encode(_start_of(model)) + writer.encode(error)
+    events = _failed_events(error, client, {}, model)  # the reply has the fields
 
     async def read() -> AsyncGenerator[bytes]:
         yield events
@@ -217,6 +216,23 @@ def failed_source(
     return OpenedSource(
         source=read(), dialect=client.name, to=client.name, reply=Reply(response=fields)
     )
+
+
+def failed_response(
+    error: StreamError, client: Dialect, fields: dict[str, Any], model: str
+) -> dict[str, Any]:
+    """Return a response that has failed before it began; the arguments are those above."""
+    events = _failed_events(error, client, fields, model)
+    response: dict[str, Any] = last_event(split_last(events)[1])["response"]
+    return response
+
+
+def _failed_events(
+    error: StreamError, client: Dialect, fields: dict[str, Any], model: str
+) -> bytes:
+    writer = encoder(client.name)
+    writer.response_fields = fields
+    return writer.encode(_start_of(model)) + writer.encode(error)
 
 
 def _start_of(model: str) -> MessageStart:

@@ -111,7 +111,7 @@ class StreamEndpoint:
                 await exchange.start(_NO_CONTENT, [])
                 await exchange.send(b"", more=False)
                 return
-        await self._follow(key, received, exchange, call)
+        await self._follow(key, received, client, exchange, call)
 
     async def _cancel(self, key: Key, id: str, exchange: Exchange, call: CallRecord) -> None:
         with log_refusals():
@@ -122,13 +122,18 @@ class StreamEndpoint:
         await send_json(exchange, 200, _JSON, dumps({"id": id, "state": state}))
 
     async def _follow(
-        self, key: Key, received: ClientRequest, exchange: Exchange, call: CallRecord
+        self,
+        key: Key,
+        received: ClientRequest,
+        client: Dialect,
+        exchange: Exchange,
+        call: CallRecord,
     ) -> None:
         query = dict(received.query)
         after = query.get("after") or received.headers.get("last-event-id", "")
         with log_refusals():
             try:
-                followed = await self._streams.follow(key, query.get("to"), after)
+                followed = await self._streams.follow(key, query.get("to"), after, client)
             except NoAnswer as failed:
                 result = failed.result
                 raise RequestRefused(result.shown.message, result.status) from failed

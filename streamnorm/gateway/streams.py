@@ -227,7 +227,7 @@ class LoggedStreams:
                     response = unbegun_response(client, asked.background, call.model)
                     await stream.send_body(200, headers, dumps(response))
                 elif is_stream:
-                    followed = await self.follow(asked.key, None, asked.after)
+                    followed = await self.follow(asked.key, None, asked.after, client)
                     await send_followed(followed, client, stream, call, headers)
                 else:
                     whole = await self._whole(asked.key, client, call)
@@ -236,13 +236,29 @@ class LoggedStreams:
             except NoAnswer as failed:
                 await send_failure(failed.result, client, stream, call)
 
-    async def follow(self, key: Key, to: str | None, after: str) -> FollowedStream[bytes]:
-        """Return a stream, in a dialect or as it was asked for; see `Log.follow`."""
+    async def follow(
+        self, key: Key, to: str | None, after: str, client: Dialect
+    ) -> FollowedStream[bytes]:
+        """Return a stream, in a dialect or as it was asked for; see `Log.follow`.
+
+        Args:
+            key: Scope and id of the stream.
+            to: The dialect; None for that in which it was asked for.
+            after: Cursor of the last event that the client has; "" for the whole stream.
+            client: The client's dialect, to say that the stream has ended before it began.
+        """
         scope, id = key
         options: WriterOptions = {"limits": self._limits, "keep_message": False}
         if to is None:
-            return await self._log.follow_answer(id, after=after, scope=scope, **options)
-        return await self._log.follow(id, to=to, after=after, scope=scope, **options)
+            try:
+                return await self._log.follow_answer(id, after=after, scope=scope, **options)
+            except LogError as exc:
+                # Of one without a first event nothing is stored but its end.
+                if exc.code != "no_dialect" or (await self.status(key)).reads:
+                    raise
+        return await self._log.follow(
+            id, to=to or client.name, after=after, scope=scope, **options
+        )
 
     async def cancel(self, key: Key) -> StreamStatus:
         """Cancel a stream; return what the log knows of it."""
@@ -342,7 +358,7 @@ class LoggedStreams:
 
     async def _last_response(self, key: Key, client: Dialect, call: CallRecord) -> bytes:
         last = b""
-        async with await self.follow(key, None, "") as followed:
+        async with await self.follow(key, None, "", client) as followed:
             with suppress(*FAILURES):
                 async for data in followed:
                     last = data

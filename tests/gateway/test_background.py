@@ -161,6 +161,29 @@ async def test_cancelling() -> None:
         assert (await client.responses.retrieve(begun.id)).status == "cancelled"
 
 
+async def test_cancelling_before_an_upstream_answers() -> None:
+    upstream = StepUpstream([60.0])
+    async with gateway_with_log(upstream) as gateway, sdk(gateway) as client:
+        begun = await client.responses.create(model="m", input="Hello", background=True)
+        await upstream.asked.wait()
+        cancelled = await client.responses.cancel(begun.id)
+        assert (cancelled.id, cancelled.status, cancelled.output) == (begun.id, "cancelled", [])
+        assert (await client.responses.retrieve(begun.id)).status == "cancelled"
+
+
+async def test_response_that_no_upstream_began_before_the_gateway_stopped(tmp_path: Path) -> None:
+    upstream = StepUpstream([60.0])
+    log = LogConfig(url=f"sqlite:{tmp_path / 'log.db'}")
+    store = f"sqlite:{tmp_path / 'state.db'}"
+    async with gateway_with_log(upstream, log=log, state=store) as gateway, sdk(gateway) as client:
+        begun = await client.responses.create(model="m", input="Hello", background=True)
+        await upstream.asked.wait()
+    async with gateway_with_log(upstream, log=log, state=store) as gateway, sdk(gateway) as client:
+        failed = await client.responses.retrieve(begun.id)
+        assert (failed.id, failed.status) == (begun.id, "failed")
+        assert failed.error is not None
+
+
 async def test_refused_request_is_a_failed_response() -> None:
     provider = FakeProvider([faults.http(429)])
     async with gateway_with_log(provider.app()) as gateway, sdk(gateway) as client:

@@ -260,6 +260,23 @@ async def test_cancelling_stops_the_upstream() -> None:
     assert isinstance(record.outcome, Abandoned)
 
 
+async def test_stream_that_is_cancelled_before_its_first_event() -> None:
+    """Nothing is stored of it but its end: not even the dialect that it was asked for in."""
+    upstream = StepUpstream([60.0])
+    async with logged(upstream) as gateway, asyncio.TaskGroup() as tasks:
+        reader = Reader(gateway)
+        asked = tasks.create_task(reader.post("anthropic"))
+        await upstream.asked.wait()
+        followed = tasks.create_task(reader.ask("GET"))
+        await asyncio.sleep(0.1)
+        assert (await reader.ask("DELETE")).status_code == 200
+        for answer in (await asked, await reader.post("anthropic")):
+            assert (answer.status_code, answer.json()["type"]) == (502, "error")
+            assert "cancelled before the first event" in answer.json()["error"]["message"]
+        assert (await followed).status_code == 502
+        assert (await reader.ask("GET", to="gemini")).json()["error"]["code"] == 502
+
+
 @pytest.mark.parametrize("id", ["a b", "x" * 129, "", "a%2fb", "ä"])
 async def test_wrong_ids(id: str) -> None:
     async with logged(FakeProvider(["Hi."]).app()) as gateway:
