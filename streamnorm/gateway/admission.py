@@ -135,7 +135,7 @@ class Admission:
         """
         # 429 with `retry-after`: SDKs send the request again by themselves.
         if self._running >= self._max_streams:
-            raise _too_many(f"{self._running} requests are being answered")
+            raise too_many(f"{self._running} requests are being answered")
         self._running += 1
         try:
             yield
@@ -150,7 +150,7 @@ class Admission:
             RequestRefused: `max_streams` of them are open.
         """
         if self._connected >= self._max_streams:
-            raise _too_many(f"{self._connected} WebSockets are open")
+            raise too_many(f"{self._connected} WebSockets are open")
         self._connected += 1
         try:
             yield
@@ -231,7 +231,8 @@ class Admission:
             raise RequestRefused(str(exc)) from exc
 
 
-def _too_many(found: str) -> RequestRefused:
+def too_many(found: str) -> RequestRefused:
+    """Return the refusal of a request for which there is no place."""
     headers = {"retry-after": str(_RETRY_S), "connection": "close"}
     return RequestRefused(
         f"{found}, expected fewer than that; try again later", 429, headers=headers

@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from streamnorm._bodies import encode_message
 from streamnorm._core.bodies.request import Reply
-from streamnorm._core.codec import Dialect, Encoder
+from streamnorm._core.codec import Dialect, Encoder, RequestedOperation
+from streamnorm._core.errors import StateError
 from streamnorm._core.events import MessageStart, StreamError
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import dumps, encode_pieces
@@ -84,6 +86,15 @@ class _OwnSealer(Sealer):
                 "continued by this process alone"
             )
         return super().seal(text)
+
+
+def is_compaction(asked: RequestedOperation, body: dict[str, Any]) -> bool:
+    """Return whether a request asks for the summary of a conversation."""
+    if asked.operation == "compact":
+        return True
+    with suppress(StateError):  # of a trigger that stands elsewhere
+        return asks_for_compaction(body)
+    return False
 
 
 class Compactor:

@@ -235,7 +235,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         drain_grace_s: Seconds that running answers have when the server stops.
         retries: How often a request is sent again to the same upstream before anything was
             received from it.  Most clients do that themselves.
-        max_streams: Bound on the requests that are answered at the same time.
+        max_streams: Bound on the requests that are answered at the same time, and another on the
+            streams of the log that are produced.
         max_body_bytes: Bound on the body of a request.
         max_event_bytes: Bound on one event of an upstream.
     """

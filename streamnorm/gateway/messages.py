@@ -33,7 +33,7 @@ from streamnorm.asgi.responses import (
     send_json,
 )
 from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
-from streamnorm.gateway.compaction import Compactor
+from streamnorm.gateway.compaction import Compactor, is_compaction
 from streamnorm.gateway.config import Config, answer_limits, request_limits
 from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.network import Network
@@ -127,6 +127,9 @@ class MessageEndpoint:
             )
         asked = asked.with_body(body)
         streams = self._services.streams
+        # A summary is the gateway's own answer, made of the whole one of the upstream.
+        if streams is not None and is_compaction(asked, body):
+            streams = None
         logged = None if streams is None else streams.asked_in(received, client)
         if streams is not None and page is not None and page.options.resume and logged is None:
             logged = streams.of_chat(received, client, body.get("id"))
@@ -176,7 +179,7 @@ class MessageEndpoint:
             self._config.keepalive_s,
             lambda seconds: may_commit and self._may_commit(attempts, seconds),
             client.framing,
-            writer.response_headers,
+            {**writer.response_headers, **({} if logged is None else logged.headers)},
         )
         is_stream = asked.operation == "stream"
         watched = (

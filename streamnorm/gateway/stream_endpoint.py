@@ -15,6 +15,7 @@ import re
 from msgspec import structs
 
 from streamnorm._core.codec import Dialect, Endpoints, RequestedOperation, Route
+from streamnorm._core.codec.framing import SSE
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.json import dumps
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, encoder, lookup
@@ -29,6 +30,7 @@ from streamnorm.gateway.streams import (
     NoAnswer,
     check_id,
     log_refusals,
+    refuse_absent,
     send_followed,
 )
 from streamnorm.log.records import Key
@@ -116,8 +118,7 @@ class StreamEndpoint:
     async def _cancel(self, key: Key, id: str, exchange: Exchange, call: CallRecord) -> None:
         with log_refusals():
             state = (await self._streams.cancel(key)).state
-        if state in _ABSENT:
-            raise RequestRefused(*_ABSENT[state], code=f"stream_{state}")
+        refuse_absent(state)
         call.status = 200
         await send_json(exchange, 200, _JSON, dumps({"id": id, "state": state}))
 
@@ -140,16 +141,15 @@ class StreamEndpoint:
             except UnknownDialect as exc:
                 raise RequestRefused(f"to: {exc}", param="to") from exc
         client = lookup(followed.to or "")
+        # Those of the stream: of a dialect there may be several framings.
+        headers = {ID_HEADER: key[1], **followed.response_headers}
+        if followed.media_type != SSE.media_type:
+            headers["content-type"] = followed.media_type
         stream = ClientStream(
-            exchange,
-            followed.ping,
-            self._keepalive_s,
-            lambda _: True,
-            framing=client.framing,
-            headers=followed.response_headers,
+            exchange, followed.ping, self._keepalive_s, lambda _: True, headers=headers
         )
         with stream.watch(self._keepalive_s, self._idle_s), log_refusals():
-            await send_followed(followed, client, stream, call, {ID_HEADER: key[1]})
+            await send_followed(followed, client, stream, call, {})
 
 
 def _spoken(dialect: Dialect, received: ClientRequest, path: re.Pattern[str]) -> Dialect:
@@ -158,9 +158,3 @@ def _spoken(dialect: Dialect, received: ClientRequest, path: re.Pattern[str]) ->
     routes = (Route("GET", path, "response"), Route("DELETE", path, "cancel"))
     endpoints = Endpoints(routes=routes, key_headers=tuple(headers))
     return structs.replace(dialect, endpoints=endpoints, page_path=received.path)
-
-
-_ABSENT = {
-    "unknown": ("no stream has this id", 404),
-    "expired": ("the stream of this id has expired", 410),
-}

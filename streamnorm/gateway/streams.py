@@ -44,7 +44,7 @@ from streamnorm._exchange import client_scope, last_event
 from streamnorm._transcoder import WriterOptions
 from streamnorm._upstream.answers import encode_answer, encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
-from streamnorm.gateway.admission import resolve_key
+from streamnorm.gateway.admission import resolve_key, too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.config import Config, ConfigError, answer_limits
 from streamnorm.gateway.messages import ClientStream, send_failure
@@ -52,7 +52,7 @@ from streamnorm.gateway.observing import CallRecord, add_loss
 from streamnorm.gateway.producing import failed_source, unbegun_response
 from streamnorm.gateway.response_state import ResponseState, split_last
 from streamnorm.gateway.storing import is_worker
-from streamnorm.log import FollowedStream, Log, OpenedSource, StreamStatus, open_log
+from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus, open_log
 from streamnorm.log.log import Mode
 from streamnorm.log.records import Key
 
@@ -66,6 +66,9 @@ ID_HEADER = "x-streamnorm-stream"
 # A draft of the IETF has it as a string in quotes; SDKs send it bare.
 _ASKED_IN = (ID_HEADER, "idempotency-key")
 _ID = re.compile(r"[\w.~:@+=-]{1,128}", re.ASCII)
+_CHAT = "chat:"
+# Those of chats, and of responses in the background.
+_OWN_IDS = (_CHAT, "resp_")
 _MIN_CHAT_ID = 16  # characters, as of those that `useChat` makes
 FAILURES = (UpstreamError, NotAStream, ProtocolError)
 """How a stream fails that has not begun."""
@@ -100,6 +103,11 @@ class LoggedRequest(Struct, frozen=True):
     background: dict[str, Any] | None = None
     replaces: bool = False
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the answer."""
+        return {ID_HEADER: self.key[1]}
+
 
 class LoggedStreams:
     """The streams of a gateway's log.
@@ -124,6 +132,7 @@ class LoggedStreams:
         self._linger_s = None if config.log is None else config.log.linger_s
         self._has_keys = config.has_client_keys
         self._limits = answer_limits(config)
+        self._max_streams = config.max_streams
         self._running = running
         self._end_call = end_call
         self._tasks: set[asyncio.Task[None]] = set()  # the loop has weak references only
@@ -138,6 +147,10 @@ class LoggedStreams:
         if header is None:
             return None
         id = check_id(received.headers[header].strip().strip('"'), header)
+        if id.startswith(_OWN_IDS):
+            raise RequestRefused(
+                f"{header}: an id of the gateway's own, expected another", param=header
+            )
         digest = hashlib.sha256(f"{received.method}\n{received.path}\n".encode())
         digest.update(received.body or b"")
         if not self._has_keys:
@@ -164,7 +177,7 @@ class LoggedStreams:
 
     def chat_key(self, received: ClientRequest, client: Dialect, id: str) -> Key:
         """Return scope and id of the stream of a chat."""
-        return self.scope_of(received, client), f"chat:{id}"
+        return self.scope_of(received, client), f"{_CHAT}{id}"
 
     def in_background(
         self,
@@ -218,23 +231,46 @@ class LoggedStreams:
         Raises:
             RequestRefused: There is no such stream, or the log does not answer.
         """
-        headers = {ID_HEADER: asked.key[1]}
+        headers = asked.headers
         with log_refusals():
+            if is_stream and asked.after:  # else the answer of a cursor would be paid for
+                refuse_absent((await self.status(asked.key)).state)
             opener = partial(_open_answer, attempts, call, headers, client, asked.background)
-            await self._begin(asked, opener, call)
+            send = partial(self._send, asked, client, stream, call, headers, is_stream=is_stream)
+            is_new = await self._begin(asked, opener, call)
             try:
-                if asked.background is not None and not is_stream:
-                    response = unbegun_response(client, asked.background, call.model)
-                    await stream.send_body(200, headers, dumps(response))
-                elif is_stream:
-                    followed = await self.follow(asked.key, None, asked.after, client)
-                    await send_followed(followed, client, stream, call, headers)
-                else:
-                    whole = await self._whole(asked.key, client, call)
-                    call.status = 200
-                    await stream.send_body(200, headers, whole)
+                try:
+                    await send()
+                except LogError as exc:
+                    if is_new or asked.after or exc.code != "trimmed":
+                        raise
+                    # No upstream began it at another gateway, so that its id is free again.
+                    await self._begin(asked, opener, call)
+                    await send()
             except NoAnswer as failed:
                 await send_failure(failed.result, client, stream, call)
+
+    async def _send(
+        self,
+        asked: LoggedRequest,
+        client: Dialect,
+        stream: ClientStream,
+        call: CallRecord,
+        headers: Mapping[str, str],
+        *,
+        is_stream: bool,
+    ) -> None:
+        """Send what a client asked for, once its stream has begun."""
+        if asked.background is not None and not is_stream:
+            response = unbegun_response(client, asked.background, call.model)
+            await stream.send_body(200, headers, dumps(response))
+        elif is_stream:
+            followed = await self.follow(asked.key, None, asked.after, client)
+            await send_followed(followed, client, stream, call, headers)
+        else:
+            whole = await self._whole(asked.key, client, call)
+            call.status = 200
+            await stream.send_body(200, headers, whole)
 
     async def follow(
         self, key: Key, to: str | None, after: str, client: Dialect
@@ -256,9 +292,7 @@ class LoggedStreams:
                 # Of one without a first event nothing is stored but its end.
                 if exc.code != "no_dialect" or (await self.status(key)).reads:
                     raise
-        return await self._log.follow(
-            id, to=to or client.name, after=after, scope=scope, **options
-        )
+        return await self._log.follow(id, to=to or client.name, after=after, scope=scope, **options)
 
     async def cancel(self, key: Key) -> StreamStatus:
         """Cancel a stream; return what the log knows of it."""
@@ -275,25 +309,31 @@ class LoggedStreams:
         """Close the store."""
         await self._log.aclose()
 
-    async def _begin(self, asked: LoggedRequest, open_answer: _Opener, call: CallRecord) -> None:
-        """Begin a stream, or join the one that there is.
+    async def _begin(self, asked: LoggedRequest, open_answer: _Opener, call: CallRecord) -> bool:
+        """Begin a stream, or join the one that there is; return whether it is new.
 
         Raises:
             LogError: The id is that of the answer to another request.
+            RequestRefused: `max_streams` streams are running.
             StoreError: The store failed.
         """
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # A client that leaves gives back its place among the requests, but its stream goes on.
+        if len(self._tasks) >= self._max_streams:
+            joins = not asked.replaces and (await self.status(asked.key)).state not in ABSENT
+            if not joins:
+                raise too_many(f"{len(self._tasks)} streams are running")
+        begun: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._run(asked, open_answer, call, begun))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        await begun
+        return await begun
 
     async def _run(
         self,
         asked: LoggedRequest,
         open_answer: _Opener,
         call: CallRecord,
-        begun: asyncio.Future[None],
+        begun: asyncio.Future[bool],
     ) -> None:
         """Produce a stream to its end, whether its client stays or leaves."""
         scope, id = asked.key
@@ -314,7 +354,7 @@ class LoggedStreams:
                     # A client that has left by now has ended its record.
                     is_new = call.outlives_client = run.is_new and not begun.done()
                     if not begun.done():
-                        begun.set_result(None)
+                        begun.set_result(run.is_new)
                     if not run.is_new:
                         ours.cancel()  # others produce it
                     await run.wait()
@@ -475,6 +515,23 @@ def log_refusals() -> Generator[None]:
         _LOG.warning("the log of streams failed: %s", exc)
         text = "the log of streams does not answer, try again"
         raise RequestRefused(text, 503, code="store_unavailable") from exc
+
+
+ABSENT = {
+    "unknown": ("no stream has this id", 404),
+    "expired": ("the stream of this id has expired", 410),
+}
+"""What a client is told of a stream that there is not."""
+
+
+def refuse_absent(state: State) -> None:
+    """Refuse a request for a stream that there is not.
+
+    Raises:
+        RequestRefused: There is none.
+    """
+    if state in ABSENT:
+        raise RequestRefused(*ABSENT[state], code=f"stream_{state}")
 
 
 def check_id(id: str, where: str) -> str:

@@ -16,7 +16,7 @@ from support.http.scripted_upstream import Answered, ScriptedUpstream
 from streamnorm import Message, Usage
 from streamnorm._core.blocks import Reasoning, Refusal, Text, ToolCall
 from streamnorm._core.events import StreamError
-from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig
+from streamnorm.gateway import Gateway, LogConfig, ModelConfig, UpstreamConfig
 from streamnorm.sse import SSEDecoder
 from streamnorm.state.compaction import Sealer
 from streamnorm.testing import FakeProvider
@@ -341,3 +341,16 @@ async def test_other_clients_send_what_they_want() -> None:
     ):
         status, _ = await asked(app, "/v1/chat/completions", body)
     assert status == 200
+
+
+async def test_summary_is_no_stream_of_the_log() -> None:
+    trigger = [{"role": "user", "content": "Hello"}, {"type": "compaction_trigger"}]
+    requests = [(COMPACT, "Hello"), (RESPONSES, trigger)]
+    log = LogConfig(url="memory:")
+    provider = FakeProvider(["Summary."] * len(requests))
+    headers = [("content-type", "application/json"), ("idempotency-key", "i-1")]
+    async with served(provider.app()) as url, opened(url, log=log) as app:
+        for path, asked in requests:
+            caller = await called(app, path, {"model": "m", "input": asked}, headers=headers)
+            assert "x-streamnorm-stream" not in caller.headers
+            assert json.loads(b"".join(caller.bodies))["output"][-1]["type"] == "compaction"

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from support.gateway.servers import RunningGateway, gateway_config, served_gateway
-from support.gateway.upstreams import ANSWER, REQUESTS, Records, StepUpstream
+from support.gateway.upstreams import ANSWER, REQUESTS, Head, Records, StepUpstream
 from support.openai_chat.chunks import content
 
 from streamnorm import Abandoned, Completed, Truncated
@@ -275,6 +275,99 @@ async def test_stream_that_is_cancelled_before_its_first_event() -> None:
             assert "cancelled before the first event" in answer.json()["error"]["message"]
         assert (await followed).status_code == 502
         assert (await reader.ask("GET", to="gemini")).json()["error"]["code"] == 502
+
+
+async def test_streams_without_clients_are_bounded() -> None:
+    gate = asyncio.Event()
+    upstream = StepUpstream([ANSWER[0], gate, *ANSWER[1:]])
+    async with logged(upstream, max_streams=2) as gateway:
+        reader = Reader(gateway)
+        await reader.read_some("openai_chat", "s-1")
+        await reader.read_some("openai_chat", "s-2")
+        refused = await reader.post("anthropic", "s-3")
+        assert (refused.status_code, refused.json()["error"]["type"]) == (429, "rate_limit_error")
+        assert "retry-after" in refused.headers
+        await reader.read_some("openai_chat", "s-2")  # which joins
+        assert upstream.open == 2
+        gate.set()
+        await reader.ask("GET", "s-1")
+        await reader.ask("GET", "s-2")
+        assert (await reader.post("openai_chat", "s-3")).status_code == 200
+
+
+async def test_cursor_of_no_stream_is_not_paid_for() -> None:
+    provider = FakeProvider(["Hi."])
+    async with logged(provider.app()) as gateway:
+        answer = await Reader(gateway).post("anthropic", headers={"last-event-id": "e-t.3"})
+    assert (answer.status_code, answer.json()["type"]) == (404, "error")
+    assert not provider.requests
+
+
+async def test_request_whose_stream_another_gateway_could_not_begin(tmp_path: Path) -> None:
+    """The id is free then: the request asks the upstreams itself."""
+    log = LogConfig(url=f"sqlite:{tmp_path / 'log.db'}")
+    gate = asyncio.Event()
+    first = StepUpstream([gate, Head(429), b"{}"])
+    async with (
+        logged(first, log=log) as one,
+        logged(FakeProvider(["It snows.", "It rains."]).app(), log=log) as two,
+        asyncio.TaskGroup() as tasks,
+    ):
+        for id, more in (("s-1", {}), ("s-2", {"stream": False})):
+            gate.clear()
+            first.asked.clear()
+            refused = tasks.create_task(Reader(one).post("anthropic", id, **more))
+            await first.asked.wait()
+            joined = tasks.create_task(Reader(two).post("anthropic", id, **more))
+            await asyncio.sleep(0.2)
+            assert not joined.done()
+            gate.set()
+            assert (await refused).status_code == 429
+            assert (await joined).status_code == 200
+            assert b"It" in (await joined).content
+
+
+async def test_stream_of_invoke_chunks() -> None:
+    path, id = "/model/m/invoke-with-response-stream", "s-1"
+    messages = [{"role": "user", "content": "Snow?"}]
+    body = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 5, "messages": messages}
+    async with logged(FakeProvider(["It snows."]).app()) as gateway:
+        reader = Reader(gateway)
+        async with httpx.AsyncClient() as http:
+            headers = {"authorization": "Bearer key-of-a", ID: id}
+            answer = await http.post(gateway.url + path, json=body, headers=headers)
+        followed = await reader.ask("GET")
+        as_events = await reader.ask("GET", to="anthropic")
+    assert followed.content == answer.content
+    assert followed.headers["content-type"] == "application/vnd.amazon.eventstream"
+    assert answer.headers["content-type"] == "application/vnd.amazon.eventstream"
+    assert as_events.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert b"event: message_start" in as_events.content
+
+
+async def test_status_that_is_sent_early_has_the_id() -> None:
+    gate = asyncio.Event()
+    upstream = StepUpstream([gate, *ANSWER])
+    (path, body), headers = REQUESTS["anthropic"], {"x-api-key": "key-of-a", ID: "s-1"}
+    async with (
+        logged(upstream, commit_after_s=0.05, keepalive_s=0.1) as gateway,
+        httpx.AsyncClient() as http,
+        http.stream("POST", gateway.url + path, json=body, headers=headers) as response,
+    ):
+        assert response.headers[ID] == "s-1"
+        gate.set()
+        whole = b"".join([data async for data in response.aiter_raw()])
+    assert b"message_stop" in whole
+
+
+@pytest.mark.parametrize("id", ["chat:abc", "resp_abc"])
+async def test_ids_of_the_gateway_are_no_clients(id: str) -> None:
+    provider = FakeProvider(["Hi."])
+    async with logged(provider.app()) as gateway:
+        for header in (ID, "idempotency-key"):
+            answer = await Reader(gateway).post("anthropic", id, header)
+            assert (answer.status_code, answer.json()["type"]) == (400, "error")
+    assert not provider.requests
 
 
 @pytest.mark.parametrize("id", ["a b", "x" * 129, "", "a%2fb", "ä"])
