@@ -290,9 +290,3 @@ async def test_server_that_loses_all(valkey_url: str) -> None:
         assert (await log.status("a")).state == "unknown"
         assert await produce(log, "a", CHAT) == "complete"
         await log.aclose()
-
-
-async def test_readers_that_begin_at_once_listen_together(store: RedisLogStore) -> None:
-    first, second = await asyncio.gather(*(store._news.watch(b"channel") for _ in range(2)))
-    assert first is second
-    assert await store._redis.pubsub_numsub("channel") == [(b"channel", 1)]
