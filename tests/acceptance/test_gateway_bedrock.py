@@ -20,6 +20,7 @@ import pytest
 from acceptance.bedrock_clients import BEDROCK_SDKS
 from acceptance.frameworks import ANSWER, TASK
 from acceptance.gateways import Gateways
+from acceptance.interactions_client import INTERACTIONS
 from acceptance.test_gateway_sdks import READINGS, assert_task_was_asked
 from acceptance.transcoding_clients import SDK, SDKS
 from support.bedrock.signatures import KEY_ID, SECRET, set_credentials
@@ -116,7 +117,7 @@ async def test_reasoning_that_nobody_reads_goes_back(sdk: SDK, dialect: str, str
 
 @forms
 @operations
-@pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
+@pytest.mark.parametrize("sdk", [*SDKS.values(), INTERACTIONS], ids=lambda sdk: sdk.dialect)
 async def test_other_client_finishes_a_task_on_bedrock(
     sdk: SDK, dialect: str, stream: bool
 ) -> None:
