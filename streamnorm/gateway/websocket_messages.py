@@ -54,7 +54,7 @@ _NOT_SHOWN = frozenset({"content-type", "content-length", "connection", "upgrade
 # One event that says nothing of the response but a part of a text.
 _DELTA = re.compile(
     rb"event: response\.[a-z_.]+\.delta\ndata: "
-    rb'(\{"type":"response\.[a-z_.]+\.delta"[^\r\n]*\})\n\n'
+    rb'(\{"type":"response\.[a-z_.]+\.delta"[^\r\n]*)\}\n\n'
 )
 _TERMINALS = {"response.completed", "response.incomplete", "response.failed"}
 _KEPT = {"response.completed", "response.incomplete"}
@@ -292,6 +292,14 @@ class MessageWriter:
 
     async def __call__(self, message: Message) -> None:
         """Handle a message of ASGI, of a response over HTTP."""
+        is_last = not message.get("more_body", False)
+        if self._is_whole and not is_last:
+            # Nearly all reads are one delta as our encoders and the vendor write it.
+            found = _DELTA.fullmatch(message["body"])
+            if found is not None:
+                text = self._last = found[1].decode(errors="replace") + (self._end or "}")
+                await self._send(text)
+                return
         if message["type"] == "http.response.start":
             self._status = message["status"]
             self._headers = {
@@ -299,13 +307,6 @@ class MessageWriter:
                 for name, value in message["headers"]
             }
             self._is_whole = self._status == _OK
-            return
-        # Nearly all reads are one delta as our encoders and the vendor write it.
-        found = _DELTA.fullmatch(message["body"]) if self._is_whole else None
-        is_last = not message.get("more_body", False)
-        if found is not None and not is_last:
-            text = self._last = found[1].decode(errors="replace")
-            await self._send(text[:-1] + self._end if self._end else text)
             return
         if self._status != _OK:
             self._body += message["body"]
