@@ -163,15 +163,17 @@ class _Reader:
 
     async def _read(self, log: Log) -> bool:
         """Read for some time; return whether the stream has ended."""
+        # What has no cursor comes again.
+        self.received = self.received[: _end_of_cursors(self.received)]
         ids = ids_in(self.received)
         after = ids[-1] if ids else ""
         with anyio.move_on_after(self._dice.expovariate(4)):
             async with await log.follow(self._id, to=self.to, after=after) as stream:
                 async for data in stream:
                     end = _end_of_cursors(data)
-                    if b"data:" in data[end:]:
+                    if b"data:" in data[end:] and data.endswith(b"\n\n"):
                         self.received += data[:end]
-                        return False  # behind a store that fails
+                        return False  # a whole event without a cursor: the store fails
                     self.received += data
                     self._marks.append((time.monotonic(), len(self.received)))
                 return True
