@@ -227,6 +227,11 @@ class Log:
         replaces: bool,
     ) -> Production:
         """Claim an id, or join the stream that it has."""
+        running = self._productions.get(key)
+        if running is not None and not running.has_ended and not replaces:
+            # Also where its store is away, or has lost it: it is not paid for twice, nor stopped.
+            _check_fingerprint(running.fingerprint, fingerprint)
+            return self._production(None, key, running.tail, fingerprint, is_new=False)
         epoch, lease_s = token_hex(8), self._lease_s
         if linger_s is not None:
             linger_s += _NOTED_LATE_S
@@ -238,15 +243,20 @@ class Log:
             if mode == "require":
                 raise
             store, record, is_new = None, claimed, True
-        if record.fingerprint != fingerprint:
-            raise LogError("the id is that of the answer to another request", code="conflict")
+        _check_fingerprint(record.fingerprint, fingerprint)
         tail = self._tail(key, record, is_fed=is_new)
         if store is None:
             tail.is_broken = True
-        production = Production(store, key, tail, lease_s=self._lease_s, max_bytes=self._max_bytes)
-        production.is_new = is_new
+        production = self._production(store, key, tail, fingerprint, is_new=is_new)
         if is_new and (former := self._productions.get(key)) is not None:
             former.cancel()
+        return production
+
+    def _production(
+        self, store: LogStore | None, key: Key, tail: Tail, fingerprint: bytes, *, is_new: bool
+    ) -> Production:
+        production = Production(store, key, tail, lease_s=self._lease_s, max_bytes=self._max_bytes)
+        production.fingerprint, production.is_new = fingerprint, is_new
         return production
 
     @overload
@@ -464,6 +474,16 @@ class Log:
         for production in self._productions.values():
             if production.tail.epoch in unfollowed:
                 production.leave()
+
+
+def _check_fingerprint(found: bytes, expected: bytes) -> None:
+    """Check that an id is that of the answer to a request.
+
+    Raises:
+        LogError: It is that of the answer to another.
+    """
+    if found != expected:
+        raise LogError("the id is that of the answer to another request", code="conflict")
 
 
 def _tag_of_writer(to: str, options: WriterOptions) -> str:

@@ -99,6 +99,7 @@ class Production:
     Attributes:
         tail: As above.
         is_new: Whether this is the stream's producer; otherwise another one is, or was.
+        fingerprint: Digest of the request that it answers.
         failure: Why there is no stream: what the provider or the source has raised.
     """
 
@@ -113,6 +114,7 @@ class Production:
     ) -> None:
         self.tail = tail
         self.is_new = True
+        self.fingerprint = b""
         self.failure: Exception | None = None
         self._store = store
         self._key = key

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
 import pytest
 from msgspec import structs
-from support.log.streams import GatedSource, follow, ids_in, produce, source_of, wait_for_reads
+from support.log.streams import GatedSource, follow, ids_in, source_of, wait_for_reads
 from support.state.stores import Clock
 from support.streams.short import STREAMS
 
 from streamnorm import RemoteProtocolError, StreamError, Truncated
 from streamnorm._core.failures import SourceStopped
-from streamnorm.log import Log, LogError, open_log, producing
+from streamnorm.log import Log, LogError, producing
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import (
     Chunk,
@@ -171,6 +170,29 @@ async def test_store_that_is_away_for_a_moment_loses_nothing(
     assert (await log.status("a")).state == "complete"
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_same_request_joins_a_stream_that_the_store_does_not_have(
+    store: FailingStore, is_lost: bool
+) -> None:
+    log, source = Log(store), GatedSource(CHAT[:3], CHAT[3:])
+
+    def never() -> GatedSource:
+        raise AssertionError
+
+    async with log.produce("a", source, fingerprint=b"1", mode="best_effort") as run:
+        await wait_for_reads(log, "a", 2)
+        store.is_down = not is_lost
+        store._streams.clear()
+        with pytest.raises(LogError, match="another request"):
+            async with log.produce("a", never, fingerprint=b"2", mode="best_effort"):  # type: ignore[arg-type]
+                raise AssertionError
+        async with log.produce("a", never, fingerprint=b"1", mode="best_effort") as joined:  # type: ignore[arg-type]
+            assert not joined.is_new
+            source.open()
+            assert await joined.wait() == "complete"
+        assert await run.wait() == "complete"
+
+
 @pytest.mark.parametrize("source", [CHAT[:3], CHAT])
 async def test_store_that_fails_later_stops_no_reader(
     store: FailingStore, source: list[bytes]
@@ -282,22 +304,6 @@ async def test_store_that_loses_the_stream_stops_no_reader(store: FailingStore) 
     assert b"message_stop" in rest
     assert ids_in(written)
     assert not ids_in(rest)
-
-
-async def test_deleted_file_stops_no_reader(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    log, source = open_log(f"sqlite:{path}"), GatedSource(CHAT[:2], CHAT[2:])
-    async with log.produce("a", source) as run:
-        async with await log.follow("a", to="anthropic") as stream:
-            await anext(stream)
-            path.unlink()
-            source.open()
-            rest = b"".join([data async for data in stream])
-        assert await run.wait() == "complete"
-    assert b"message_stop" in rest
-    assert not ids_in(rest)
-    assert (await log.status("a")).state == "unknown"
-    await log.aclose()
 
 
 async def test_store_that_loses_the_last_reads(store: FailingStore) -> None:
@@ -552,25 +558,6 @@ async def test_stream_that_expires_while_it_is_read() -> None:
         assert isinstance(last, StreamError)
         run.cancel()
         assert await run.wait() == "cancelled"
-
-
-async def test_memory_is_bounded_over_all_streams() -> None:
-    store = MemoryLogStore(ttl_s=100, max_bytes=30_000)
-    log = Log(store)
-    whole = [PIECE % (b"x" * 5000), *CHAT[3:]]
-    for id in "abcdefgh":
-        assert await produce(log, id, whole) == "complete"
-    states = [(await log.status(id)).state for id in "abcdefgh"]
-    assert states == ["expired"] * 3 + ["complete"] * 5
-    # What runs is not forgotten: its reader gets it all the same, and nobody else.
-    source = GatedSource([PIECE % (b"x" * 5000)] * 9, CHAT[3:])
-    async with log.produce("i", source) as run:
-        async with await log.follow("i", to="openai_chat") as stream:
-            source.open()
-            written = b"".join([data async for data in stream])
-        assert await run.wait() == "complete"
-    assert written.count(b"x" * 5000) == 9
-    assert (await log.status("i")).size <= 30_000
 
 
 class LapsedStore(FailingStore):

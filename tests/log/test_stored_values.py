@@ -1,4 +1,4 @@
-"""What a log finds in its store may be damaged, of another release or of another application."""
+"""What a store holds may be damaged, deleted, too much, or of another release or application."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from support.log.streams import GatedSource, follow, produce
+from support.log.streams import GatedSource, follow, ids_in, produce
 from support.streams.short import STREAMS
 
 from streamnorm._registry import FRAMINGS
-from streamnorm.log import open_log
+from streamnorm.log import Log, open_log
+from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import (
     Chunk,
     Ending,
@@ -28,6 +29,7 @@ from streamnorm.state import StoreError
 pytestmark = pytest.mark.anyio
 
 CHAT = STREAMS["openai_chat"]
+PIECE = b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "%b"}}]}\n\n'
 
 
 @pytest.fixture
@@ -134,3 +136,38 @@ async def test_stream_of_a_framing_is_followed_in_it() -> None:
     for number, (_, cursor) in enumerate(items):
         async with await log.follow("a", to="bedrock_converse", after=cursor) as rest:
             assert [data async for data in rest] == [data for data, _ in items[number + 1 :]]
+
+
+async def test_deleted_file_stops_no_reader(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    log, source = open_log(f"sqlite:{path}"), GatedSource(CHAT[:2], CHAT[2:])
+    async with log.produce("a", source) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            await anext(stream)
+            path.unlink()
+            source.open()
+            rest = b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert b"message_stop" in rest
+    assert not ids_in(rest)
+    assert (await log.status("a")).state == "unknown"
+    await log.aclose()
+
+
+async def test_memory_is_bounded_over_all_streams() -> None:
+    store = MemoryLogStore(ttl_s=100, max_bytes=30_000)
+    log = Log(store)
+    whole = [PIECE % (b"x" * 5000), *CHAT[3:]]
+    for id in "abcdefgh":
+        assert await produce(log, id, whole) == "complete"
+    states = [(await log.status(id)).state for id in "abcdefgh"]
+    assert states == ["expired"] * 3 + ["complete"] * 5
+    # What runs is not forgotten: its reader gets it all the same, and nobody else.
+    source = GatedSource([PIECE % (b"x" * 5000)] * 9, CHAT[3:])
+    async with log.produce("i", source) as run:
+        async with await log.follow("i", to="openai_chat") as stream:
+            source.open()
+            written = b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert written.count(b"x" * 5000) == 9
+    assert (await log.status("i")).size <= 30_000
