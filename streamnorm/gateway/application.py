@@ -251,6 +251,10 @@ class Gateway:
         call.ended_at = asyncio.get_running_loop().time()
         self._observers.end(call)
 
+    def _plain_path(self, path: str) -> str:
+        endpoint = self._stream_endpoint
+        return (endpoint and endpoint.plain_path(path)) or plain_path(path)
+
     def _client_of(self, received: ClientRequest) -> Dialect:
         endpoint = self._stream_endpoint
         of_stream = None if endpoint is None else endpoint.client_at(received)
@@ -310,7 +314,7 @@ class Gateway:
                         await self._respond(whole, client, asked, exchange, call)
         except RequestRefused as refused:
             if not call.operation and refused.error.status_hint in _NO_ENDPOINT:
-                call.path = plain_path(received.path)
+                call.path = self._plain_path(received.path)
             async with open_exchange(receive, send) as exchange:
                 await self._refuse(refused, client, exchange, call)
 

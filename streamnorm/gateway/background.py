@@ -6,7 +6,6 @@ is answered at once, and its response is polled, streamed behind a `sequence_num
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -32,8 +31,6 @@ from streamnorm.state import Lookup
 
 _JSON = [(b"content-type", b"application/json")]
 _MAX_DIGITS = 15
-# In which a producer learns that its stream was cancelled, wherever it is.
-_CANCEL_S = 5.0
 
 
 class BackgroundResponses:
@@ -91,7 +88,8 @@ class BackgroundResponses:
             await self._stream(key, client, number, exchange, call)
             return True
         if asked.operation == "cancel" and state == "running":
-            state = await self._cancel(key, client)
+            with log_refusals():
+                state = (await self._streams.cancel(key)).state
         with log_refusals():
             response = await self._response(key, client, state)
         call.status = 200
@@ -111,17 +109,6 @@ class BackgroundResponses:
             with stream.watch(self._keepalive_s, self._idle_s):
                 part = partial(_behind, number=number)
                 await send_followed(followed, client, stream, call, {}, part)
-
-    async def _cancel(self, key: Key, client: Dialect) -> State:
-        """Cancel a response; return its state once it has ended."""
-        with log_refusals():
-            state = (await self._streams.cancel(key)).state
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_CANCEL_S):
-                    async with await self._streams.follow(key, None, "", client) as followed:
-                        await _last_of(followed)
-                state = (await self._streams.status(key)).state
-        return state
 
     async def _response(self, key: Key, client: Dialect, state: State) -> dict[str, Any]:
         """Return a response that is not complete."""

@@ -76,6 +76,12 @@ class StreamEndpoint:
             known = DIALECTS[DEFAULT_ERROR_DIALECT]
         return _spoken(known, received, _PATH)
 
+    def plain_path(self, path: str) -> str | None:
+        """Return the path of a request about a stream without its id; None if it is none."""
+        found = [pattern.search(path) for pattern in (_PATH, *self._chats)]
+        match = next((match for match in found if match is not None), None)
+        return match and f"{path[: match.start(1)]}*{path[match.end(1) :]}"
+
     async def answer(
         self,
         received: ClientRequest,

@@ -69,6 +69,9 @@ _ID = re.compile(r"[\w.~:@+=-]{1,128}", re.ASCII)
 _CHAT = "chat:"
 # Those of chats, and of responses in the background.
 _OWN_IDS = (_CHAT, "resp_")
+# In which a producer stops that was told to, and how often it is looked for.
+_CANCEL_S = 5.0
+_CANCEL_POLL_S = 0.05
 _MIN_CHAT_ID = 16  # characters, as of those that `useChat` makes
 FAILURES = (UpstreamError, NotAStream, ProtocolError)
 """How a stream fails that has not begun."""
@@ -295,10 +298,16 @@ class LoggedStreams:
         return await self._log.follow(id, to=to or client.name, after=after, scope=scope, **options)
 
     async def cancel(self, key: Key) -> StreamStatus:
-        """Cancel a stream; return what the log knows of it."""
+        """Cancel a stream; return what the log knows of it, once it has ended."""
         scope, id = key
         await self._log.cancel(id, scope=scope)
-        return await self.status(key)
+        status = await self.status(key)
+        # Its producer learns it a little later, wherever it is.
+        end_s = time.monotonic() + _CANCEL_S
+        while status.state == "running" and time.monotonic() < end_s:
+            await asyncio.sleep(_CANCEL_POLL_S)
+            status = await self.status(key)
+        return status
 
     async def status(self, key: Key) -> StreamStatus:
         """Return what the log knows of a stream."""

@@ -269,7 +269,7 @@ async def test_stream_that_is_cancelled_before_its_first_event() -> None:
         await upstream.asked.wait()
         followed = tasks.create_task(reader.ask("GET"))
         await asyncio.sleep(0.1)
-        assert (await reader.ask("DELETE")).status_code == 200
+        assert (await reader.ask("DELETE")).json()["state"] == "cancelled"
         for answer in (await asked, await reader.post("anthropic")):
             assert (answer.status_code, answer.json()["type"]) == (502, "error")
             assert "cancelled before the first event" in answer.json()["error"]["message"]
@@ -293,6 +293,23 @@ async def test_streams_without_clients_are_bounded() -> None:
         await reader.ask("GET", "s-1")
         await reader.ask("GET", "s-2")
         assert (await reader.post("openai_chat", "s-3")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/streams/secret", "/ui/chat/secret/stream"])
+async def test_id_is_in_no_log(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "streamnorm.gateway")
+    pages = {"ui_message_stream": PageConfig(model="m", resume=True)}
+    async with logged(FakeProvider([]).app(), pages=pages) as gateway, httpx.AsyncClient() as http:
+        headers = {"authorization": "Bearer key-of-a"}
+        for method, status in (
+            ("PUT", 405),
+            ("HEAD", 405),
+            ("GET", 404 if "ui" not in path else 204),
+        ):
+            answer = await http.request(method, gateway.url + path, headers=headers)
+            assert answer.status_code == status
+    assert f"path={path.replace('secret', '*')}" in caplog.text
+    assert "secret" not in caplog.text
 
 
 async def test_cursor_of_no_stream_is_not_paid_for() -> None:
