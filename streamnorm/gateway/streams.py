@@ -332,6 +332,7 @@ class LoggedStreams:
             if not joins:
                 raise too_many(f"{len(self._tasks)} streams are running")
         begun: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        call.outlives_client = True  # also one that leaves before the id is claimed
         task = asyncio.create_task(self._run(asked, open_answer, call, begun))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -347,7 +348,7 @@ class LoggedStreams:
         """Produce a stream to its end, whether its client stays or leaves."""
         scope, id = asked.key
         ours = anyio.CancelScope()
-        is_new = False
+        is_ours = True  # the record
         try:
             with ours, self._running(ours):
                 async with self._log.produce(
@@ -360,9 +361,8 @@ class LoggedStreams:
                     # A response in the background is asked for later.
                     linger_s=self._linger_s if asked.background is None else None,
                 ) as run:
-                    # A client that has left by now has ended its record.
-                    is_new = call.outlives_client = run.is_new and not begun.done()
                     if not begun.done():
+                        is_ours = call.outlives_client = run.is_new
                         begun.set_result(run.is_new)
                     if not run.is_new:
                         ours.cancel()  # others produce it
@@ -371,11 +371,12 @@ class LoggedStreams:
                         _LOG.warning("a stream could not be stored: nobody can resume it")
         except Exception as exc:  # noqa: BLE001 - who waits for the stream raises it
             if not begun.done():
+                is_ours = call.outlives_client = False
                 begun.set_exception(exc)
-            elif not isinstance(exc, NoAnswer):  # which each of its readers has been told
+            elif not isinstance(exc, (NoAnswer, LogError)):  # which each of its readers is told
                 _LOG.error("a stream of the log failed: %s", type(exc).__name__)
         finally:
-            if is_new:
+            if is_ours:
                 self._end_call(call)
 
     async def _whole(self, key: Key, client: Dialect, call: CallRecord) -> bytes:

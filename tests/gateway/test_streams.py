@@ -18,11 +18,8 @@ from support.gateway.upstreams import ANSWER, REQUESTS, Head, Records, StepUpstr
 from support.openai_chat.chunks import content
 
 from streamnorm import Abandoned, Completed, Truncated
-from streamnorm.gateway import ConfigError, Gateway, LogConfig, PageConfig, streams
-from streamnorm.log import Log
-from streamnorm.log.memory import MemoryLogStore
+from streamnorm.gateway import ConfigError, Gateway, LogConfig, PageConfig
 from streamnorm.sse import SSEDecoder
-from streamnorm.state import StoreError
 from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
@@ -569,29 +566,3 @@ async def test_stream_that_nobody_follows_lasts_as_long_as_it_lingers(
         found = await reader.ask("DELETE")
     assert isinstance(records.ended[0].outcome, Completed if linger_s is None else Abandoned)
     assert found.json()["state"] == ("complete" if linger_s is None else "cancelled")
-
-
-class FailingLog(MemoryLogStore):
-    """The store of a log that is down."""
-
-    def __init__(self) -> None:
-        super().__init__(ttl_s=100)
-
-    async def aclaim(self, *_: Any, **__: Any) -> Any:
-        raise StoreError("down")
-
-
-@pytest.mark.parametrize("mode", ["require", "best_effort"])
-async def test_log_that_is_down(mode: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    monkeypatch.setattr(streams, "open_log", lambda *_, **__: Log(FailingLog()))
-    provider = FakeProvider(["It snows."])
-    log = LogConfig(url="memory:", mode=mode)
-    async with logged(provider.app(), log=log) as gateway:
-        answer = await Reader(gateway).post("anthropic")
-    if mode == "require":
-        assert (answer.status_code, answer.json()["type"]) == (503, "error")
-        assert not provider.requests
-    else:
-        assert b"message_stop" in answer.content
-        assert b"\nid: " not in answer.content
-        assert "nobody can resume it" in caplog.text
