@@ -43,7 +43,10 @@ from streamnorm.codec import EVENTSTREAM
 from streamnorm.sse import Frame
 from streamnorm.validation import validate
 
-TARGETS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+TARGETS = (
+    *("anthropic", "openai_chat", "openai_responses"),
+    *("gemini", "gemini_interactions", "bedrock_converse"),
+)
 
 
 def each_stream(test: Any) -> Any:

@@ -340,11 +340,16 @@ def producer(url: str, *, lease_s: float = 30) -> Generator[subprocess.Popen[byt
             process.kill()
 
 
+def heed_interrupts() -> None:
+    """Heed SIGINT, which a shell that starts the tests in its background has ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def inspector(url: str, *options: str) -> Generator[subprocess.Popen[bytes]]:
     """Run `inspect` on the stream, to the first frame that it shows."""
     command = [*COMMAND, "--log", url, "a", "--frames", "--ascii", "--width", "200", *options]
-    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE) as process:
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, preexec_fn=heed_interrupts) as process:
         try:
             assert process.stdout is not None
             assert b'"It "' in process.stdout.readline()
@@ -415,7 +420,7 @@ def test_interrupt_before_the_first_bytes(url: str) -> None:
 
     anyio.run(claim)
     command = [*COMMAND, "--log", url, "a"]
-    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE) as process:
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, preexec_fn=heed_interrupts) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == b"the stream is running: Ctrl-C shows what there is\n"
         process.send_signal(signal.SIGINT)

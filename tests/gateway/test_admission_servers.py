@@ -81,7 +81,7 @@ async def test_websocket_is_refused_over_http(server: ServerName) -> None:
         "sec-websocket-version: 13",
         "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
     )
-    async with opened() as app, served(app, server) as url:
+    async with opened(websockets=False) as app, served(app, server) as url:
         request = head(*lines, path="/v1/responses", method="GET")
         answer = await exchange(url, request, ends=False)
     assert answer.startswith(b"HTTP/1.1 426")
