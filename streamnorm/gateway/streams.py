@@ -328,8 +328,9 @@ class LoggedStreams:
         """
         # A client that leaves gives back its place among the requests, but its stream goes on.
         if len(self._tasks) >= self._max_streams:
-            joins = not asked.replaces and (await self.status(asked.key)).state not in ABSENT
-            if not joins:
+            state = (await self.status(asked.key)).state
+            # A stream that has ended makes no room for the one that takes its place.
+            if state in ABSENT or (asked.replaces and state != "running"):
                 raise too_many(f"{len(self._tasks)} streams are running")
         begun: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         call.outlives_client = True  # also one that leaves before the id is claimed
