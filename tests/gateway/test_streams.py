@@ -497,6 +497,17 @@ async def test_next_message_of_a_chat_takes_the_place_of_its_answer() -> None:
     assert len(upstream.requests) == 2
 
 
+async def test_chats_are_bounded_as_other_streams() -> None:
+    upstream = StepUpstream([ANSWER[0], 60.0], ANSWER)
+    async with chat(upstream, max_streams=1) as (_, page):
+        async with page.stream("POST", "/ui/chat", json=chat_body()) as answer:
+            await anext(answer.aiter_raw())
+        refused = await page.post("/ui/chat", json=chat_body(id="b" * 16))
+        assert refused.status_code == 429
+        second = await page.post("/ui/chat", json=chat_body("And now?"))  # in place of the first
+        assert b'"finish"' in second.content
+
+
 async def test_same_message_of_a_chat_is_answered_anew_once_it_has_ended() -> None:
     gate = asyncio.Event()
     upstream = StepUpstream([ANSWER[0], gate, *ANSWER[1:]], ANSWER)
