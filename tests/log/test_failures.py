@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -191,6 +192,18 @@ async def test_same_request_joins_a_stream_that_the_store_does_not_have(
             source.open()
             assert await joined.wait() == "complete"
         assert await run.wait() == "complete"
+
+
+async def test_source_that_cannot_be_opened_without_a_store(store: FailingStore) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[GatedSource]:
+        raise ConnectionError("nobody is there")
+        yield GatedSource([])
+
+    store.is_down = True
+    with pytest.raises(ConnectionError, match="nobody is there"):
+        async with Log(store).produce("a", opened, mode="best_effort"):
+            pass
 
 
 @pytest.mark.parametrize("source", [CHAT[:3], CHAT])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from streamnorm import Transcoder
 from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder, Feed
@@ -41,3 +42,9 @@ def test_dialect_makes_what_bears_its_name(dialect: Dialect) -> None:
     assert writer.dialect == dialect.name
     assert dialect.checker is not None
     assert isinstance(dialect.checker(), Checker)
+
+
+def test_dialect_without_bodies_loads_its_streams_alone() -> None:
+    bare = structs.replace(DIALECTS["anthropic"], body=None)
+    bare.load()
+    assert bare.codec is None
