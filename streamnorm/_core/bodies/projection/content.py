@@ -46,6 +46,7 @@ from streamnorm._core.bodies.projection.results import check_last_result
 from streamnorm._core.bodies.projection.tools import ToolNames
 from streamnorm._core.bodies.request import (
     InputMessage,
+    Source,
     drop_foreign_fields,
     is_same_dialect,
     same_parts,
@@ -250,6 +251,8 @@ class ContentProjector:
             return before, ()
         if message.role == "assistant" and not same_dialect:
             before = restore_signatures(before, self._target)
+            if isinstance(message.source, Source):
+                before = tuple(map(_without_citation_fields, before))
         # A message without JSON is an answer appended to a conversation, from any server.
         elif same_dialect and message.source.value is None:
             stored = self._stored
@@ -576,3 +579,11 @@ def _is_plain(block: InputBlock) -> bool:
         and block.extra is None
         and not (block.citations or block.signature or _is_blank(block))
     )
+
+
+def _without_citation_fields(block: InputBlock) -> InputBlock:
+    """Return a block whose citations have no fields of a vendor, which another may refuse."""
+    if not isinstance(block, Text) or all(cited.extra is None for cited in block.citations):
+        return block
+    bare = tuple(structs.replace(cited, extra=None) for cited in block.citations)
+    return structs.replace(block, citations=bare)

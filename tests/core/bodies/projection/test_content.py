@@ -93,6 +93,17 @@ def test_unknown_citations_of_results_and_instructions_are_dropped() -> None:
     assert Projection(kept, only_refusals=True).request is kept
 
 
+def test_fields_of_a_citation_stay_with_their_vendor() -> None:
+    """Gemini's name a `domain`, which its Interactions API, with the same kinds, does not know."""
+    cited = Text("a", (Citation("known", extra={"domain": "d"}), Citation("known")))
+    message = assistant(cited)
+    asked = request(user("q"), message, user("r"))
+    assert Projection(asked).messages[1][1] == (cited,)
+    foreign = structs.replace(message, source=Source("another", None, None))
+    done = Projection(request(user("q"), foreign, user("r")))
+    assert done.messages[1][1] == (Text("a", (Citation("known"), Citation("known"))),)
+
+
 def test_signatures_go_to_their_vendor_alone() -> None:
     mine = (Text("a", signature="s", issuer="vendor"), call("c", signature="t", issuer="vendor"))
     asked = request(assistant(*mine), user(result("c")))
