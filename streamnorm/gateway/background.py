@@ -24,7 +24,14 @@ from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.producing import failed_response, unbegun_response
 from streamnorm.gateway.response_state import split_last
 from streamnorm.gateway.storing import GatewayStore
-from streamnorm.gateway.streams import FAILURES, LoggedStreams, log_refusals, send_followed
+from streamnorm.gateway.streams import (
+    ABSENT,
+    FAILURES,
+    LoggedStreams,
+    last_of,
+    log_refusals,
+    send_followed,
+)
 from streamnorm.log import FollowedStream, State
 from streamnorm.log.records import Key
 from streamnorm.state import Lookup
@@ -73,7 +80,7 @@ class BackgroundResponses:
         key = (self._streams.scope_of(received, client), asked.response_id)
         with log_refusals():
             state = (await self._streams.status(key)).state
-        if state in ("unknown", "expired") or asked.operation not in _OPERATIONS:
+        if state in ABSENT or asked.operation not in _OPERATIONS:
             return False
         query = dict(received.query)
         streams = asked.operation == "response" and query.get("stream", "false") != "false"
@@ -120,7 +127,7 @@ class BackgroundResponses:
                 events = list_events(await _first_of(followed))
                 event = last_event(events[0]) if events else {}
             else:
-                event = last_event(split_last(await _last_of(followed))[1])
+                event = last_event(split_last(await last_of(followed))[1])
         response = event.get("response")
         if not is_object(response):
             match followed.outcome:
@@ -168,12 +175,3 @@ async def _first_of(followed: FollowedStream[bytes]) -> bytes:
     with suppress(*FAILURES):
         return await anext(followed, b"")
     return b""
-
-
-async def _last_of(followed: FollowedStream[bytes]) -> bytes:
-    """Return the last bytes of a stream; none of one that has no events."""
-    last = b""
-    with suppress(*FAILURES):
-        async for data in followed:
-            last = data
-    return last

@@ -175,18 +175,33 @@ def gateway_store(
         return GatewayStore(given, bodies)
     if url is None:
         return None
-    if url.startswith(_PLACE):
-        url = resolve_key(url, "state", environ)
-    if url == _MEMORY and is_worker(environ):
-        raise ConfigError(
-            "state: memory: in a worker process, expected sqlite: or redis:, "
-            "which all workers share"
-        )
+    url = shared_url(url, "state", environ)
     try:
         store = open_store(url, ttl_s=config.state_ttl_s)
     except (ValueError, ImportError) as exc:
         raise ConfigError(f"state: {exc}") from exc
     return GatewayStore(store, bodies, store.aclose)
+
+
+def shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
+    """Return the URL of a store that the processes of a gateway share.
+
+    Args:
+        url: The URL, or `env:NAME`, a variable of the environment that holds it.
+        where: Its key in the configuration.
+        environ: The environment.
+
+    Raises:
+        ConfigError: There is no such variable, or this process must not have a store of its own.
+    """
+    if url.startswith(_PLACE):
+        url = resolve_key(url, where, environ)
+    if url == _MEMORY and is_worker(environ):
+        raise ConfigError(
+            f"{where}: memory: in a worker process, expected sqlite: or redis:, "
+            "which all workers share"
+        )
+    return url
 
 
 def is_worker(environ: Mapping[str, str]) -> bool:

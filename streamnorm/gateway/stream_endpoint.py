@@ -61,7 +61,7 @@ class StreamEndpoint:
 
     def has(self, received: ClientRequest) -> bool:
         """Return whether a request is about a stream."""
-        return self.client_at(received) is not None
+        return self.plain_path(received.path) is not None
 
     def client_at(self, received: ClientRequest) -> Dialect | None:
         """Return the dialect of a request about a stream; None if it is about none."""

@@ -44,22 +44,20 @@ from streamnorm._exchange import client_scope, last_event
 from streamnorm._transcoder import WriterOptions
 from streamnorm._upstream.answers import encode_answer, encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
-from streamnorm.gateway.admission import resolve_key, too_many
+from streamnorm.gateway.admission import too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.config import Config, ConfigError, answer_limits
 from streamnorm.gateway.messages import ClientStream, send_failure
 from streamnorm.gateway.observing import CallRecord, add_loss
 from streamnorm.gateway.producing import failed_source, unbegun_response
 from streamnorm.gateway.response_state import ResponseState, split_last
-from streamnorm.gateway.storing import is_worker
+from streamnorm.gateway.storing import shared_url
 from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus, open_log
 from streamnorm.log.log import Mode
 from streamnorm.log.records import Key
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
-_MEMORY = "memory:"
-_PLACE = "env:"
 ID_HEADER = "x-streamnorm-stream"
 """Header that names a stream."""
 
@@ -408,11 +406,8 @@ class LoggedStreams:
         return whole.body
 
     async def _last_response(self, key: Key, client: Dialect, call: CallRecord) -> bytes:
-        last = b""
         async with await self.follow(key, None, "", client) as followed:
-            with suppress(*FAILURES):
-                async for data in followed:
-                    last = data
+            last = await last_of(followed)
             _check_outcome(followed.outcome, followed.dialect, client)
         call.outcome = call.outcome or followed.outcome
         return dumps(last_event(split_last(last)[1]).get("response"))
@@ -500,6 +495,15 @@ async def send_followed(
         call.outcome = call.outcome or followed.outcome
 
 
+async def last_of(followed: FollowedStream[bytes]) -> bytes:
+    """Return the last bytes of a stream; none of one that has no events."""
+    last = b""
+    with suppress(*FAILURES):
+        async for data in followed:
+            last = data
+    return last
+
+
 def _check_outcome(outcome: Outcome | None, upstream: str | None, client: Dialect) -> None:
     """Raise `NoAnswer` for a stream that has failed."""
     match outcome:
@@ -569,17 +573,9 @@ def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
     """
     if config.log is None:
         return None
-    url = config.log.url
-    if url.startswith(_PLACE):
-        url = resolve_key(url, "log.url", environ)
-    if url == _MEMORY and is_worker(environ):
-        raise ConfigError(
-            "log.url: memory: in a worker process, expected sqlite: or redis:, "
-            "which all workers share"
-        )
     try:
         return open_log(
-            url,
+            shared_url(config.log.url, "log.url", environ),
             ttl_s=config.log.ttl_s,
             lease_s=config.log.lease_s,
             max_bytes=config.log.max_bytes,
