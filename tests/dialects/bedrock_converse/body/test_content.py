@@ -423,6 +423,20 @@ def test_result_is_written() -> None:
     assert result_of(ToolResult("c"))["content"] == []
 
 
+@pytest.mark.parametrize(
+    ("id", "wire"), [("call|1", "snid_call_7c1"), ("é", "snid__c3_a9"), ("f:0", "f:0")]
+)
+def test_id_is_escaped_once(id: str, wire: str) -> None:
+    result = InputMessage("user", (ToolResult(id, (Text("a"),)),))
+    body = encode_request(Request(messages=(*call(id), result)), DIALECT).body
+    assert body["messages"][1]["content"][0]["toolUse"]["toolUseId"] == wire
+    assert body["messages"][2]["content"][0]["toolResult"]["toolUseId"] == wire
+    back = decode_request(body, DIALECT).messages
+    assert back[1].tool_calls[0].id == id
+    assert isinstance(read_back := back[2].blocks[0], ToolResult)
+    assert read_back.tool_call_id == id
+
+
 def test_block_that_only_a_stream_has_is_a_loss() -> None:
     held = OpaqueBlock(DIALECT, "x", '{"start":null,"deltas":[{"x":1}]}')
     assert written(Text("a"), held) == ([{"text": "a"}], ["opaque_block"])
