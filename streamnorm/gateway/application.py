@@ -52,11 +52,11 @@ from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
 from streamnorm.gateway.background import BackgroundResponses
 from streamnorm.gateway.compaction import Compactor, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, check_config, read_config
-from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.messages import MessageEndpoint, Services, complete_headers, stopping
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, Observer, Observers, plain_path
 from streamnorm.gateway.pages import Pages
+from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.storing import gateway_store, is_worker

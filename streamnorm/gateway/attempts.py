@@ -43,11 +43,16 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm.aio import Stream
 from streamnorm.aio.pump import TranscodePump
-from streamnorm.gateway.large_bodies import BodyThread, LargeEventPump, LargeEvents
-from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
+from streamnorm.gateway.network import Network, failure_reason
 from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.pages import NO_CREDIT, Page
 from streamnorm.gateway.producing import ReadsPump, ReadsStream
+from streamnorm.gateway.receiving import (
+    BodyThread,
+    LargeEventPump,
+    ServerStopping,
+    UpstreamResponse,
+)
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
 from streamnorm.http.headers import cloud_headers, failed_request, response_headers
@@ -375,14 +380,13 @@ class Attempts:
         }
         made = ReadsPump if self._is_logged else LargeEventPump
         pump = made(answer, upstream.dialect, client.name, on_end=self._report, **options)
-        answer.watch(pump)
-        reader = LargeEvents(answer, pump, self._bodies, upstream.framing)
-        stream: Stream[bytes] = Stream(pump, reader)
+        answer.decode_ahead(pump, self._bodies, upstream.framing)
+        stream: Stream[bytes] = Stream(pump, answer)
         stores = self._turn.stores and not self._turn.makes_answer
         if isinstance(pump, ReadsPump):
-            stream = ReadsStream(pump, reader, self._turn if stores else None, self._bodies)
+            stream = ReadsStream(pump, answer, self._turn if stores else None, self._bodies)
         elif stores:
-            stream = StoredStream(pump, reader, self._turn, self._bodies)
+            stream = StoredStream(pump, answer, self._turn, self._bodies)
         first = b""
         passes_on = self._passes_on_refusals(target)
         try:

@@ -44,8 +44,9 @@ from streamnorm.asgi.responses import Exchange, encode_headers, send_json
 from streamnorm.gateway.background import BackgroundResponses
 from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.messages import ClientStream, Services, stopping
-from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason
+from streamnorm.gateway.network import failure_reason
 from streamnorm.gateway.observing import CallRecord, FailureReason
+from streamnorm.gateway.receiving import ServerStopping, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Target, is_one_name
 from streamnorm.gateway.storing import GatewayStore, store_refusals

@@ -35,10 +35,10 @@ from streamnorm.asgi.responses import (
 from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
 from streamnorm.gateway.compaction import Compactor, is_compaction
 from streamnorm.gateway.config import Config, answer_limits, request_limits
-from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, add_loss
 from streamnorm.gateway.pages import Pages
+from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Balancer, Routing
 from streamnorm.gateway.storing import GatewayStore

@@ -22,8 +22,7 @@ from streamnorm._transcoder import TranscodeOptions, WriterOptions
 from streamnorm._upstream.requests import Upstream
 from streamnorm.aio import Stream
 from streamnorm.aio.pump import OnEnd
-from streamnorm.gateway.large_bodies import BodyThread, LargeEventPump, LargeEvents
-from streamnorm.gateway.network import UpstreamResponse
+from streamnorm.gateway.receiving import BodyThread, LargeEventPump, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, split_last
 from streamnorm.log import OpenedSource
 
@@ -87,7 +86,11 @@ class ReadsStream(Stream[bytes]):
     """
 
     def __init__(
-        self, pump: ReadsPump, reader: LargeEvents, turn: ResponseState | None, bodies: BodyThread
+        self,
+        pump: ReadsPump,
+        reader: UpstreamResponse,
+        turn: ResponseState | None,
+        bodies: BodyThread,
     ) -> None:
         super().__init__(pump, reader)
         self._reads_pump = pump

@@ -39,7 +39,7 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm.aio import Stream
 from streamnorm.aio.pump import TranscodePump
-from streamnorm.gateway.large_bodies import BodyThread, LargeEvents
+from streamnorm.gateway.receiving import BodyThread, UpstreamResponse
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
@@ -65,7 +65,7 @@ class StoredStream(Stream[bytes]):
     """
 
     def __init__(
-        self, pump: TranscodePump, reader: LargeEvents, turn: ResponseState, bodies: BodyThread
+        self, pump: TranscodePump, reader: UpstreamResponse, turn: ResponseState, bodies: BodyThread
     ) -> None:
         super().__init__(pump, reader)
         self._turn = turn

@@ -15,7 +15,7 @@ from streamnorm._core.errors import StoreError
 from streamnorm._upstream.requests import RequestRefused
 from streamnorm.gateway.admission import resolve_key
 from streamnorm.gateway.config import Config, ConfigError
-from streamnorm.gateway.large_bodies import BodyThread
+from streamnorm.gateway.receiving import BodyThread
 from streamnorm.state import (
     Found,
     Lookup,

@@ -18,7 +18,7 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.json import compact
 from streamnorm._exchange import state_refusals
 from streamnorm._upstream.requests import ClientRequest, refusals
-from streamnorm.gateway.large_bodies import BodyThread
+from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.state.stored import value_of

@@ -20,7 +20,7 @@ from support.streams.content import decode
 from streamnorm import Completed, Failed, TextDelta, Truncated
 from streamnorm.aws import CredentialsError, Signer
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
-from streamnorm.gateway.large_bodies import LargeEventPump
+from streamnorm.gateway.receiving import LargeEventPump
 
 pytestmark = pytest.mark.anyio
 

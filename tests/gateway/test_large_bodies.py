@@ -17,7 +17,7 @@ from support.gateway.calls import GENERATE, NOWHERE, called, opened
 from support.http.raw_http import raw_upstream
 from support.operation_counts import operations_of_thread
 
-from streamnorm.gateway.large_bodies import LARGE_BYTES, BodyThread
+from streamnorm.gateway.receiving import LARGE_BYTES, BodyThread
 
 TEXT_BYTES = 4 * LARGE_BYTES
 FEW, MANY = 20, 2_000  # messages, or parts of an answer, of as many bytes in all

@@ -23,7 +23,7 @@ from streamnorm import (
     accumulate,
 )
 from streamnorm.codec import decoder
-from streamnorm.gateway.large_bodies import LARGE_BYTES, LargeEventPump
+from streamnorm.gateway.receiving import LARGE_BYTES, LargeEventPump
 
 pytestmark = pytest.mark.anyio
 

@@ -34,7 +34,8 @@ from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm.aio.pump import Pump
 from streamnorm.gateway import Gateway
 from streamnorm.gateway.messages import ClientStream
-from streamnorm.gateway.network import Network, ServerStopping, Stalled, UpstreamResponse
+from streamnorm.gateway.network import Network
+from streamnorm.gateway.receiving import ServerStopping, Stalled, UpstreamResponse
 
 pytestmark = pytest.mark.anyio
 

@@ -27,8 +27,7 @@ from support.http.tls import Authority
 
 from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm.gateway import Gateway
-from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
-from streamnorm.gateway.network import Network
+from streamnorm.gateway.network import Connector, Network, Request, UnrequestedBytes
 
 pytestmark = pytest.mark.anyio
 

