@@ -6,10 +6,8 @@ the client by then, so another upstream may be asked.
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Mapping
-from email.utils import mktime_tz, parsedate_tz
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -54,6 +52,7 @@ from streamnorm.gateway.receiving import (
     UpstreamResponse,
 )
 from streamnorm.gateway.response_state import ResponseState, StoredStream
+from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target, apply_options
 from streamnorm.http.headers import cloud_headers, failed_request, response_headers
 from streamnorm.log import OpenedSource
@@ -525,49 +524,6 @@ def _object_in(body: bytes) -> dict[str, Any]:
     return object_in(body.decode())
 
 
-MAX_DELAY_S = 120.0
-"""Longest time that a request waits, whatever the upstream asks for."""
-
-# Another request may succeed; 529 is Anthropic's "overloaded".
-_RETRIED = (408, 409, 429, 500, 502, 503, 504, 529)
-_FIRST_BACKOFF_S = 0.5
-_MAX_BACKOFF_S = 8.0
-
-
-def should_retry(error: StreamError, status: int, headers: Mapping[str, str]) -> bool:
-    """Return whether a failed request may be sent again.
-
-    Args:
-        error: How it failed.
-        status: HTTP status that the client would get.
-        headers: Headers of the answer, names in lower case; none if there was no answer.
-    """
-    # Servers of OpenAI and Anthropic send it, and their SDKs obey.
-    match headers.get("x-should-retry"):
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            return error.retryable is not False and status in _RETRIED
-
-
-def retry_delay(headers: Mapping[str, str], number: int) -> float:
-    """Return the seconds to wait before a request is sent again.
-
-    Args:
-        headers: Headers of the answer, names in lower case.
-        number: How often it will have been sent again then, from 1.
-    """
-    asked = _requested_delay(headers)
-    # Zero, a past date and what is no number at all say nothing of when.
-    if asked > 0:
-        return min(asked, MAX_DELAY_S)
-    # The backoff of the official SDKs: 0.5 to 8 s.
-    jitter = random.uniform(0.75, 1.0)  # noqa: S311 - no secret
-    return jitter * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(number - 1, 10))
-
-
 def _request_id(answer: UpstreamResponse, target: Target) -> str:
     """Return the id of a response, in the header of its upstream's dialect, or a new one.
 
@@ -575,27 +531,3 @@ def _request_id(answer: UpstreamResponse, target: Target) -> str:
     """
     endpoints = lookup(target.upstream.dialect).endpoints
     return answer.headers.get(endpoints.request_id_header) or str(uuid4())
-
-
-def _requested_delay(headers: Mapping[str, str]) -> float:
-    """Return the seconds that the upstream asks for; 0.0 if it does not."""
-    if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
-        return milliseconds / 1000
-    after = headers.get("retry-after", "")
-    if (seconds := _number(after)) > 0:
-        return seconds
-    # RFC 9110, section 10.2.3: seconds or a date.
-    date = parsedate_tz(after)
-    if date is None:
-        return 0.0
-    try:
-        return mktime_tz(date) - time.time()
-    except (ValueError, OverflowError):  # no such day, or one too far away
-        return 0.0
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

@@ -11,7 +11,7 @@ from support.gateway.servers import served_gateway
 from support.gateway.upstreams import ANSWER, Head, Step, StepUpstream, asked
 
 from streamnorm import StreamError
-from streamnorm.gateway.attempts import retry_delay, should_retry
+from streamnorm.gateway.retrying import retry_delay, should_retry
 
 JSON = {"content-type": "application/json"}
 ERROR = b'{"error":{"message":"Broken."}}'
