@@ -19,6 +19,7 @@ from streamnorm._core.codec import (
 from streamnorm._core.codec.event_messages import EVENTSTREAM
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
+from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.errors import DecodeError, UnknownDialect, did_you_mean
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
@@ -120,7 +121,7 @@ DEFAULT_ERROR_DIALECT = openai_chat.DIALECT.name
 """The dialect of error bodies where none is known: most clients can read them."""
 
 FRAMINGS: dict[str, Framing] = {
-    framing.name: framing for framing in (SSE, INVOKE_CHUNKS, EVENTSTREAM)
+    framing.name: framing for framing in (SSE, INVOKE_CHUNKS, EVENTSTREAM, WS_MESSAGE)
 }
 """The framings by name; of those with one media type, the first has the most headers."""
 

@@ -10,12 +10,14 @@ from streamnorm._core.codec import Decoder, Encoder, Feed
 from streamnorm._core.codec.event_messages import EVENTSTREAM
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
+from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._registry import decoder, encoder
 
 __all__ = [
     "EVENTSTREAM",
     "INVOKE_CHUNKS",
     "SSE",
+    "WS_MESSAGE",
     "Decoder",
     "Encoder",
     "Feed",

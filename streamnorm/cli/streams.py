@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from streamnorm._core.codec.framing import Framing
+from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.errors import NotAStream, RecordingError, did_you_mean
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
@@ -297,9 +298,11 @@ class Source:
     def _find_framing(self) -> Framing:
         """Return the framing that the companion or the dialect says."""
         stated = self._companion.framing
-        framing = framing_of(self.dialect, None if stated is UNSET else FRAMINGS.get(stated))
         path = Path(self._file)
         suffix = split_name(path)[1]
+        if suffix == WS_MESSAGE.suffix:
+            return WS_MESSAGE
+        framing = framing_of(self.dialect, None if stated is UNSET else FRAMINGS.get(stated))
         # A file that is not there is reported where it is read.
         if suffix in STREAM_SUFFIXES and suffix != framing.suffix and path.exists():
             raise console.UsageError(
@@ -378,7 +381,9 @@ def add_commands(add_parser: console.AddParser) -> None:
 def _check_framing(dialect: str, framing: Framing | None) -> None:
     """Raise `UsageError` for a framing in which no server sends the dialect."""
     known = lookup(dialect)
-    spoken = {known.framing, *(route.framing for route in known.endpoints.routes)} - {None}
+    endpoints = known.endpoints
+    spoken = {known.framing, endpoints.socket_framing} - {None}
+    spoken |= {route.framing for route in endpoints.routes} - {None}
     if framing is not None and framing not in spoken:
         names = [name for name, each in FRAMINGS.items() if each in spoken]
         raise console.UsageError(

@@ -19,6 +19,7 @@ from msgspec import Raw, Struct, structs
 
 from streamnorm._core.bodies.fields import body_object, get_bool
 from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.websocket_messages import error_message
 from streamnorm._core.failures import find_error, response_status
 from streamnorm._core.json import FAST_ERRORS, compact, is_object, object_in, string_of
 from streamnorm._core.limits import Limits
@@ -49,7 +50,6 @@ _HOP_HEADERS = ("connection", "upgrade", "content-length", "content-encoding", "
 # Of one request each, where a connection has many: the second would be taken for the first again.
 _ONE_REQUEST = ("idempotency-key", "x-streamnorm-stream", "last-event-id")
 _SOCKET_PREFIX = "sec-websocket-"
-_NOT_SHOWN = frozenset({"content-type", "content-length", "connection", "upgrade"})
 
 # One event that says nothing of the response but a part of a text.
 _DELTA = re.compile(
@@ -192,33 +192,6 @@ def refusal_message(refused: RequestRefused, client: Dialect, stream_id: str | N
     answer = encode_error_response(refused.error, client.name, upstream=None)
     headers = {**answer.headers, **refused.headers}
     return error_message(answer.status, answer.body, headers, stream_id)
-
-
-def error_message(
-    status: int, body: bytes, headers: Mapping[str, str], stream_id: str | None
-) -> str:
-    """Return the `error` event that stands for the response to a request.
-
-    Codex acts on an event with a status alone, and waits for minutes at any other.
-
-    Args:
-        status: HTTP status.
-        body: The body of the response.
-        headers: Its headers.
-        stream_id: The lane; None for the default one.
-    """
-    value = object_in(body.decode(errors="replace"))
-    error = value.get("error")
-    if not is_object(error):
-        found = find_error(value)
-        message = "the request failed" if found is None else found.message
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        error = {"type": kind, "code": None, "message": message, "param": None}
-    event: dict[str, Any] = {"type": "error", "status": status, "error": error}
-    shown = {name: text for name, text in headers.items() if name not in _NOT_SHOWN}
-    if shown:
-        event["headers"] = shown
-    return compact(event | ({} if stream_id is None else {"stream_id": stream_id}))
 
 
 class _EventHead(Struct):

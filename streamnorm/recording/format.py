@@ -59,6 +59,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.codec.framing import SSE, Framing
+from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.errors import RecordingError, did_you_mean
 from streamnorm._core.json import FAST_ERRORS, compact, too_deep
 from streamnorm._core.limits import Limits
@@ -73,7 +74,7 @@ End: TypeAlias = Literal["eof", "reset", "timeout", "aborted", "incomplete"]
 Provenance: TypeAlias = Literal["recorded", "written"]
 """Whether a server sent the bytes, or somebody wrote them."""
 
-Suffix: TypeAlias = Literal[".sse", ".eventstream", ".body.json", ".body.bin"]
+Suffix: TypeAlias = Literal[".sse", ".eventstream", ".ws.jsonl", ".body.json", ".body.bin"]
 """Suffix of the file that holds the body."""
 
 # An interim response (1xx) is followed by the one that is recorded.
@@ -83,6 +84,7 @@ MAX_STATUS = 599
 CONTENT_TYPES: dict[Suffix, str] = {
     ".sse": "text/event-stream",
     ".eventstream": "application/vnd.amazon.eventstream",
+    ".ws.jsonl": WS_MESSAGE.media_type,
     ".body.json": "application/json",
     ".body.bin": "application/octet-stream",
 }
@@ -279,8 +281,10 @@ STREAM_SUFFIXES = frozenset(framing.suffix for framing in FRAMINGS.values())
 """Suffixes of the files that hold streams."""
 
 
-def own_framing(dialect: str | None) -> Framing:
+def own_framing(dialect: str | None, suffix: Suffix) -> Framing:
     """Return the framing of a dialect's streams where a companion names none."""
+    if suffix == WS_MESSAGE.suffix:  # which no other framing has
+        return WS_MESSAGE
     known = None if dialect is None else DIALECTS.get(dialect)
     return SSE if known is None else known.framing
 
@@ -293,7 +297,7 @@ def framing_name(dialect: str | None, framing: Framing, suffix: Suffix) -> str |
         framing: Framing of the body, if it is a stream.
         suffix: Suffix of the body.
     """
-    is_known = framing is own_framing(dialect) or suffix != framing.suffix
+    is_known = framing is own_framing(dialect, suffix) or suffix != framing.suffix
     return UNSET if is_known else framing.name
 
 
@@ -303,7 +307,8 @@ def framing_of(companion: Companion) -> Framing:
     Raises:
         RecordingError: There is no such framing, or the body is in another.
     """
-    framing, body = own_framing(companion.dialect), companion.response.body
+    body = companion.response.body
+    framing = own_framing(companion.dialect, body)
     if companion.framing is not UNSET:
         found = FRAMINGS.get(companion.framing)
         if found is None:

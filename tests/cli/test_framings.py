@@ -73,7 +73,7 @@ def test_unknown_framing_is_wrong_usage(bare: Path, capsys: Out) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["decode", "--framing", "chunks", str(bare)])
     assert caught.value.code == 2
-    told = "argument --framing: 'chunks', expected sse, invoke_chunks, eventstream"
+    told = "argument --framing: 'chunks', expected sse, invoke_chunks, eventstream, ws_message"
     assert told in capsys.readouterr().err
 
 
@@ -158,6 +158,7 @@ def test_event_stream_that_is_not_there_is_no_question_of_its_framing(capsys: Ou
         ("anthropic", "eventstream", "sse or invoke_chunks"),
         ("ui_message_stream", "invoke_chunks", "sse"),
         ("bedrock_converse", "sse", "eventstream"),
+        ("openai_responses", "eventstream", "sse or ws_message"),
     ],
 )
 def test_framing_that_no_server_of_the_target_has_is_refused(

@@ -94,7 +94,7 @@ def test_dialect_in_the_chunks_is_detected() -> None:
         ({"framing": "sse"}, "framing sse of a body .eventstream, expected .sse"),
         (
             {"framing": "invoke_chunk"},
-            "framing 'invoke_chunk', expected one of sse, invoke_chunks, eventstream"
+            "framing 'invoke_chunk', expected one of sse, invoke_chunks, eventstream, ws_message"
             "; did you mean invoke_chunks?",
         ),
     ],

@@ -214,6 +214,8 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             the host.
         volatile_system_prefix: Prefix of system blocks that a client changes with each
             request; None if there are none.
+        socket_framing: Framing of the streams on a WebSocket at the path of messages; None if the
+            vendor has none.
     """
 
     routes: tuple[Route, ...] = ()
@@ -227,6 +229,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     request_id_header: str = "x-request-id"
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None
+    socket_framing: Framing | None = None
 
     def match(self, method: str, path: str, body: object = None) -> RequestedOperation | None:
         """Return the operation of a request, or None if no route matches.

@@ -435,7 +435,7 @@ class Framing(Struct, frozen=True, eq=False):
 
     name: str
     media_type: str
-    suffix: Literal[".sse", ".eventstream"]
+    suffix: Literal[".sse", ".eventstream", ".ws.jsonl"]
     splitter: Callable[[Limits], Splitter]
     passthrough: Callable[[Any], StreamPassthrough]
     layout: StreamLayout

@@ -409,6 +409,7 @@ class ResponsesRun(DeltaRun):
             self._type = type(event)
             self.prefix, decoder = _FORMATS[self._type]
             self._decode = decoder.decode
+            self.read_from(self.framing)  # which may know the events by their prefix
         index, known = text.delta.index, self._texts.get(event.item_id)
         if known is not None and known.delta == text.delta:
             return  # the delta stays the same object

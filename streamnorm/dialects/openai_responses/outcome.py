@@ -145,7 +145,12 @@ _CLIENT_CODES = frozenset(
 
 def error_from_wire(event: dict[str, Any], payload: str) -> StreamError:
     """Return the error of an `error` event, whose fields may be nested or flat."""
-    if event.get("error"):
+    error = event.get("error")
+    if is_object(error):
+        # Behind a WebSocket the response to the request has no status and headers of its own.
+        head = {key: event[key] for key in ("status", "headers") if event.get(key) is not None}
+        return named_error(payload, {**event, "error": {**head, **error}})
+    if error:
         return named_error(payload, event)
     flat = {key: value for key, value in event.items() if key not in _EVENT_HEAD}
     # An event without `message` has another vendor's shape.

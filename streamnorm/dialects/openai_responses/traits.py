@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import OpaqueBlock, Reasoning
 from streamnorm._core.codec import Endpoints, Route
+from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of
 from streamnorm._core.losses import Capabilities
 from streamnorm.sse import Frame
@@ -39,6 +40,7 @@ ENDPOINTS = Endpoints(
         *("include", "include[]", "include_obfuscation", "stream", "starting_after"),
         *("after", "limit", "order"),
     ),
+    socket_framing=WS_MESSAGE,
 )
 
 
