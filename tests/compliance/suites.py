@@ -124,7 +124,9 @@ class Suite(NamedTuple):
         assert node is not None
         said = _output([node, _tsx(), *program, "--json"], cwd=checkout, **modules)
         return [
-            Result(test["id"], test["errors"] if test["status"] == "failed" else [])
+            Result(
+                test["id"], [] if test["status"] == "passed" else test.get("errors") or ["not run"]
+            )
             for test in said["results"]
         ]
 

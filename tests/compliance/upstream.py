@@ -31,6 +31,8 @@ def upstream() -> Starlette:
     """Return an upstream of every dialect, by the path of the request."""
     routes = [
         Route("/v1/responses/compact", _compact, methods=["POST"]),
+        # llm-comply sends Chat Completions what OpenAI refuses.
+        Route("/v1/responses", FakeProvider(_answer, strict=True).app(), methods=["POST"]),
         Mount("/", FakeProvider(_answer).app()),
     ]
     return Starlette(routes=routes)
@@ -41,6 +43,11 @@ def _answer(request: FakeRequest) -> Any:
     for name in _REQUIRED[request.dialect]:
         if not request.body.get(name):
             return StreamError("upstream", f"{name}: missing, expected one", status_hint=400)
+    if "previous_response_id" in request.body:
+        # The vendor has stored no response: the gateway keeps those of a WebSocket itself.
+        found = "Previous response not found."
+        code = "previous_response_not_found"
+        return StreamError("upstream", found, code=code, status_hint=400)
     if request.body.get("tools"):
         return tool_call("get_weather", location="San Francisco")
     if _REASONED not in json.dumps(request.body):

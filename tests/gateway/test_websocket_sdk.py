@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import agents
 import pytest
+from acceptance.node_sdks import ask, missing
+from anyio import to_thread
 from openai import AsyncOpenAI
 from openai.lib.responses_websocket import (
     AsyncResponsesWebSocketSession,
@@ -17,7 +20,7 @@ from support.gateway.servers import SERVERS, ServerName, served_gateway
 from support.gateway.sockets import create
 from websockets.exceptions import InvalidStatus
 
-from streamnorm.testing import FakeProvider, tool_call
+from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
 
@@ -138,6 +141,36 @@ async def test_model_of_openai_agents_runs_a_tool_over_the_connection() -> None:
             await model.close()
         assert result.final_output == "It snows in Oslo.", dialect
         assert "snow in Oslo" in str(provider.requests[-1].body), dialect
+
+
+@pytest.mark.outside
+@pytest.mark.skipif(bool(missing()), reason=missing())
+async def test_sdk_for_node_sends_only_what_is_new_and_goes_on_behind_an_error() -> None:
+    prompts = ["Weather?", "What to wear?", "Once more?"]
+    providers = {
+        dialect: FakeProvider(["It snows.", "Take a coat.", faults.http(429)])
+        for dialect in UPSTREAMS
+    }
+    jobs: list[dict[str, Any]] = []
+    async with AsyncExitStack() as stack:
+        for dialect, provider in providers.items():
+            serving = served_gateway(provider.app(), dialect, has_websockets=True)
+            gateway = await stack.enter_async_context(serving)
+            jobs.append({"url": gateway.url, "prompts": prompts})
+        heard = await to_thread.run_sync(ask, "openai_ws", "converse", jobs)
+    completed = "response.completed"
+    for (dialect, provider), said in zip(providers.items(), heard, strict=True):
+        assert said == {
+            "said": [
+                {"type": completed, "text": "It snows."},
+                {"type": completed, "text": "Take a coat."},
+                {"type": "error", "status": 429, "code": "rate_limit_exceeded", "text": ""},
+            ]
+        }, dialect
+        sent = str(provider.requests[1].body)
+        places = [sent.find(text) for text in (prompts[0], "It snows.", prompts[1])]
+        assert -1 not in places, dialect
+        assert places == sorted(places), dialect
 
 
 @pytest.mark.parametrize("server", SERVERS)

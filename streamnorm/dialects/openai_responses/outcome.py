@@ -139,6 +139,7 @@ _CLIENT_CODES = frozenset(
         *("server_error", "rate_limit_exceeded", "invalid_prompt", "context_length_exceeded"),
         *("insufficient_quota", "usage_not_included", "cyber_policy", "bio_policy"),
         *("server_is_overloaded", "slow_down", "misalignment_policy_violation"),
+        "previous_response_not_found",  # at which clients send their whole input
     }
 )
 
