@@ -11,10 +11,11 @@ from support.faults.events import EVENT_FAULTS
 from support.faults.responses import RESPONSE_FAULTS
 from support.faults.rows import Fault
 
-__all__ = ["CELLS", "SAMPLE", "Cell"]
+__all__ = ["CELLS", "SAMPLE", "SOCKET_CELLS", "SOCKET_SAMPLE", "Cell"]
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 _SAMPLE = 60
+_SOCKET_SAMPLE = 30
 
 
 class Cell(NamedTuple):
@@ -25,15 +26,18 @@ class Cell(NamedTuple):
         moment: When.
         client: Dialect of the client.
         upstream: Dialect of the upstream.
+        over_socket: Whether the client asks over a WebSocket.
     """
 
     fault: Fault
     moment: Moment
     client: str
     upstream: str
+    over_socket: bool = False
 
     def __str__(self) -> str:
         form = "" if self.fault.stream else ", whole"
+        form += ", over a WebSocket" if self.over_socket else ""
         return f"{self.fault.name}, {self.moment}{form}: {self.client} on {self.upstream}"
 
 
@@ -71,5 +75,25 @@ def _sample(cells: list[Cell]) -> list[Cell]:
     return sample
 
 
+def _socket_cells() -> list[Cell]:
+    """Return the cells of streams, each on all of its upstreams, for a client of Responses."""
+    return [
+        Cell(fault, moment, "openai_responses", upstream, over_socket=True)
+        for fault in (*CONNECTION_FAULTS, *EVENT_FAULTS, *RESPONSE_FAULTS)
+        if fault.stream
+        for moment in fault.moments
+        for upstream in fault.dialects or DIALECTS
+    ]
+
+
+def _socket_sample(cells: list[Cell]) -> list[Cell]:
+    """Return some cells from all over the table, on all upstreams in turn."""
+    known = [cell for cell in cells if not cell.fault.is_easy]
+    step = len(known) // _SOCKET_SAMPLE
+    return known[:: step - (step % len(DIALECTS) == 0)][:_SOCKET_SAMPLE]
+
+
 CELLS = _cells()
 SAMPLE = _sample(CELLS)
+SOCKET_CELLS = _socket_cells()
+SOCKET_SAMPLE = _socket_sample(SOCKET_CELLS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -14,14 +15,17 @@ import openai
 from acceptance.fault_cells import Cell
 from acceptance.gateways import Gateways, gateways
 from acceptance.transcoding_clients import KEY as CLIENT_KEY
-from acceptance.transcoding_clients import SDK, SDKS, Reading
+from acceptance.transcoding_clients import SDK, SDKS, Reading, Responses
 from google.genai import errors
+from openai._models import construct_type
+from openai.types.responses import Response
 from support.faults.answers import ANSWERS, CITY, TEXT
 from support.faults.events import MAX_EVENT_BYTES
 from support.faults.responses import ELSEWHERE, KEY
 from support.faults.rows import Expected
 from support.faults.upstream import FaultyUpstream
 from support.gateway.observers import RecordingObserver
+from support.gateway.sockets import ENDS
 
 __all__ = ["Bench", "open_bench"]
 
@@ -31,7 +35,9 @@ _SECRETS = (CLIENT_KEY, KEY, _PROMPT, _QUERY, "canary-of-the-answer")
 _ANSWER = Reading(TEXT, "", (("call_1", "get_weather", {"city": CITY}),))
 _TIMEOUT_S = 10
 # What the client itself logs is not the gateway's.
-_CLIENT_LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore")
+_CLIENT_LOGGERS = (
+    *("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "websockets"),
+)
 
 _OPENAI: dict[int, type[Exception]] = {
     401: openai.AuthenticationError,
@@ -102,6 +108,7 @@ class Bench:
                 observers=(self._records,),
                 max_event_bytes=MAX_EVENT_BYTES,
                 finish_grace_s=0.1,
+                has_websockets=True,
                 **times,
             )
             self._gateways[mode] = await self._stack.enter_async_context(known)
@@ -125,15 +132,29 @@ class Bench:
         self._records.ended.clear()
         self._logs.lines.clear()
         expected = _to_client(fault.expected(upstream, moment), cell)
-        reading, error = await self._ask(cell)
-        wrong = [
-            *_client_faults(cell, expected, reading, error),
+        error: Exception | None = None
+        if cell.over_socket:
+            events = await self._ask_over_socket(cell)
+            said, wrong = json.dumps(events[-2:]), _socket_faults(cell, expected, events)
+        else:
+            reading, error = await self._ask(cell)
+            said = f"{type(error).__name__}: {error}" if error else ""
+            wrong = _client_faults(cell, expected, reading, error)
+        wrong += [
             *await self._connection_faults(cell),
             *self._request_faults(cell),
             *self._record_faults(cell, expected, error),
-            *self._leaks(error),
+            *self._leaks(said),
         ]
-        return [f"{type(error).__name__}: {error}"[:300], *wrong] if wrong and error else wrong
+        return [said[:300], *wrong] if wrong and said else wrong
+
+    async def _ask_over_socket(self, cell: Cell) -> list[dict[str, Any]]:
+        """Return the events of an answer, and of another one if the connection lives."""
+        sdk = SDKS[cell.client]
+        assert isinstance(sdk, Responses)
+        client = await self._client(cell, sdk)
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await sdk.events_over_socket(client, sdk.first(_PROMPT), {"key": _QUERY})
 
     async def _ask(self, cell: Cell) -> tuple[Reading | None, Exception | None]:
         sdk = SDKS[cell.client]
@@ -190,7 +211,7 @@ class Bench:
             wrong.append(f"record of {call.client}, {call.upstream}, {call.attempts} attempts")
         return wrong
 
-    def _leaks(self, error: Exception | None) -> list[str]:
+    def _leaks(self, said: str) -> list[str]:
         told = [
             *((line, "log") for line in self._logs.lines),
             *((repr(call), "record") for call in self._records.ended),
@@ -202,9 +223,7 @@ class Bench:
             if secret in text
         ]
         address = self.upstream.url.removeprefix("http://")
-        wrong += [
-            f"{secret} sent to the client" for secret in (KEY, address) if secret in f"{error}"
-        ]
+        wrong += [f"{secret} sent to the client" for secret in (KEY, address) if secret in said]
         return wrong
 
 
@@ -245,6 +264,38 @@ def _client_faults(
     if type(error) is not kind:
         return [f"{type(error).__name__}, expected {kind.__name__}"]
     return [] if _has_shape(cell.client, error, expected.status) else [f"shape of {error!r}"]
+
+
+def _socket_faults(cell: Cell, expected: Expected, events: list[dict[str, Any]]) -> list[str]:
+    """Return what is wrong with an answer over a WebSocket: it has one end, which is the right one.
+
+    An error before `response.created` has the status that a response over HTTP would have.
+    """
+    *answer, end, refusal = events
+    ends = [event["type"] for event in answer if event["type"] in ENDS]
+    wrong = [f"{ends} before the end"] if ends else []
+    if (refusal["type"], refusal.get("status")) != ("error", 400):
+        wrong.append(f"{refusal} of a connection that lives, expected an error")
+    if _is_own(cell, expected):
+        return wrong
+    response = end.get("response", {})
+    match end["type"]:
+        case "response.completed" if not expected.fails:
+            read = SDKS[cell.client].reading(construct_type(type_=Response, value=response))
+            return wrong + ([f"read {read}"] if expected.reads and read != _ANSWER else [])
+        case "error" if expected.fails and expected.status != 200:
+            if (end["status"], answer) != (expected.status, []):
+                wrong.append(f"status {end['status']} behind {len(answer)} events")
+            found = end["error"]
+        case "response.failed" if expected.fails and expected.status == 200:
+            if (answer[0]["type"], response["status"]) != ("response.created", "failed"):
+                wrong.append(f"{response['status']} behind {answer[0]['type']}")
+            found = response["error"]
+        case other:
+            return [*wrong, f"{other}, expected {expected}"]
+    if not isinstance(found.get("message"), str) or "code" not in found:
+        wrong.append(f"shape of {end}")
+    return wrong
 
 
 def _exception(client: str, status: int) -> type[Exception]:

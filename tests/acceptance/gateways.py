@@ -73,6 +73,7 @@ async def gateways(
     options: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     observers: tuple[Any, ...] = (),
+    has_websockets: bool = False,
     **settings: Any,
 ) -> AsyncIterator[Gateways]:
     """Serve four gateways to one upstream, one for each dialect that it speaks.
@@ -82,6 +83,7 @@ async def gateways(
         options: Further options of the upstream.
         environ: The environment.
         observers: Observers of the gateways.
+        has_websockets: Whether their server knows WebSockets.
         settings: Settings of the gateways.
     """
     running = Gateways()
@@ -90,7 +92,8 @@ async def gateways(
             config = gateway_config(upstream_url, dialect, options=options, **settings)
             app = Gateway(config, environ=environ or {}, observers=observers)
             running.apps[dialect] = app
-            running.urls[dialect] = await stack.enter_async_context(served(app))
+            serving = served(app, has_websockets=has_websockets)
+            running.urls[dialect] = await stack.enter_async_context(serving)
         yield running
 
 

@@ -15,6 +15,7 @@ import httpx2
 import openai
 from google import genai
 from google.genai import errors, types
+from support.gateway.sockets import ENDS
 
 import streamnorm.transports.httpx
 import streamnorm.transports.httpx2
@@ -246,6 +247,25 @@ class Responses(_OpenAI):
 
     async def whole_async(self, client: Any, said: list[Any]) -> Any:
         return await client.responses.create(**self._options(said))
+
+    async def events_over_socket(
+        self, client: Any, said: list[Any], query: dict[str, str]
+    ) -> list[dict[str, Any]]:
+        """Return the events of an answer over a WebSocket, and that of a message of no type.
+
+        Args:
+            client: The client.
+            said: The input.
+            query: Query of the handshake.
+        """
+        events: list[dict[str, Any]] = []
+        async with client.responses.connect(extra_query=query) as connection:
+            for message in ({"type": "response.create", **self._options(said)}, {"type": "-"}):
+                await connection.send(message)
+                events.append(json.loads(await connection.recv_bytes()))
+                while events[-1]["type"] not in ENDS:
+                    events.append(json.loads(await connection.recv_bytes()))
+        return events
 
     def reading(self, answer: Any) -> Reading:
         thoughts = [item for item in answer.output if item.type == "reasoning"]

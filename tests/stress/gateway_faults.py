@@ -5,7 +5,9 @@
 An official SDK asks a gateway over a real connection, and the gateway an upstream that fails by
 a script.  Each cell asserts the outcome, the exception of the SDK and the body of an error
 response, that the upstream got one request and no connection to it is left, and that no key,
-prompt, answer or query is in any log.  Prints a table, and ends with status 1 if a cell misses.
+prompt, answer or query is in any log.  Clients of Responses ask over a WebSocket, too, where an
+answer has one end, and its error the status of the response.  Prints a table, and ends with status
+1 if a cell misses.
 
 Left out, as loopback connections cannot show it or the gateway does not speak it: names that
 cannot be resolved, and certificates of other names (the resolver and the store of certificates
@@ -25,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from acceptance.fault_cells import CELLS, Cell
+from acceptance.fault_cells import CELLS, SOCKET_CELLS, Cell
 from acceptance.fault_runs import open_bench
 
 
@@ -62,7 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, add_help=True)
     parser.add_argument("--only", default="", help="run the cells that have this in their name")
     only = parser.parse_args().only
-    cells = [cell for cell in CELLS if only in str(cell)]
+    cells = [cell for cell in (*CELLS, *SOCKET_CELLS) if only in str(cell)]
     missed = asyncio.run(_run(cells))
     _print_table(cells, missed)
     return 1 if missed else 0
