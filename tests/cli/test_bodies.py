@@ -140,7 +140,7 @@ def piped(*arguments: str, body: object) -> tuple[int, bytes, str]:
         [sys.executable, "-m", "streamnorm", *arguments],
         input=json.dumps(body).encode(),
         capture_output=True,
-        timeout=30,
+        timeout=300,
     )
     return done.returncode, done.stdout, done.stderr.decode()
 

@@ -430,7 +430,7 @@ def test_workers_do_not_start_with_a_wrong_config(
     path = tmp_path / "gateway.toml"
     path.write_text((text or "").format(url="http://127.0.0.1:9"))
     with uvicorn(path if text else None, "--workers", workers, "--port", 0) as process:
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=300)
     lines = [line for line in err.splitlines() if not re.match("(INFO|ERROR): ", line)]
     assert 1 <= len(lines) <= workers
     assert all(said in line for line in lines)

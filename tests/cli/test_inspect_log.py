@@ -362,8 +362,8 @@ def test_frames_are_shown_as_they_come(url: str) -> None:
     with producer(url) as produced, inspector(url) as process:
         assert process.stdout is not None
         assert b"snows." in process.stdout.readline()
-        produced.communicate(b"\n", timeout=30)
-        out, err = process.communicate(timeout=30)
+        produced.communicate(b"\n", timeout=300)
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 0
     assert b"\noutcome   completed\nstate     complete\n" in out
     assert err == b"the stream is running: Ctrl-C shows what there is\n"
@@ -372,7 +372,7 @@ def test_frames_are_shown_as_they_come(url: str) -> None:
 def test_interrupt_shows_what_there_is(url: str, tmp_path: Path) -> None:
     with producer(url), inspector(url, "--save", str(tmp_path / "saved")) as process:
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert b"\n  0  It snows.\n" in out
     assert b"\noutcome   still open\nstate     running\n" in out
@@ -385,7 +385,7 @@ def test_closed_pipe_ends_it(url: str) -> None:
     with producer(url) as produced, inspector(url) as process:
         assert process.stdout is not None
         process.stdout.close()
-        produced.communicate(b"\n", timeout=30)
+        produced.communicate(b"\n", timeout=300)
         assert process.wait(30) == 141
         assert process.stderr is not None
         assert process.stderr.read() == b"the stream is running: Ctrl-C shows what there is\n"
@@ -394,7 +394,7 @@ def test_closed_pipe_ends_it(url: str) -> None:
 def test_dead_producer_and_cancelled_stream_are_told_apart(url: str, tmp_path: Path) -> None:
     with producer(url, lease_s=0.5) as produced, inspector(url) as process:
         produced.kill()
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=300)
     assert process.returncode == 3
     assert b"\noutcome   transport: connection lost: its producer died after 2 events, " in out
     assert b"\nstate     truncated\n" in out
@@ -406,7 +406,7 @@ def test_dead_producer_and_cancelled_stream_are_told_apart(url: str, tmp_path: P
     other = f"sqlite:{tmp_path}/other.db"
     with producer(other), inspector(other, "--save", str(tmp_path / "saved")) as process:
         anyio.run(cancel)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=300)
     assert process.returncode == 3
     assert b"\noutcome   transport: connection lost: the stream was cancelled after 2 " in out
     assert b"\nstate     cancelled\n" in out
@@ -424,7 +424,7 @@ def test_interrupt_before_the_first_bytes(url: str) -> None:
         assert process.stderr is not None
         assert process.stderr.readline() == b"the stream is running: Ctrl-C shows what there is\n"
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == (b"", b"")
+        assert process.communicate(timeout=300) == (b"", b"")
     assert process.returncode == 130
 
 

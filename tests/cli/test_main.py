@@ -80,7 +80,7 @@ def test_closed_pipe_ends_quietly(arguments: list[str]) -> None:
             [sys.executable, "-m", "streamnorm", *arguments],
             stdout=closed,
             stderr=subprocess.PIPE,
-            timeout=30,
+            timeout=300,
         )
     assert done.stderr == b""
     assert done.returncode in (0, 141)
@@ -92,7 +92,7 @@ def test_messages_do_not_go_to_stdout_where_stderr_is_closed() -> None:
         ["sh", "-c", 'exec "$@" 2>&-', "sh", *command],
         input=b"",
         stdout=subprocess.PIPE,
-        timeout=30,
+        timeout=300,
     )
     assert all(line.startswith(b"{") for line in done.stdout.splitlines())
 

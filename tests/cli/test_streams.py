@@ -157,7 +157,7 @@ def test_text_is_written_in_the_encoding_of_the_terminal(encoding: str) -> None:
         [*COMMAND, "decode", TEXT],
         env={**os.environ, "PYTHONIOENCODING": encoding},
         capture_output=True,
-        timeout=30,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, b"")
     text = {"ascii": rb"Gr\xfc\xdf", "latin-1": b"Gr\xfc\xdf", "utf-8": "Grüß".encode()}[encoding]
@@ -292,7 +292,7 @@ def test_interrupt_ends_quietly() -> None:
 def test_full_disk_is_one_line_on_stderr() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*COMMAND, "decode", TEXT], stdout=full, stderr=subprocess.PIPE, timeout=30
+            [*COMMAND, "decode", TEXT], stdout=full, stderr=subprocess.PIPE, timeout=300
         )
     assert done.returncode == 2
     assert done.stderr == b"streamnorm: cannot write: No space left on device\n"
@@ -304,7 +304,7 @@ def test_closed_standard_stream_is_no_traceback(closed: str, status: int) -> Non
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "decode", name],
         stderr=subprocess.PIPE,
-        timeout=30,
+        timeout=300,
     )
     assert done.returncode == status
     assert b"Traceback" not in done.stderr

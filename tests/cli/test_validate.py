@@ -63,7 +63,7 @@ def test_stdin_is_validated_to_its_end() -> None:
         [sys.executable, "-m", "streamnorm", "validate", "-"],
         input=LEGAL.read_bytes() + b"data: {}\n\n",
         capture_output=True,
-        timeout=30,
+        timeout=300,
     )
     assert done.returncode == 4
     assert done.stdout.endswith(b" in 13 frames of openai_chat\n")

@@ -127,7 +127,7 @@ def test_stdin_is_one_request() -> None:
         [sys.executable, "-m", "streamnorm", "validate", "--request", "-"],
         input=json.dumps(REFUSED).encode(),
         capture_output=True,
-        timeout=30,
+        timeout=300,
     )
     assert done.returncode == 4
     assert done.stdout.decode() == f"standard input: {LINE}1 violation in 1 request\n"
@@ -139,7 +139,7 @@ def test_stdin_without_a_request_is_named_so() -> None:
         [sys.executable, "-m", "streamnorm", "validate", "--request", "-"],
         input=b"[]",
         capture_output=True,
-        timeout=30,
+        timeout=300,
     )
     assert done.returncode == 4
     assert done.stderr == b"streamnorm: standard input: $: no JSON object, expected one\n"

@@ -219,7 +219,7 @@ print(metrics.text().decode())
 def test_workers_answer_with_the_numbers_of_all(tmp_path: Path) -> None:
     env = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=300
     )
     assert done.stderr == ""
     found = samples(done.stdout)
@@ -258,7 +258,7 @@ def test_requests_of_a_worker_that_died_are_not_open(tmp_path: Path) -> None:
     """Those of a living one are; it had both to end, and no process counts them down."""
     env = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", DYING_WORKER], env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", DYING_WORKER], env=env, capture_output=True, text=True, timeout=300
     )
     assert done.stderr == ""
     assert samples(done.stdout)["streamnorm_open_streams"] == 1

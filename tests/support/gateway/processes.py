@@ -115,8 +115,8 @@ async def gateway_process(
 
 
 async def _wait(url: str) -> None:
-    """Wait until a server answers."""
-    async with asyncio.timeout(30), httpx.AsyncClient() as http:
+    """Wait until a server answers, however busy the machine."""
+    async with asyncio.timeout(300), httpx.AsyncClient() as http:
         while True:
             try:
                 await http.get(f"{url}/healthz")
