@@ -281,7 +281,7 @@ STREAM_SUFFIXES = frozenset(framing.suffix for framing in FRAMINGS.values())
 """Suffixes of the files that hold streams."""
 
 
-def own_framing(dialect: str | None, suffix: Suffix) -> Framing:
+def own_framing(dialect: str | None, suffix: Suffix = SSE.suffix) -> Framing:
     """Return the framing of a dialect's streams where a companion names none."""
     if suffix == WS_MESSAGE.suffix:  # which no other framing has
         return WS_MESSAGE
