@@ -26,14 +26,18 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import Encoded
+from streamnorm._bodies import Encoded, encode_message
 from streamnorm._core.bodies.projection.tools import MissingTools
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
-from streamnorm._core.errors import StateError
+from streamnorm._core.codec.framing import list_events
+from streamnorm._core.errors import EncodeError, StateError
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.json import dumps, is_object, object_in
 from streamnorm._core.losses import OnLoss
+from streamnorm._core.messages import Message, MessageSource
+from streamnorm._registry import DEFAULT_STATE_DIALECT, lookup
 from streamnorm._upstream.answers import TranslatedAnswer, translate_answer
 from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply, call_steps
 from streamnorm._upstream.passthrough import PassthroughAnswer
@@ -138,7 +142,7 @@ class UpstreamExchange:
         self._options = options
         self._created = created
         self._turn: Turn | None = None
-        self._scope = client_scope(received, options.client) if options.stores else ""
+        self._scope = store_scope(received, options.client) if options.stores else ""
 
     def steps(self) -> Generator[Step, Any, Answer]:
         """Return the steps; the answer is the client's.
@@ -163,19 +167,39 @@ class UpstreamExchange:
             strict=options.strict,
         )
 
-    def put_of(self, last_chunk: bytes) -> Put | None:
+    @property
+    def needs_message(self) -> bool:
+        """Whether `put_of` needs the message of a stream."""
+        turn = self._turn
+        return turn is not None and turn.stores and not turn.form.ends_with_output
+
+    def put_of(self, last_chunk: bytes, read_message: Callable[[], Message]) -> Put | None:
         """Return the step that stores a stream's answer; None if it is not stored.
 
         Args:
             last_chunk: The chunk with the terminal, in the client's dialect.
+            read_message: Returns the message, if the terminal lacks its content.
         """
-        return self._put(partial(_last_response, last_chunk))
+        turn, options = self._turn, self._options
+        if turn is None:
+            return None
+        if turn.form.ends_with_output:
+            return self._put(partial(last_answer, last_chunk, turn.form.noun))
+        return self._put(
+            lambda: encode_stored(
+                read_message(),
+                options.client.name,
+                options.upstream.dialect,
+                turn.answer_fields,
+                self._created,
+            )
+        )
 
     def _message_steps(self) -> Generator[Step, Any, Answer]:
         received, options = self._received, self._options
         if options.stores:
             with state_refusals():
-                turn = self._turn = Turn(json_body(received))
+                turn = self._turn = Turn(json_body(received), options.client.name)
             found: Found = yield Find(self._scope, turn.lookup)
             with state_refusals():
                 received = received.with_body(dumps(turn.expand(found)))
@@ -227,7 +251,7 @@ class UpstreamExchange:
 
 
 def client_scope(received: ClientRequest, client: Dialect) -> str:
-    """Return the scope of a client in the store, derived from its API key.
+    """Return the scope of a client, derived from its API key.
 
     A key is the same scope in every header.  Several different keys in one request form a
     separate scope, since any of them may be the key that was checked.
@@ -238,6 +262,13 @@ def client_scope(received: ClientRequest, client: Dialect) -> str:
     """
     found = [received.headers.get(name, "").strip() for name in client.endpoints.key_headers]
     return scope_of_keys({_without_scheme(key) for key in found if key})
+
+
+def store_scope(received: ClientRequest, client: Dialect) -> str:
+    """Return the scope of a client in the store: of each dialect, whose answers it can read."""
+    scope = client_scope(received, client)
+    # One scope is older than the others, and has no name in it.
+    return scope if client.name == DEFAULT_STATE_DIALECT else scope_of(f"{scope}\n{client.name}")
 
 
 def scope_of_keys(keys: Iterable[str]) -> str:
@@ -268,10 +299,41 @@ def state_refusals(status: int | None = None) -> Generator[None]:
             ) from exc
 
 
-def _last_response(chunk: bytes) -> dict[str, Any]:
-    """Return the response in the last event of a stream; {} if it has none."""
-    response = last_event(chunk).get("response")
-    return response if is_object(response) else {}
+def encode_stored(
+    message: Message,
+    client: str,
+    upstream: str,
+    fields: dict[str, Any],
+    created: float,
+) -> dict[str, Any]:
+    """Return the message of a stream as a whole answer; {} if it has no such form.
+
+    Args:
+        message: The message, with its calls as the client named them.
+        client: The client's dialect.
+        upstream: The dialect that the message was read in.
+        fields: Fields of the answer that the store decides.
+        created: Time of the answer, in seconds since 1970.
+    """
+    whole = structs.replace(message, source=MessageSource(lookup(upstream).name, None, message))
+    reply = Reply(response=fields)
+    try:
+        return encode_message(whole, client, reply=reply, created=created).body
+    except EncodeError:  # arguments that are no JSON object
+        return {}
+
+
+def last_answer(data: bytes, noun: str) -> dict[str, Any]:
+    """Return the answer in the last of whole frames that has one; {} if none has.
+
+    Args:
+        data: The frames.
+        noun: Field of events with the whole answer.
+    """
+    for event in reversed(list_events(data)):
+        if is_object(answer := last_event(event).get(noun)):
+            return answer
+    return {}
 
 
 def last_event(data: bytes) -> dict[str, Any]:

@@ -120,6 +120,9 @@ DIALECTS: dict[str, Dialect] = {
 DEFAULT_ERROR_DIALECT = openai_chat.DIALECT.name
 """The dialect of error bodies where none is known: most clients can read them."""
 
+DEFAULT_STATE_DIALECT = openai_responses.DIALECT.name
+"""The dialect of stored answers where none is named: the first that had them."""
+
 FRAMINGS: dict[str, Framing] = {
     framing.name: framing for framing in (SSE, INVOKE_CHUNKS, EVENTSTREAM, WS_MESSAGE)
 }

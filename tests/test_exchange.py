@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm import Abandoned, Completed, Encoded, Loss, StreamError, Usage
+from streamnorm import Abandoned, Completed, Encoded, Loss, Message, StreamError, Usage
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._exchange import (
     Answer,
@@ -20,7 +20,7 @@ from streamnorm._exchange import (
     UpstreamExchange,
     client_scope,
 )
-from streamnorm._registry import lookup
+from streamnorm._registry import DIALECTS, lookup
 from streamnorm._upstream.answers import TranslatedAnswer
 from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, UpstreamRequest
@@ -123,7 +123,7 @@ def test_clients_of_other_dialects_store_nothing() -> None:
     assert kinds(steps) == ["UpstreamRequest"]
     assert isinstance(answered, TranslatedAnswer)
     assert answered.outcome == Completed("end_turn", Usage(7, 3))
-    assert exchange.put_of(b"data: {}\n\n") is None
+    assert exchange.put_of(b"data: {}\n\n", Message) is None
 
 
 def test_response_that_is_not_stored_is_refused_before_the_provider_is_asked() -> None:
@@ -150,8 +150,8 @@ def test_answer_that_failed_is_not_stored() -> None:
     assert isinstance(find, Find)
     steps.send(store.find(find.scope, find.lookup))
     failed = b'event: response.failed\ndata: {"type":"response.failed","response":{}}\n\n'
-    assert exchange.put_of(failed) is None
-    assert exchange.put_of(b"") is None
+    assert exchange.put_of(failed, Message) is None
+    assert exchange.put_of(b"", Message) is None
 
 
 def test_stored_responses_are_shown_and_deleted() -> None:
@@ -217,6 +217,6 @@ def test_scope_is_that_of_the_key_in_any_header() -> None:
     assert client_scope(bare, RESPONSES) != client_scope(other, RESPONSES)
 
 
-def test_only_clients_of_responses_expect_a_store() -> None:
-    found = [lookup(name) for name in ("openai_chat", "openai_responses", "anthropic", "gemini")]
-    assert [each.endpoints.stores_responses for each in found] == [False, True, False, False]
+def test_clients_of_two_dialects_expect_a_store() -> None:
+    stored = {name for name, known in DIALECTS.items() if known.stored is not None}
+    assert stored == {"openai_responses", "gemini_interactions"}

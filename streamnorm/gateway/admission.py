@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 # Of what the dialects know, what a gateway has: nothing of it names another host or account.
 _PATHS = re.compile(
     r"(?:/v1(?:alpha|beta)?)?/"
-    r"(?:messages|messages/count_tokens|chat/completions|interactions"
-    r"|responses(?:/[^/]+){0,2}|models(?:/.+)?|tunedModels/.+)",
+    r"(?:messages|messages/count_tokens|chat/completions"
+    r"|(?:interactions|responses)(?:/[^/]+){0,2}|models(?:/.+)?|tunedModels/.+)",
     re.DOTALL,
 )
 # A client that adds the version to a base URL that has one already.

@@ -59,9 +59,9 @@ from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Routing
-from streamnorm.gateway.storing import gateway_store, is_worker
+from streamnorm.gateway.storing import configured_log, gateway_store, is_worker
 from streamnorm.gateway.stream_endpoint import StreamEndpoint
-from streamnorm.gateway.streams import LoggedStreams, configured_log
+from streamnorm.gateway.streams import LoggedStreams
 from streamnorm.gateway.websocket import Answering, WebSockets, deny
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore
@@ -372,7 +372,7 @@ class Gateway:
         asked = client.endpoints.match("POST", received.path)
         is_message = asked is not None and asked.operation == "message"
         # Of all vendors, OpenAI alone has its endpoint of messages as a WebSocket, too.
-        if self._config.websockets and is_message and client.endpoints.stores_responses:
+        if self._config.websockets and is_message and client.endpoints.socket_framing:
             await self._websockets.serve(scope, receive, send, received, client)
             return
         refused = refuse_websocket()

@@ -372,7 +372,7 @@ class Attempts:
             "server": upstream.server,
             "think_tags": False,
             "reply": identify_reply(sent.reply, _request_id(answer, target)),
-            "keep_message": False,
+            "keep_message": self._turn.needs_message,
             "limits": self._limits,
             "on_loss": self._report,
             "framing": upstream.framing,
@@ -383,7 +383,7 @@ class Attempts:
         stream: Stream[bytes] = Stream(pump, answer)
         stores = self._turn.stores and not self._turn.makes_answer
         if isinstance(pump, ReadsPump):
-            stream = ReadsStream(pump, answer, self._turn if stores else None, self._bodies)
+            stream = ReadsStream(pump, answer, self._turn if stores else None)
         elif stores:
             stream = StoredStream(pump, answer, self._turn, self._bodies)
         first = b""

@@ -26,7 +26,7 @@ from streamnorm._core.errors import (
 from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.json import dumps, encode_pieces
-from streamnorm._exchange import client_scope
+from streamnorm._exchange import store_scope
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.auxiliary import (
@@ -46,6 +46,7 @@ from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.messages import ClientStream, Services, stopping
 from streamnorm.gateway.network import failure_reason
 from streamnorm.gateway.observing import CallRecord, FailureReason
+from streamnorm.gateway.producing import stored_form
 from streamnorm.gateway.receiving import ServerStopping, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Target, is_one_name
@@ -150,7 +151,7 @@ class AuxiliaryEndpoints:
         """
         operation = read_operation(received.method, received.path, dict(received.query))
         if self._services.store is not None and operation is not None:
-            scope = client_scope(received, client)
+            scope = store_scope(received, client)
             background = self._background
             if background is not None and await background.answer(
                 received, client, asked, scope, exchange, call
@@ -165,7 +166,9 @@ class AuxiliaryEndpoints:
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         # No upstream of another dialect has a stored response of that id.
         if is_stored and self._routing.native(client) is None:
-            await self._refuse(response_not_found(asked.response_id), exchange, call)
+            noun = stored_form(client).noun
+            refused = response_not_found(asked.response_id, noun)
+            await self._refuse(refused, client.name, exchange, call)
             return
         try:
             result: _Result[Encoded | PassthroughAnswer]
@@ -425,7 +428,7 @@ class AuxiliaryEndpoints:
             try:
                 body = operation.answer(found)
             except StateError as error:
-                await self._refuse(error, exchange, call)
+                await self._refuse(error, operation.dialect, exchange, call)
                 return
         # Behind the answer, which needs the response that it deletes.
         if operation.deletes:
@@ -433,10 +436,12 @@ class AuxiliaryEndpoints:
         call.status = 200
         await send_json(exchange, 200, [_JSON], dumps(body))
 
-    async def _refuse(self, error: StateError, exchange: Exchange, call: CallRecord) -> None:
+    async def _refuse(
+        self, error: StateError, client: str, exchange: Exchange, call: CallRecord
+    ) -> None:
         call.status = error.status
         call.outcome = error_outcome(StreamError("upstream", str(error), status_hint=error.status))
-        await send_json(exchange, error.status, [_JSON], error_body(error))
+        await send_json(exchange, error.status, [_JSON], error_body(error, client))
 
 
 def _next_step(

@@ -11,18 +11,22 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from streamnorm._core.codec import Dialect, RequestedOperation
+from streamnorm._core.codec import Dialect, RequestedOperation, StoredAnswers
 from streamnorm._core.codec.framing import list_events
 from streamnorm._core.events import Failed, Truncated
-from streamnorm._core.json import dumps, is_object
+from streamnorm._core.json import dumps
 from streamnorm._exchange import last_event
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
-from streamnorm.gateway.producing import failed_response, unbegun_response
-from streamnorm.gateway.response_state import split_last
+from streamnorm.gateway.producing import (
+    failed_response,
+    response_in,
+    stored_form,
+    unbegun_response,
+)
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.gateway.streams import (
     ABSENT,
@@ -30,6 +34,7 @@ from streamnorm.gateway.streams import (
     LoggedStreams,
     last_of,
     log_refusals,
+    positions_of,
     send_followed,
 )
 from streamnorm.log import FollowedStream, State
@@ -77,6 +82,9 @@ class BackgroundResponses:
         Raises:
             RequestRefused: The response does not do that.
         """
+        # One scope has the streams of all dialects.
+        if not asked.response_id.startswith(stored_form(client).id_prefix):
+            return False
         key = (self._streams.scope_of(received, client), asked.response_id)
         with log_refusals():
             state = (await self._streams.status(key)).state
@@ -87,12 +95,12 @@ class BackgroundResponses:
         if state == "complete" and not streams:
             return False  # what is stored can be deleted
         if asked.operation == "delete":
-            raise RequestRefused("a response that is not complete, cancel it in place of that")
+            noun = stored_form(client).noun
+            raise RequestRefused(f"{noun} that is not complete, cancel it in place of that")
         if streams:
             if state == "complete" and not await self._is_stored(scope, asked.response_id):
                 return False
-            number = _starting_after(query)
-            await self._stream(key, client, number, exchange, call)
+            await self._stream(key, client, query, exchange, call)
             return True
         if asked.operation == "cancel" and state == "running":
             with log_refusals():
@@ -107,48 +115,64 @@ class BackgroundResponses:
         return bool((await self._store.afind(scope, Lookup(id))).chain)
 
     async def _stream(
-        self, key: Key, client: Dialect, number: int, exchange: Exchange, call: CallRecord
+        self,
+        key: Key,
+        client: Dialect,
+        query: Mapping[str, str],
+        exchange: Exchange,
+        call: CallRecord,
     ) -> None:
-        """Send the events behind one of a number."""
+        """Send the events behind the one that the client has last."""
+        form = stored_form(client)
+        after, part = query.get(form.after, ""), positions_of(form)
+        if form.event_id is None:  # events have numbers of their own
+            after, part = "", partial(_behind, number=_number_in(query, form.after))
         with log_refusals():
-            followed = await self._streams.follow(key, None, "", client)
+            followed = await self._streams.follow(key, None, after, client)
             stream = ClientStream(exchange, followed.ping, self._keepalive_s, lambda _: True)
             with stream.watch(self._keepalive_s, self._idle_s):
-                part = partial(_behind, number=number)
                 await send_followed(followed, client, stream, call, {}, part)
 
     async def _response(self, key: Key, client: Dialect, state: State) -> dict[str, Any]:
         """Return a response that is not complete."""
-        fields = {"id": key[1], "background": True, "store": True}
+        form = stored_form(client)
+        fields = {**form.answer_fields(key[1], None), **form.background_fields}
         if state == "running" and not (await self._streams.status(key)).reads:
             return unbegun_response(client, fields, "")
         async with await self._streams.follow(key, None, "", client) as followed:
-            if state == "running":
-                events = list_events(await _first_of(followed))
-                event = last_event(events[0]) if events else {}
-            else:
-                event = last_event(split_last(await last_of(followed))[1])
-        response = event.get("response")
-        if not is_object(response):
+            data = await _first_of(followed)
+            response = response_in(b"".join(list_events(data)[:1]), form)
+            if state != "running":
+                last = response_in(await last_of(followed) or data, form)
+                response = {**response, **last} if last else {}
+        if not response:
             match followed.outcome:
                 case Failed(error) | Truncated(error):
                     response = failed_response(error, client, fields, "")
                 case _:
                     response = unbegun_response(client, fields, "")
-        return {**response, **_STATUS.get(state, {})}
+        return {**response, **_status_of(state, form)}
 
 
 _OPERATIONS = ("response", "cancel", "delete")
-_STATUS: dict[State, dict[str, Any]] = {
-    "running": {"status": "in_progress"},
-    "cancelled": {"status": "cancelled", "error": None},
-}
 
 
-def _starting_after(query: Mapping[str, str]) -> int:
-    text = query.get("starting_after", "-1")
+def _status_of(state: State, form: StoredAnswers) -> dict[str, Any]:
+    """Return the fields that the state of a stream changes."""
+    match state:
+        case "running":
+            return {"status": "in_progress"}
+        case "cancelled":
+            return form.cancelled_fields
+        case _:
+            return {}
+
+
+def _number_in(query: Mapping[str, str], name: str) -> int:
+    """Return the number of the last event that a client has; -1 if it has none."""
+    text = query.get(name, "-1")
     if text != "-1" and not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
-        raise RequestRefused("starting_after: no sequence number", param="starting_after")
+        raise RequestRefused(f"{name}: no sequence number", param=name)
     return int(text)
 
 

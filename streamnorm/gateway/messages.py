@@ -144,7 +144,7 @@ class MessageEndpoint:
             logged = streams.in_background(turn, logged, received, client)
         targets = self._balancer.order(targets, received.headers, turn.body)
         compaction = None
-        if client.endpoints.stores_responses:
+        if client.endpoints.compacts:
             begin = partial(self._services.compactor.begin, turn, client, is_whole=is_whole)
             compaction = await self._bodies.run(received.size, begin)
 

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
-from functools import partial
 from typing import Any, Unpack
 
 from streamnorm._core.bodies.request import Reply
-from streamnorm._core.codec import Dialect
+from streamnorm._core.codec import Dialect, StoredAnswers
 from streamnorm._core.events import Completed, MessageStart, StreamError
 from streamnorm._core.json import is_object
-from streamnorm._exchange import last_event
+from streamnorm._exchange import last_answer, last_event
 from streamnorm._registry import encoder
 from streamnorm._transcoder import TranscodeOptions, WriterOptions
 from streamnorm._upstream.requests import Upstream
 from streamnorm.aio import Stream
 from streamnorm.aio.pump import OnEnd
-from streamnorm.gateway.receiving import BodyThread, LargeEventPump, UpstreamResponse
-from streamnorm.gateway.response_state import ResponseState, split_last
+from streamnorm.gateway.receiving import LargeEventPump, UpstreamResponse
+from streamnorm.gateway.response_state import ResponseState
 from streamnorm.log import OpenedSource
 
 
@@ -82,20 +81,14 @@ class ReadsStream(Stream[bytes]):
         pump: The pump of the stream.
         reader: Reads the upstream's answer.
         turn: Stores the answer; None if it is not stored.
-        bodies: The thread for large bodies.
     """
 
     def __init__(
-        self,
-        pump: ReadsPump,
-        reader: UpstreamResponse,
-        turn: ResponseState | None,
-        bodies: BodyThread,
+        self, pump: ReadsPump, reader: UpstreamResponse, turn: ResponseState | None
     ) -> None:
         super().__init__(pump, reader)
         self._reads_pump = pump
         self._turn = turn
-        self._bodies = bodies
 
     def as_source(
         self,
@@ -131,17 +124,12 @@ class ReadsStream(Stream[bytes]):
         data = await super()._last()
         if self._turn is not None and isinstance(self.outcome, Completed):
             self._pump.pending.append(data)  # not returned yet, should the gateway stop meanwhile
-            _, terminal = split_last(self._reads_pump.last_written)
-            event = await self._bodies.run(len(terminal), partial(last_event, terminal))
-            response = event.get("response")
-            if is_object(response):
-                await self._turn.store(response, len(terminal))
+            await self._turn.store_streamed(self._reads_pump.last_written, self)
             self._pump.pending.pop()
         return data
 
     def _last_fields(self) -> dict[str, Any]:
-        is_lost = self._turn is not None and self._turn.is_lost
-        return {"store": False} if is_lost else {}
+        return {} if self._turn is None else self._turn.lost_fields
 
 
 class AnswerSource:
@@ -190,14 +178,13 @@ def unbegun_response(client: Dialect, fields: dict[str, Any], model: str) -> dic
     """Return a response that no upstream has begun.
 
     Args:
-        client: The client's dialect.
+        client: The client's dialect, whose answers are stored.
         fields: Fields of the response.
         model: Name of the model.
     """
-    writer = encoder(client.name)
-    writer.response_fields = fields
-    response = last_event(split_last(writer.encode(_start_of(model)))[1])["response"]
-    return {**response, "status": "queued"}
+    form = stored_form(client)
+    response = last_answer(_start(client, fields, model), form.noun)
+    return {**response, **fields, "status": form.queued_status}
 
 
 def failed_source(
@@ -211,7 +198,7 @@ def failed_source(
         fields: Fields of the response.
         model: Name of the model.
     """
-    events = _failed_events(error, client, {}, model)  # the reply has the fields
+    events = _start(client, {}, model, error)  # the reply has the fields
 
     async def read() -> AsyncGenerator[bytes]:
         yield events
@@ -225,18 +212,35 @@ def failed_response(
     error: StreamError, client: Dialect, fields: dict[str, Any], model: str
 ) -> dict[str, Any]:
     """Return a response that has failed before it began; the arguments are those above."""
-    events = _failed_events(error, client, fields, model)
-    response: dict[str, Any] = last_event(split_last(events)[1])["response"]
-    return response
+    response = response_in(_start(client, fields, model, error), stored_form(client))
+    return {**response, **fields}
 
 
-def _failed_events(
-    error: StreamError, client: Dialect, fields: dict[str, Any], model: str
+def response_in(data: bytes, form: StoredAnswers) -> dict[str, Any]:
+    """Return the response that events report last; {} if they report none.
+
+    Args:
+        data: The events, whole.
+        form: How answers of their dialect are stored.
+    """
+    response = last_answer(data, form.noun)
+    error = last_event(data).get("error")
+    if form.errors is None or not is_object(error):
+        return response
+    return {**response, "status": "failed", form.errors: [error]}
+
+
+def stored_form(client: Dialect) -> StoredAnswers:
+    """Return how answers of a dialect are stored that has such answers."""
+    assert client.stored is not None  # noqa: S101 - its requests have been routed as such
+    return client.stored
+
+
+def _start(
+    client: Dialect, fields: dict[str, Any], model: str, error: StreamError | None = None
 ) -> bytes:
+    """Return the start of a stream, and the error that ends it."""
     writer = encoder(client.name)
     writer.response_fields = fields
-    return writer.encode(_start_of(model)) + writer.encode(error)
-
-
-def _start_of(model: str) -> MessageStart:
-    return MessageStart(model=model, extra={"created_at": int(time.time())})
+    start = writer.encode(MessageStart(model=model, extra={"created_at": int(time.time())}))
+    return start if error is None else start + writer.encode(error)

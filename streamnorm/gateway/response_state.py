@@ -16,6 +16,7 @@ an answer itself sets `turn.makes_answer`, writes `turn.fields` into it, and pas
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,13 +24,22 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._bodies import codec_of, reader_of, request_of
-from streamnorm._core.codec import Dialect
+from streamnorm._core.blocks import Reasoning
+from streamnorm._core.codec import Dialect, StoredAnswers
+from streamnorm._core.codec.framing import list_events
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Completed
 from streamnorm._core.json import compact, encode_pieces, is_object, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._exchange import client_scope, last_event, state_refusals
+from streamnorm._core.messages import Message
+from streamnorm._exchange import (
+    encode_stored,
+    last_answer,
+    last_event,
+    state_refusals,
+    store_scope,
+)
 from streamnorm._upstream.passthrough import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import (
     ClientRequest,
@@ -43,12 +53,10 @@ from streamnorm.gateway.receiving import BodyThread, UpstreamResponse
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
-from streamnorm.sse import encode_frame
+from streamnorm.sse import SSEDecoder, encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
 from streamnorm.state.turn import CheckedTurn, forbid_storing
-
-_FRAME_END = b"\n\n"
 
 
 class StoredStream(Stream[bytes]):
@@ -76,25 +84,11 @@ class StoredStream(Stream[bytes]):
         if not isinstance(self.outcome, Completed):
             return data
         self._pump.pending.append(data)  # not returned yet, should the client leave meanwhile
-        before, terminal = split_last(data)
-        event = await self._bodies.run(len(terminal), partial(last_event, terminal))
-        response = event.get("response")
-        if is_object(response):
-            await self._turn.store(response, len(terminal))
+        await self._turn.store_streamed(data, self)
         self._pump.pending.pop()
         if not self._turn.is_lost:
             return data
-        return before + await self._bodies.run(len(terminal), partial(_frame_of, event))
-
-
-def _frame_of(event: dict[str, Any]) -> bytes:
-    return encode_frame(compact(event), event=string_of(event, "type"))
-
-
-def split_last(data: bytes) -> tuple[bytes, bytes]:
-    """Return the frames before the last one, and that."""
-    start = data.rfind(_FRAME_END, 0, -len(_FRAME_END)) + len(_FRAME_END)
-    return (data[:start], data[start:]) if start >= len(_FRAME_END) else (b"", data)
+        return await self._bodies.run(len(data), partial(self._turn.mark_lost, data))
 
 
 _MAX_REFERENCES = 10_000  # a store looks up each
@@ -210,6 +204,28 @@ class ResponseState:
             size: Bytes of it, where it may be large.
         """
 
+    @property
+    def needs_message(self) -> bool:
+        """Whether a stream is stored by its message, which its last event does not have."""
+        return False
+
+    async def store_streamed(self, data: bytes, stream: Stream[bytes]) -> None:
+        """Store the answer of a stream, before the client gets the end of it.
+
+        Args:
+            data: The last bytes of the stream, in the client's dialect.
+            stream: The stream, which has the message if `needs_message`.
+        """
+
+    @property
+    def lost_fields(self) -> dict[str, Any]:
+        """Fields by which the last event says that the answer could not be stored; else {}."""
+        return {}
+
+    def mark_lost(self, data: bytes) -> bytes:
+        """Return the last bytes of a stream, whose answer says that it is not stored."""
+        return data
+
     def _has_foreign_turns(self, upstream: Upstream) -> bool:
         """Return whether another vendor wrote a part of a history in the upstream's dialect."""
         received = self._request
@@ -238,7 +254,8 @@ class ResponseState:
     def _unstored_request(self, target: Target) -> ClientRequest:
         """Return the request for an upstream with a store of its own, which is not to store it."""
         body = self._edit_body(target)
-        body = forbid_storing(body, encrypts_reasoning=_reasons(body, target.upstream))
+        encrypts = _reasons(body, target.upstream)
+        body = forbid_storing(body, self._client.name, encrypts_reasoning=encrypts)
         return self._replace_body(body)
 
     def _is_own(self, target: Target) -> bool:
@@ -248,13 +265,26 @@ class ResponseState:
 class UnstoredState(ResponseState):
     """A turn of a client that expects its answers to be stored, where nothing is.
 
+    Args:
+        received: The request.
+        client: The client's dialect.
+        body: The decoded body of the request.
+        form: How answers of the dialect are stored.
+
     An agent whose `previous_response_id` is ignored repeats its first step for ever, so such a
     request is refused.  Upstreams of the same dialect have state of their own, and get their
     requests as they are.
     """
 
-    def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        body: dict[str, Any],
+        form: StoredAnswers,
+    ) -> None:
         super().__init__(received, client, body)
+        self._unstored_fields = form.unstored_fields
         self._is_asked_to_store = False
 
     def request_for(self, target: Target) -> ClientRequest:
@@ -267,12 +297,12 @@ class UnstoredState(ResponseState):
 
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         if not self._is_own(target):
-            sent = _mark_unstored(sent, is_asked=self._is_asked_to_store)
+            sent = _mark_unstored(sent, self._unstored_fields, is_asked=self._is_asked_to_store)
         return super().set_answer_fields(sent, target)
 
     def _refuse_state(self) -> None:
         with state_refusals(_STATUS):
-            turn = CheckedTurn(self.body)
+            turn = CheckedTurn(self.body, self._client.name)
             turn.expand(Found())
         self._is_asked_to_store = turn.stores
 
@@ -307,13 +337,9 @@ class StoredState(ResponseState):
         self.stores = turn.stores
         self._turn = turn
         self._store = store
-        self._scope = client_scope(received, client)
-        refers = turn.lookup != Lookup()
-        if turn.stores or refers:
-            previous = turn.lookup.response
-            self.fields = {"store": turn.stores, "previous_response_id": previous}
-            if turn.stores:
-                self.fields["id"] = turn.id
+        self._scope = store_scope(received, client)
+        if turn.stores or turn.lookup != Lookup():
+            self.fields = turn.answer_fields
 
     @property
     def id(self) -> str:
@@ -330,7 +356,8 @@ class StoredState(ResponseState):
         """
         if not self.stores:
             raise RequestRefused("background: of an answer with store: false", param="background")
-        self.is_background = self.fields["background"] = True
+        self.is_background = True
+        self.fields |= self._turn.form.background_fields
 
     async def expand(self) -> None:
         """Find what the request refers to.
@@ -363,7 +390,7 @@ class StoredState(ResponseState):
         if not fields:
             if self._is_own(target):
                 return sent
-            fields = {"store": False}
+            fields = self._turn.form.unstored_fields
         return _add_fields(sent, fields)
 
     async def store(self, response: dict[str, Any], size: int = 0) -> None:
@@ -379,8 +406,50 @@ class StoredState(ResponseState):
                 return
         except RequestRefused:
             pass
+        self._lose()
+        response |= self._turn.form.unstored_fields
+
+    @property
+    def needs_message(self) -> bool:
+        return self.stores and not self._turn.form.ends_with_output
+
+    async def store_streamed(self, data: bytes, stream: Stream[bytes]) -> None:
+        form = self._turn.form
+        if form.ends_with_output:
+            read, size = partial(last_answer, data, form.noun), len(data)
+        else:
+            message = stream.message
+            read, size = partial(self._encode, message, stream.dialect or ""), _size_of(message)
+        response = await self._bodies.run(size, read)
+        if response:
+            await self.store(response, size)
+        else:
+            self._lose()
+
+    @property
+    def lost_fields(self) -> dict[str, Any]:
+        return self._turn.form.unstored_fields if self.is_lost else {}
+
+    def mark_lost(self, data: bytes) -> bytes:
+        noun, events = self._turn.form.noun, list_events(data)
+        for number in reversed(range(len(events))):
+            event = last_event(events[number])
+            if is_object(answer := event.get(noun)):
+                [frame] = SSEDecoder().feed(events[number])
+                marked = {**event, noun: {**answer, **self.lost_fields}}
+                events[number] = encode_frame(compact(marked), event=frame.event)
+                break
+        return b"".join(events)
+
+    def _encode(self, message: Message, upstream: str) -> dict[str, Any]:
+        """Return the message of a stream as a whole answer; {} if it has no such form."""
+        fields = self._turn.answer_fields
+        return encode_stored(message, self._client.name, upstream, fields, time.time())
+
+    def _lose(self) -> None:
+        """Have the answer say that it is not stored."""
         self.is_lost = True
-        self.fields["store"] = response["store"] = False
+        self.fields |= self._turn.form.unstored_fields
 
     def _stored(self, response: dict[str, Any]) -> tuple[StoredResponse | None, int]:
         """Return the response to store, or None, and its size in bytes."""
@@ -417,17 +486,15 @@ class ResponseStates:
         Raises:
             RequestRefused: The request refers to what is not stored.
         """
-        # Only the Responses API has stored answers
-        # (https://platform.openai.com/docs/guides/conversation-state, read 2026-11-23).
-        if not client.endpoints.stores_responses:
+        if client.stored is None:
             return ResponseState(received, client, body)
         if self._store is None:
-            return UnstoredState(received, client, body)
+            return UnstoredState(received, client, body, client.stored)
         with state_refusals(_STATUS):
             is_background = self._has_log and body.get("background") is True
             if is_background:
                 body = {name: value for name, value in body.items() if name != "background"}
-            asked = await self._bodies.run(received.size, partial(CheckedTurn, body))
+            asked = await self._bodies.run(received.size, partial(CheckedTurn, body, client.name))
         count = len(asked.lookup.items)
         if count > _MAX_REFERENCES:
             found = f"{count} references to items, expected at most {_MAX_REFERENCES}"
@@ -446,7 +513,7 @@ class ResponseStates:
         Raises:
             RequestRefused: The request refers to what is not stored.
         """
-        if self._store is None or not client.endpoints.stores_responses:
+        if self._store is None or client.stored is None:
             return body
         # A count or a compaction answers for the conversation and stores nothing.
         whole = (await self.begin(received, client, {**body, "store": False})).body
@@ -462,19 +529,30 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
     return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
 
 
+def _size_of(message: Message) -> int:
+    """Return the number of characters of a message, approximately."""
+    texts: list[object] = [value for block in message.blocks for value in structs.astuple(block)]
+    for block in message.blocks:
+        texts += block.parts if isinstance(block, Reasoning) else ()
+    return sum([len(text) for text in texts if isinstance(text, str)])
+
+
 def _add_fields(sent: UpstreamRequest, fields: dict[str, Any]) -> UpstreamRequest:
     reply = structs.replace(sent.reply, response={**sent.reply.response, **fields})
     return structs.replace(sent, reply=reply)
 
 
-def _mark_unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
-    """Return a translated request whose answer says `store: false`.
+def _mark_unstored(
+    sent: UpstreamRequest, fields: dict[str, Any], *, is_asked: bool
+) -> UpstreamRequest:
+    """Return a translated request whose answer says that it is not stored.
 
     Args:
         sent: The request.
+        fields: Fields that say so.
         is_asked: Whether the client asked for an answer that is stored.
     """
     losses = sent.losses
     if is_asked and all(loss.feature != "store" for loss in losses):
         losses = (*losses, Loss("store", "request", detail="written as false"))
-    return structs.replace(_add_fields(sent, {"store": False}), losses=losses)
+    return structs.replace(_add_fields(sent, fields), losses=losses)

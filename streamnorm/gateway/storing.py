@@ -1,4 +1,4 @@
-"""The store of a gateway: one that its configuration names, or an object of the program."""
+"""The store and the log of a gateway, which its configuration names, or a store of the program."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from streamnorm._upstream.requests import RequestRefused
 from streamnorm.gateway.admission import resolve_key
 from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.gateway.receiving import BodyThread
+from streamnorm.log import Log, open_log
 from streamnorm.state import (
     Found,
     Lookup,
@@ -181,6 +182,29 @@ def gateway_store(
     except (ValueError, ImportError) as exc:
         raise ConfigError(f"state: {exc}") from exc
     return GatewayStore(store, bodies, store.aclose)
+
+
+def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
+    """Return the log of a configuration; None if it has none.
+
+    Args:
+        config: The configuration.
+        environ: The environment that holds the URL of `env:NAME`.
+
+    Raises:
+        ConfigError: There is no such log, or this process must not have one of its own.
+    """
+    if config.log is None:
+        return None
+    try:
+        return open_log(
+            shared_url(config.log.url, "log.url", environ),
+            ttl_s=config.log.ttl_s,
+            lease_s=config.log.lease_s,
+            max_bytes=config.log.max_bytes,
+        )
+    except (ValueError, ImportError) as exc:
+        raise ConfigError(f"log.url: {exc}") from exc
 
 
 def shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:

@@ -27,7 +27,8 @@ import anyio
 from msgspec import Struct, structs
 
 from streamnorm._bodies import reader_of
-from streamnorm._core.codec import Dialect
+from streamnorm._core.codec import Dialect, StoredAnswers
+from streamnorm._core.codec.framing import list_events
 from streamnorm._core.errors import (
     LogError,
     NotAStream,
@@ -40,19 +41,19 @@ from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import MessageSource
-from streamnorm._exchange import client_scope, last_event
+from streamnorm._exchange import client_scope, last_answer
+from streamnorm._registry import DIALECTS
 from streamnorm._transcoder import WriterOptions
 from streamnorm._upstream.answers import encode_answer, encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.gateway.admission import too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
-from streamnorm.gateway.config import Config, ConfigError, answer_limits
+from streamnorm.gateway.config import Config, answer_limits
 from streamnorm.gateway.messages import ClientStream, send_failure
 from streamnorm.gateway.observing import CallRecord, add_loss
-from streamnorm.gateway.producing import failed_source, unbegun_response
-from streamnorm.gateway.response_state import ResponseState, split_last
-from streamnorm.gateway.storing import shared_url
-from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus, open_log
+from streamnorm.gateway.producing import failed_source, stored_form, unbegun_response
+from streamnorm.gateway.response_state import ResponseState
+from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus
 from streamnorm.log.log import Mode
 from streamnorm.log.records import Key
 
@@ -65,8 +66,9 @@ ID_HEADER = "x-streamnorm-stream"
 _ASKED_IN = (ID_HEADER, "idempotency-key")
 _ID = re.compile(r"[\w.~:@+=-]{1,128}", re.ASCII)
 _CHAT = "chat:"
+_STORED = {name: known.stored for name, known in DIALECTS.items() if known.stored is not None}
 # Those of chats, and of responses in the background.
-_OWN_IDS = (_CHAT, "resp_")
+_OWN_IDS = (_CHAT, *[form.id_prefix for form in _STORED.values()])
 # In which a producer stops that was told to, and how often it is looked for.
 _CANCEL_S = 5.0
 _CANCEL_POLL_S = 0.05
@@ -198,7 +200,8 @@ class LoggedStreams:
         scope, id = (self.scope_of(received, client), turn.id) if asked is None else asked.key
         if asked is not None:
             # The same request joins: it gets the id of the same response.
-            id = "resp_" + hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
+            digest = hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
+            id = stored_form(client).id_prefix + digest
             turn.rename(id)
         echoed = reader_of(client.name).echoed_fields
         fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}
@@ -267,7 +270,8 @@ class LoggedStreams:
             await stream.send_body(200, headers, dumps(response))
         elif is_stream:
             followed = await self.follow(asked.key, None, asked.after, client)
-            await send_followed(followed, client, stream, call, headers)
+            part = aiter if asked.background is None else positions_of(stored_form(client))
+            await send_followed(followed, client, stream, call, headers, part)
         else:
             whole = await self._whole(asked.key, client, call)
             call.status = 200
@@ -384,9 +388,9 @@ class LoggedStreams:
         Raises:
             NoAnswer: It failed.
         """
-        if client.endpoints.stores_responses:
+        if client.stored is not None and client.stored.ends_with_output:
             # That of the last event is the one that is stored, with the ids of its items.
-            return await self._last_response(key, client, call)
+            return await self._last_response(key, client, client.stored.noun, call)
         scope, id = key
         async with await self._log.follow(id, scope=scope, errors="yield") as followed:
             async for _ in followed:
@@ -405,12 +409,12 @@ class LoggedStreams:
         call.outcome = call.outcome or whole.outcome
         return whole.body
 
-    async def _last_response(self, key: Key, client: Dialect, call: CallRecord) -> bytes:
+    async def _last_response(self, key: Key, client: Dialect, noun: str, call: CallRecord) -> bytes:
         async with await self.follow(key, None, "", client) as followed:
             last = await last_of(followed)
             _check_outcome(followed.outcome, followed.dialect, client)
         call.outcome = call.outcome or followed.outcome
-        return dumps(last_event(split_last(last)[1]).get("response"))
+        return dumps(last_answer(last, noun))
 
 
 @asynccontextmanager
@@ -495,6 +499,31 @@ async def send_followed(
         call.outcome = call.outcome or followed.outcome
 
 
+def positions_of(
+    form: StoredAnswers,
+) -> Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]:
+    """Return a function that gives the events of a followed stream their positions.
+
+    Args:
+        form: How answers of their dialect are stored.
+    """
+    return aiter if form.event_id is None else partial(_add_event_ids, field=form.event_id)
+
+
+async def _add_event_ids(chunks: AsyncIterator[bytes], field: str) -> AsyncGenerator[bytes]:
+    """Yield events whose payload has the cursor that stands in their `id:`."""
+    async for data in chunks:
+        yield b"".join([_add_event_id(event, field) for event in list_events(data)])
+
+
+def _add_event_id(event: bytes, field: str) -> bytes:
+    # An event that nobody can read on from has no `id:`, and the last of all is no object.
+    head, id_field, cursor = event.rstrip(b"\n").rpartition(b"\nid: ")
+    if not (id_field and head.endswith(b"}")):
+        return event
+    return b'%b,"%b":"%b"}%b%b\n\n' % (head[:-1], field.encode(), cursor, id_field, cursor)
+
+
 async def last_of(followed: FollowedStream[bytes]) -> bytes:
     """Return the last bytes of a stream; none of one that has no events."""
     last = b""
@@ -559,26 +588,3 @@ def check_id(id: str, where: str) -> str:
         found = f"{where}: {len(id)} characters, expected 1 to 128 of letters, digits and ._~:@+=-"
         raise RequestRefused(found, param=where)
     return id
-
-
-def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
-    """Return the log of a configuration; None if it has none.
-
-    Args:
-        config: The configuration.
-        environ: The environment that holds the URL of `env:NAME`.
-
-    Raises:
-        ConfigError: There is no such log, or this process must not have one of its own.
-    """
-    if config.log is None:
-        return None
-    try:
-        return open_log(
-            shared_url(config.log.url, "log.url", environ),
-            ttl_s=config.log.ttl_s,
-            lease_s=config.log.lease_s,
-            max_bytes=config.log.max_bytes,
-        )
-    except (ValueError, ImportError) as exc:
-        raise ConfigError(f"log.url: {exc}") from exc

@@ -1,6 +1,8 @@
-"""Requests with state: one for a response, and those about a stored response.
+"""Requests with state: one for an answer, and those about a stored answer.
 
-https://platform.openai.com/docs/api-reference/responses (read 2026-11-23).
+https://platform.openai.com/docs/api-reference/responses (read 2026-11-23) and
+https://ai.google.dev/gemini-api/docs/interactions (read 2026-11-27).  The `StoredAnswers` of a
+dialect say in which form; an answer is called a response here, as in the store.
 """
 
 from __future__ import annotations
@@ -18,47 +20,67 @@ from streamnorm._core.bodies.fields import (
     body_object,
     get_bool,
     get_str,
-    prefix_path,
-    require_str,
-    unexpected,
 )
 from streamnorm._core.bodies.request import Reply
-from streamnorm._core.errors import DecodeError, LocalProtocolError, StateError
+from streamnorm._core.codec import Operation as RequestedOperation
+from streamnorm._core.codec import StoredAnswers
+from streamnorm._core.errors import LocalProtocolError, StateError, UnknownDialect
+from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, dumps, is_array, string_of
 from streamnorm._core.limits import Limits
+from streamnorm._registry import DEFAULT_STATE_DIALECT, DIALECTS, encoder, lookup
 from streamnorm.state.stored import Found, Item, Lookup, StoredResponse, value_of
 
 _ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 
 Action: TypeAlias = Literal["retrieve", "delete", "cancel", "list_input"]
 
-_PATH = re.compile(r"/responses/([^/]+)(/cancel|/input_items)?$")
-_ACTIONS: dict[tuple[str, str | None], Action] = {
-    ("GET", None): "retrieve",
-    ("DELETE", None): "delete",
-    ("POST", "/cancel"): "cancel",
-    ("GET", "/input_items"): "list_input",
+_ACTIONS: dict[RequestedOperation, Action] = {
+    "response": "retrieve",
+    "delete": "delete",
+    "cancel": "cancel",
+    "input_items": "list_input",
 }
 # https://platform.openai.com/docs/api-reference/responses/input-items (read 2026-11-23).
 _MAX_LISTED = 100
 _DEFAULT_LISTED = "20"
 
 
-def error_body(error: StateError) -> bytes:
-    """Return the JSON body of the error response; its status is that of the error."""
+def error_body(error: StateError, dialect: str = DEFAULT_STATE_DIALECT) -> bytes:
+    """Return the JSON body of the error response; its status is that of the error.
+
+    Args:
+        error: The error.
+        dialect: The client's dialect.
+    """
+    if lookup(dialect).name != DEFAULT_STATE_DIALECT:
+        failure = StreamError("upstream", str(error), status_hint=error.status)
+        return encoder(dialect).error_body(failure)
     fields = {"message": str(error), "type": "invalid_request_error"}
     return dumps({"error": {**fields, "param": error.param, "code": error.code}})
 
 
-def previous_not_found(id: str) -> StateError:
+def form_of(dialect: str) -> StoredAnswers:
+    """Return how answers of a dialect are stored.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or its clients expect no stored answers.
+    """
+    form = lookup(dialect).stored
+    if form is None:
+        raise UnknownDialect(f"no stored answers in {dialect!r}, expected a dialect that has them")
+    return form
+
+
+def previous_not_found(id: str, noun: str = "response") -> StateError:
     """Return the error of a `previous_response_id` whose chain is not stored to its start."""
     return StateError(
-        f"Previous response with id {_quoted(id)} not found. "
+        f"Previous {noun} with id {_quoted(id)} not found. "
         "Send the whole conversation as `input` instead.",
         # The vendor's status and code, by which agents send their whole input again.
         status=400,
-        code="previous_response_not_found",
-        param="previous_response_id",
+        code=f"previous_{noun}_not_found",
+        param=f"previous_{noun}_id",
     )
 
 
@@ -82,14 +104,14 @@ def duplicate_item(id: str) -> StateError:
     )
 
 
-def response_not_found(id: str) -> StateError:
+def response_not_found(id: str, noun: str = "response") -> StateError:
     """Return the error of a URL whose response is not stored."""
-    return StateError(f"Response with id {_quoted(id)} not found.", status=404)
+    return StateError(f"{noun.capitalize()} with id {_quoted(id)} not found.", status=404)
 
 
-def not_cancellable() -> StateError:
+def not_cancellable(noun: str = "response") -> StateError:
     """Return the error of a response that has ended, as all that are stored have."""
-    return StateError("Cannot cancel a synchronous response.", status=400)
+    return StateError(f"Cannot cancel a synchronous {noun}.", status=400)
 
 
 def unsupported(name: str) -> StateError:
@@ -128,49 +150,47 @@ def _quoted(id: str) -> str:
     return f"'{id}'" if _ID.fullmatch(id) else f"of {len(id)} characters"
 
 
-_PREFIX = "resp_"
-_ENDED = ("completed", "incomplete")
-_ENCRYPTED = "reasoning.encrypted_content"
-# State of other kinds, which only the vendor's own server has.
-_UNSUPPORTED = ("background", "conversation", "prompt")
-
-
 class Turn:
     """One request and its answer.
 
     Args:
         body: The client's request: JSON text, or the decoded object, which stays unchanged.
+        dialect: The client's dialect.
         limits: Bounds.
 
     Raises:
         StateError: The request has a `conversation`, a `prompt` or `background`.
-        DecodeError: The body is no Responses request.
+        DecodeError: The body is no request of the dialect.
+        UnknownDialect: Clients of the dialect expect no stored answers.
 
     Attributes:
         id: Id of the answer; unguessable, and never one of the provider.
         stores: Whether the answer is stored, as it is unless `store` is false.
+        form: How answers of the dialect are stored.
         lookup: Responses and items that the request needs from the store.
     """
 
     def __init__(
         self,
         body: Body,
+        dialect: str = DEFAULT_STATE_DIALECT,
         *,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
-        self._read(body_object(body, limits))
+        self._read(body_object(body, limits), form_of(dialect))
 
-    def _read(self, body: dict[str, Any]) -> None:
+    def _read(self, body: dict[str, Any], form: StoredAnswers) -> None:
         self._body = body
-        for name in _UNSUPPORTED:
+        self.form = form
+        for name in form.unsupported:
             if body.get(name) not in (None, False):
                 raise unsupported(name)
-        self.id = _PREFIX + uuid4().hex
-        # The vendor stores by default; the AI SDK relies on that (vercel/ai#10060).
+        self.id = form.id_prefix + uuid4().hex
+        # The vendors store by default; the AI SDK relies on that (vercel/ai#10060).
         self.stores = get_bool(self._body, "store") is not False
-        self._input = items_in(self._body)
-        self._references = _references_in(self._input)
-        previous = get_str(self._body, "previous_response_id")
+        self._input = form.input_items(self._body)
+        self._references = form.references(self._input)
+        previous = get_str(self._body, form.previous_field)
         self.lookup = Lookup(previous, tuple(self._references.values()))
         # The request's own input with the items that it refers to; None before `expand`.
         self._resolved: list[Item | dict[str, Any]] | None = None
@@ -194,7 +214,7 @@ class Turn:
         if previous is not None:
             chain = history_of(found.chain, previous)
             if chain is None:
-                raise previous_not_found(previous)
+                raise previous_not_found(previous, self.form.noun)
             history = chain
         seen = {item.id for item in history}
         for id in references:
@@ -212,7 +232,7 @@ class Turn:
         if body.pop("store", None) is False:
             body["store"] = False
         if previous is not None or references:
-            body.pop("previous_response_id", None)
+            body.pop(self.form.previous_field, None)
             body["input"] = [
                 value_of(item.json) if isinstance(item, Item) else item for item in (*history, *own)
             ]
@@ -226,9 +246,13 @@ class Turn:
         """
         if not self.stores:
             return reply
-        previous = self.lookup.response
-        fields = {"id": self.id, "store": True, "previous_response_id": previous}
-        return structs.replace(reply, response={**reply.response, **fields})
+        return structs.replace(reply, response={**reply.response, **self.answer_fields})
+
+    @property
+    def answer_fields(self) -> dict[str, Any]:
+        """Fields of the answer that its store decides: its id, and what it continues."""
+        id = self.id if self.stores else None
+        return self.form.answer_fields(id, self.lookup.response)
 
     def stored(self, response: dict[str, Any]) -> StoredResponse | None:
         """Return the response to store; None if the answer failed or is not to be stored.
@@ -243,21 +267,22 @@ class Turn:
         """
         if self._resolved is None:
             raise LocalProtocolError("answer stored before `expand`, expected it after")
-        output = response.get("output")
+        form = self.form
+        output = response.get(form.output)
         # An output beyond the bound of a message is not part of the last event.
-        if not (self.stores and response.get("status") in _ENDED and is_array(output)):
+        if not (self.stores and response.get("status") in form.ended and is_array(output)):
             return None
         # An answer under another id could never be found by the client that read it.
         if response.get("id") != self.id:
             raise LocalProtocolError("answer with another id, expected that of `reply`")
-        stem = self.id.removeprefix(_PREFIX)
-        rest = {name: value for name, value in response.items() if name != "output"}
+        stem = self.id.removeprefix(form.id_prefix)
+        rest = {name: value for name, value in response.items() if name != form.output}
         return StoredResponse(
             self.id,
             self.lookup.response,
             compact(rest).encode(),
-            _items_of(self._resolved, f"{stem}_in"),
-            _items_of(output, stem),
+            _items_of(self._resolved, f"{stem}_in", has_ids=form.has_item_ids),
+            _items_of(output, stem, has_ids=form.has_item_ids),
         )
 
 
@@ -266,29 +291,34 @@ class CheckedTurn(Turn):
 
     Args:
         body: The body.
+        dialect: The client's dialect.
 
     Raises:
         StateError: As for `Turn`.
         DecodeError: As for `Turn`.
     """
 
-    def __init__(self, body: dict[str, Any]) -> None:
-        self._read(body)
+    def __init__(self, body: dict[str, Any], dialect: str = DEFAULT_STATE_DIALECT) -> None:
+        self._read(body, form_of(dialect))
 
 
-def forbid_storing(body: dict[str, Any], *, encrypts_reasoning: bool) -> dict[str, Any]:
+def forbid_storing(
+    body: dict[str, Any], dialect: str = DEFAULT_STATE_DIALECT, *, encrypts_reasoning: bool
+) -> dict[str, Any]:
     """Return a request whose answer its provider does not store, although it could.
 
     Args:
         body: The request, with its whole input.
+        dialect: Its dialect.
         encrypts_reasoning: Whether to ask for reasoning that can be sent back; models that do
             not reason refuse that.
     """
     body = {**body, "store": False}
-    if encrypts_reasoning:
+    include = form_of(dialect).reasoning_include
+    if encrypts_reasoning and include is not None:
         asked = body.get("include")
         included: list[Any] = asked if is_array(asked) else []
-        body["include"] = list(dict.fromkeys([*included, _ENCRYPTED]))
+        body["include"] = list(dict.fromkeys([*included, include]))
     return body
 
 
@@ -310,33 +340,11 @@ def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:
 
 
 def items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the items of the input; text is a message of the user."""
-    value = body.get("input")
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return [{"role": "user", "content": value}]
-    if not is_array(value):
-        raise unexpected(value, "a string or an array", "$.input")
-    return [as_object(item, f"$.input[{number}]") for number, item in enumerate(value)]
+    """Return the items of the input of a Responses request; text is a message of the user."""
+    return form_of(DEFAULT_STATE_DIALECT).input_items(body)
 
 
-def _references_in(items: list[dict[str, Any]]) -> dict[int, str]:
-    """Return the ids of stored items by the positions of the references to them."""
-    references: dict[int, str] = {}
-    # The AI SDK sends references to all items of earlier answers.
-    for number, item in enumerate(items):
-        kind = item.get("type")
-        # The type of a reference may be left out.
-        if kind == "item_reference" or (kind is None and "role" not in item):
-            try:
-                references[number] = require_str(item, "id")
-            except DecodeError as exc:
-                raise prefix_path(exc, f"$.input[{number}]") from None
-    return references
-
-
-def _items_of(values: Sequence[Any], stem: str) -> tuple[Item, ...]:
+def _items_of(values: Sequence[Any], stem: str, *, has_ids: bool) -> tuple[Item, ...]:
     """Return items with their ids; those without one get an id made of `stem`."""
     items: list[Item] = []
     for number, value in enumerate(values):
@@ -345,7 +353,8 @@ def _items_of(values: Sequence[Any], stem: str) -> tuple[Item, ...]:
             continue
         item = as_object(value, f"$.output[{number}]")
         # Clients list inputs by id, and send most of them without one.
-        id = string_of(item, "id") or f"{'msg' if 'role' in item else 'item'}_{stem}_{number}"
+        id = string_of(item, "id") if has_ids else ""
+        id = id or f"{'msg' if 'role' in item else 'item'}_{stem}_{number}"
         items.append(Item(id, compact(item).encode()))
     return tuple(items)
 
@@ -357,11 +366,13 @@ class Operation(Struct, frozen=True):
         action: Action that the request asks for.
         id: Id of the response.
         query: The query of its URL.
+        dialect: The client's dialect.
     """
 
     action: Action
     id: str
     query: Mapping[str, str] = {}
+    dialect: str = DEFAULT_STATE_DIALECT
 
     @property
     def lookup(self) -> Lookup:
@@ -384,8 +395,13 @@ class Operation(Struct, frozen=True):
             StoreError: What is stored is damaged.
         """
         if not found.chain or found.chain[0].id != self.id:
-            raise response_not_found(self.id)
+            raise response_not_found(self.id, self.form.noun)
         return _ANSWERS[self.action](self, found.chain)
+
+    @property
+    def form(self) -> StoredAnswers:
+        """How answers of the client's dialect are stored."""
+        return form_of(self.dialect)
 
 
 def read_operation(
@@ -398,26 +414,36 @@ def read_operation(
         path: Path of its URL.
         query: Query of its URL.
     """
-    match = _PATH.search(path)
-    action = None if match is None else _ACTIONS.get((method.upper(), match[2]))
-    return None if match is None or action is None else Operation(action, match[1], query or {})
+    for dialect in DIALECTS.values():
+        asked = None if dialect.stored is None else dialect.endpoints.match(method.upper(), path)
+        action = None if asked is None else _ACTIONS.get(asked.operation)
+        if asked is not None and action is not None:
+            return Operation(action, asked.response_id, query or {}, dialect.name)
+    return None
 
 
 def _retrieve(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
-    if operation.query.get("stream", "false") != "false":
-        raise invalid_value("stream", "false for a response without `background`")
+    form, query = operation.form, operation.query
+    if query.get("stream", "false") != "false":
+        raise invalid_value("stream", f"false for {form.noun}s without `background`")
     stored = chain[0]
-    output = [value_of(item.json) for item in stored.output]
-    return {**value_of(stored.body), "output": output}
+    answer = {**value_of(stored.body), form.output: _values_of(stored.output)}
+    if form.include_input is not None and query.get(form.include_input, "false") != "false":
+        answer["input"] = _values_of(stored.input)
+    return answer
+
+
+def _values_of(items: tuple[Item, ...]) -> list[dict[str, Any]]:
+    return [value_of(item.json) for item in items]
 
 
 def _delete(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
-    return {"id": operation.id, "object": "response", "deleted": True}
+    return operation.form.deleted(operation.id)
 
 
 def _cancel(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
-    # The vendor cancels responses in the background alone, of which none is stored here.
-    raise not_cancellable()
+    # The vendors cancel responses in the background alone, of which none is stored here.
+    raise not_cancellable(operation.form.noun)
 
 
 def _list_input(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:

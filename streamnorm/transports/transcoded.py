@@ -143,7 +143,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self._signer = signer
         self._last = ExchangeStatus()
         # SDKs store by default: without a store the second step of an agent would fail.
-        stores = known.endpoints.stores_responses and known.name != provider.dialect
+        stores = known.stored is not None and known.name != provider.dialect
         self._store = MemoryStore() if store is None and stores else store
         self._options = ExchangeOptions(
             client=known,
@@ -409,7 +409,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             server=upstream.server,
             reply=identify_reply(step.reply, self._request_id(response)),
             include_usage=step.include_usage,
-            keep_message=False,
+            keep_message=self._exchange.needs_message,
             on_loss=self._options.on_loss,
             on_end=partial(self._exchange.observe, step),
             framing=upstream.framing,

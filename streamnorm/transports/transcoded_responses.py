@@ -394,7 +394,7 @@ class TranscodedBody(Stream[bytes]):
                     await self._end()
             # A client continues an answer as soon as it has read its end.
             case Completed() if self._store is not None:
-                if (put := self._exchange.put_of(data)) is not None:
+                if (put := self._exchange.put_of(data, lambda: self.message)) is not None:
                     await self._store.aput(put.scope, put.response)
             case _:
                 pass
@@ -440,7 +440,7 @@ class SyncTranscodedBody(SyncStream[bytes]):
                 with suppress(StopIteration):
                     self._end()
             case Completed() if self._store is not None:
-                if (put := self._exchange.put_of(data)) is not None:
+                if (put := self._exchange.put_of(data, lambda: self.message)) is not None:
                     self._store.put(put.scope, put.response)
             case _:
                 pass

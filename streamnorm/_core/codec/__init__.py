@@ -41,6 +41,7 @@ from streamnorm._core.codec.framing import (
     Passthrough,
     as_utf8,
 )
+from streamnorm._core.codec.stored_answers import StoredAnswers
 from streamnorm._core.events import Delta
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "RequestedOperation",
     "Route",
     "RunEncoder",
+    "StoredAnswers",
     "StreamWriter",
     "WriteContext",
     "Written",

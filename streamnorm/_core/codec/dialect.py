@@ -27,6 +27,7 @@ from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Cloud, Endpoints, Route
 from streamnorm._core.codec.framing import SSE, BodyFormat, Framing
+from streamnorm._core.codec.stored_answers import StoredAnswers
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, Losses, OnLoss, OnNote
@@ -316,6 +317,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         options: Options that only this dialect has; None if it has none.
         servers_with_quirks: Names of the servers whose streams are read differently.
         endpoints: HTTP interface of the dialect.
+        stored: How its server stores answers for clients; None if it stores none.
         page_path: Path at which a gateway answers pages of the dialect that have no backend; None
             for the dialect of a provider.
         cloud: Cloud at whose paths the dialect is spoken; None for the vendor.
@@ -348,6 +350,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     options: type[DialectOptions] | None = None
     servers_with_quirks: frozenset[str] = frozenset()
     endpoints: Endpoints = Endpoints()
+    stored: StoredAnswers | None = None
     page_path: str | None = None
     cloud: Cloud | None = None
     error_body: Callable[[StreamError], bytes] | None = None

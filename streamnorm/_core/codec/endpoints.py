@@ -280,9 +280,9 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         return next((r for r in self.routes if r.cloud is not None and r.path.search(path)), None)
 
     @property
-    def stores_responses(self) -> bool:
-        """Whether clients of the dialect expect its server to store responses."""
-        return any(route.operation == "response" for route in self.routes)
+    def compacts(self) -> bool:
+        """Whether the server compacts the conversations of its clients."""
+        return any(route.operation == "compact" for route in self.routes)
 
     def serves(self, path: str) -> bool:
         """Return whether the responses of a path are messages of this dialect, for any method."""

@@ -7,6 +7,7 @@ from streamnorm.dialects.gemini_interactions.outcome import overloaded_frames
 from streamnorm.dialects.gemini_interactions.traits import (
     CAPABILITIES,
     ENDPOINTS,
+    STORED,
     is_interaction,
     is_request,
     is_response,
@@ -33,4 +34,5 @@ DIALECT = Dialect(
     is_request=is_request,
     is_response=is_response,
     endpoints=ENDPOINTS,
+    stored=STORED,
 )

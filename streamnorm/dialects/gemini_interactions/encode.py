@@ -239,17 +239,20 @@ class InteractionsEncoder(Encoder):
 
     def _message_start(self, event: MessageStart) -> bytes:
         extra = self._take_extra(event.extra) if event.extra else {}
-        fields: dict[str, Any] = {"id": event.id, "status": "in_progress", "object": "interaction"}
+        id = self.response_fields.get("id", event.id)
+        fields: dict[str, Any] = {"id": id, "status": "in_progress", "object": "interaction"}
         if model := self._model or event.model:
             fields["model"] = model
         self._interaction = {**extra, **fields}
-        status = {"interaction_id": event.id, "status": "in_progress"}
+        status = {"interaction_id": id, "status": "in_progress"}
         created = _event("interaction.created", {"interaction": self._interaction})
         return created + _event("interaction.status_update", status)
 
     def _message_stop(self, event: MessageStop) -> bytes:
         extra = self._take_extra(event.extra) if event.extra else {}
         fields = {**self._interaction, **extra, **self._tier_field}
+        if "id" in self.response_fields:  # "" since then, if the interaction could not be stored
+            fields["id"] = self.response_fields["id"]
         fields["status"] = stop_reason_to_wire(event.reason, event.raw_reason)
         if self._usage != Usage():
             fields["usage"] = usage_to_wire(self._usage, extras=self.extras)

@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.blocks import Document, Image, OpaqueBlock, Reasoning, Text
-from streamnorm._core.codec import DONE, Endpoints, Route
+from streamnorm._core.codec import DONE, Endpoints, Route, StoredAnswers, on_first_use
 from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of, string_of
 from streamnorm._core.losses import Capabilities
-from streamnorm.dialects.gemini_interactions.outcome import FINAL_EVENTS
+from streamnorm.dialects.gemini_interactions.outcome import FINAL_EVENTS, TERMINAL
 from streamnorm.dialects.gemini_interactions.wire import (
     CALL_SUFFIX,
     DIALECT,
@@ -27,13 +27,43 @@ from streamnorm.sse import Frame
 REVISION = "2026-05-20"
 """Revision of the API, which the header `api-revision` of each request names."""
 
+_STORED = r"/interactions/(?P<response_id>[^/]+)"
+
 ENDPOINTS = Endpoints(
-    routes=(Route("POST", re.compile(r"/interactions\Z"), "message"),),
+    routes=(
+        Route("POST", re.compile(r"/interactions\Z"), "message"),
+        Route("GET", re.compile(rf"{_STORED}\Z"), "response"),
+        Route("DELETE", re.compile(rf"{_STORED}\Z"), "delete"),
+        Route("POST", re.compile(rf"{_STORED}/cancel\Z"), "cancel"),
+    ),
     models_path="/v1beta/models",
     key_headers=("x-goog-api-key", "authorization"),
     vendor_headers=("api-revision", "x-goog-api-client", "x-goog-user-project"),
     account_headers=frozenset({"x-goog-user-project"}),
     body_headers=frozenset({"api-revision"}),
+    forwarded_query=("include_input", "last_event_id", "stream"),
+)
+
+# google-genai 3.6.1, `_gaos/interactions.py` and `_gaos/types/interactions` (read 2026-11-27).
+STORED = StoredAnswers(
+    noun="interaction",
+    id_prefix="interaction_",
+    output="steps",
+    # `interaction.completed` may have the steps; in no recording it does.
+    ends_with_output=False,
+    ended=frozenset(TERMINAL) - {"failed", "cancelled"},
+    unsupported=("background",),
+    input_items=on_first_use(f"{__package__}.body.messages", "input_items"),
+    # With `store: false` the vendor writes an empty id (@ai-sdk/google,
+    # `google-interactions-multi-turn-stateless`).
+    unstored_fields={"id": ""},
+    deleted=lambda id: {},
+    include_input="include_input",
+    queued_status="in_progress",
+    cancelled_fields={"status": "cancelled", "errors": []},
+    errors="errors",
+    after="last_event_id",
+    event_id="event_id",
 )
 
 _TERMINALS = tuple(f"interaction.{name}" for name in FINAL_EVENTS)

@@ -9,6 +9,7 @@ from streamnorm.dialects.openai_responses.outcome import (
 from streamnorm.dialects.openai_responses.traits import (
     CAPABILITIES,
     ENDPOINTS,
+    STORED,
     is_request,
     is_response,
     is_terminal,
@@ -33,6 +34,7 @@ DIALECT = Dialect(
     is_request=is_request,
     is_response=is_response,
     endpoints=ENDPOINTS,
+    stored=STORED,
     error_body=error_body,
     refusal_body=refusal_body,
     overloaded_frames=overloaded_frames,

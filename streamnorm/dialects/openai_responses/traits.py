@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.blocks import OpaqueBlock, Reasoning
-from streamnorm._core.codec import Endpoints, Route
+from streamnorm._core.codec import Endpoints, Route, StoredAnswers, on_first_use
 from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of
 from streamnorm._core.losses import Capabilities
@@ -41,6 +41,32 @@ ENDPOINTS = Endpoints(
         *("after", "limit", "order"),
     ),
     socket_framing=WS_MESSAGE,
+)
+
+_REQUEST = "streamnorm.dialects.openai_responses.body.request"
+
+# https://platform.openai.com/docs/guides/conversation-state and
+# https://platform.openai.com/docs/guides/background (read 2026-11-27).
+STORED = StoredAnswers(
+    noun="response",
+    id_prefix="resp_",
+    output="output",
+    ends_with_output=True,
+    ended=frozenset({"completed", "incomplete"}),
+    # State of other kinds, which only the vendor's own server has.
+    unsupported=("background", "conversation", "prompt"),
+    input_items=on_first_use(_REQUEST, "input_items"),
+    references=on_first_use(_REQUEST, "references_in"),
+    has_item_ids=True,
+    stored_fields={"store": True},
+    unstored_fields={"store": False},
+    states_null=True,
+    reasoning_include="reasoning.encrypted_content",
+    deleted=lambda id: {"id": id, "object": "response", "deleted": True},
+    background_fields={"background": True},
+    queued_status="queued",
+    cancelled_fields={"status": "cancelled", "error": None},
+    after="starting_after",
 )
 
 

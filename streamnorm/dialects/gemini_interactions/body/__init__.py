@@ -13,6 +13,7 @@ from streamnorm.dialects.gemini_interactions.body.request import (
     write_request,
 )
 from streamnorm.dialects.gemini_interactions.body.response import (
+    echoed_fields,
     read_response,
     revise_response,
     write_response,
@@ -29,5 +30,6 @@ CODEC = BodyCodec(
     read_response=read_response,
     write_response=write_response,
     revise_response=revise_response,
+    echoed_fields=echoed_fields,
 )
 """The codec of the dialect's requests and responses."""

@@ -29,6 +29,7 @@ from streamnorm._core.bodies.fields import (
     get_bool,
     get_object,
     get_str,
+    prefix_path,
     read_array,
     require_str,
     unexpected,
@@ -36,7 +37,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import InputMessage, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import EncodeError
+from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, is_object, json_value, object_in, string_of
 from streamnorm._core.text import Signed
 from streamnorm.dialects.gemini_interactions.body.content import (
@@ -78,14 +79,43 @@ def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
     """
     if isinstance(value, str):
         return (InputMessage("user", (Text(value),)),)
-    items: object = [value] if is_object(value) else value
-    if not is_array(items):
-        raise unexpected(value, "a string or an array", "$")
-    if items and all(is_object(item) and string_of(item, "type") in CONTENTS for item in items):
+    items = _entries_of(value)
+    if _are_contents(items):
         return (InputMessage("user", tuple(read_array(items, block_from_wire))),)
     reader = _StepReader()
     read_array(items, reader.read)
     return reader.messages()
+
+
+def input_items(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the input of a request as steps; none of one without an input.
+
+    Raises:
+        DecodeError: The input is neither a text nor a list of objects.
+    """
+    value = body.get("input")
+    if isinstance(value, str):
+        value = {"type": "text", "text": value}
+    try:
+        items = [] if value is None else _entries_of(value)
+        steps = [as_object(item, f"$[{number}]") for number, item in enumerate(items)]
+    except DecodeError as exc:
+        raise prefix_path(exc, "$.input") from None
+    return [{"type": USER, "content": steps}] if _are_contents(steps) else steps
+
+
+def _entries_of(value: object) -> list[Any]:
+    items: object = [value] if is_object(value) else value
+    if not is_array(items):
+        raise unexpected(value, "a string or an array", "$")
+    return items
+
+
+def _are_contents(items: list[Any]) -> bool:
+    """Return whether the entries of an input are the contents of one message."""
+    return bool(items) and all(
+        is_object(item) and string_of(item, "type") in CONTENTS for item in items
+    )
 
 
 class _StepReader:

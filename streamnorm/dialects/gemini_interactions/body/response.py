@@ -31,6 +31,7 @@ from streamnorm.dialects.gemini_interactions.wire import DIALECT
 from streamnorm.sse import Frame, SSEDecoder
 
 _COMPLETED = "interaction.completed"
+_PREVIOUS = "previous_interaction_id"
 # A stream carries the arguments of a call as text, broken or not; here they are a JSON object.
 _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
 
@@ -89,6 +90,12 @@ def revise_response(
     """Return an interaction with another model and creation time; None leaves each as it is."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created": _time_to_wire(created)}
+
+
+def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request that its interaction repeats."""
+    previous = body.get(_PREVIOUS)
+    return {} if previous is None else {_PREVIOUS: previous}
 
 
 def _time_to_wire(created: float) -> str:

@@ -20,6 +20,8 @@ from streamnorm._core.bodies.fields import (
     get_object,
     get_str,
     get_strings,
+    prefix_path,
+    require_str,
     unexpected,
 )
 from streamnorm._core.bodies.request import (
@@ -64,6 +66,32 @@ _COMPACTION = {"type", "compact_threshold"}
 
 
 # State, input and tools
+
+
+def input_items(body: _Value) -> list[_Value]:
+    """Return the items of the input of a request; none of one without an input.
+
+    Raises:
+        DecodeError: The input is neither a text nor a list of objects.
+    """
+    value = body.get("input")
+    items = [] if value is None else _items_of(value)
+    return [as_object(item, f"$.input[{number}]") for number, item in enumerate(items)]
+
+
+def references_in(items: list[_Value]) -> dict[int, str]:
+    """Return the ids of stored items by the positions of the references to them."""
+    references: dict[int, str] = {}
+    # The AI SDK sends references to all items of earlier answers.
+    for number, item in enumerate(items):
+        kind = item.get("type")
+        # The type of a reference may be left out.
+        if kind == "item_reference" or (kind is None and "role" not in item):
+            try:
+                references[number] = require_str(item, "id")
+            except DecodeError as exc:
+                raise prefix_path(exc, f"$.input[{number}]") from None
+    return references
 
 
 def _state_from_wire(reading: Reading) -> _Value:
