@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from streamnorm import Abandoned, Completed, Encoded, Loss, Message, StreamError, Usage
+from streamnorm import (
+    Abandoned,
+    Completed,
+    Encoded,
+    Loss,
+    Message,
+    StreamError,
+    ToolCall,
+    Usage,
+)
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._exchange import (
     Answer,
@@ -19,6 +28,7 @@ from streamnorm._exchange import (
     Step,
     UpstreamExchange,
     client_scope,
+    store_scope,
 )
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm._upstream.answers import TranslatedAnswer
@@ -220,3 +230,69 @@ def test_scope_is_that_of_the_key_in_any_header() -> None:
 def test_clients_of_two_dialects_expect_a_store() -> None:
     stored = {name for name, known in DIALECTS.items() if known.stored is not None}
     assert stored == {"openai_responses", "gemini_interactions"}
+
+
+INTERACTIONS = "/v1beta/interactions"
+
+
+def ask_interactions(body: Any, store: MemoryStore) -> tuple[list[Step], UpstreamExchange, Any]:
+    exchange = UpstreamExchange(
+        asking(body, INTERACTIONS), options("gemini_interactions"), created=1.0
+    )
+    steps, answered = run(exchange, store, [SNOW])
+    assert isinstance(answered, TranslatedAnswer)
+    return steps, exchange, json.loads(answered.body)
+
+
+def test_interaction_is_stored_and_continued() -> None:
+    store = MemoryStore()
+    steps, exchange, first = ask_interactions({"model": "m", "input": "Snow?"}, store)
+    assert kinds(steps) == ["Find", "UpstreamRequest", "Put"]
+    assert exchange.needs_message
+    asked = {"model": "m", "input": "Sure?", "previous_interaction_id": first["id"]}
+    (_, sent, _), _, second = ask_interactions(asked, store)
+    assert isinstance(sent, UpstreamRequest)
+    roles = [message["role"] for message in json.loads(sent.body)["messages"]]
+    assert roles == ["user", "assistant", "user"]
+    assert second["previous_interaction_id"] == first["id"]
+    deletion = UpstreamExchange(
+        asking(None, f"{INTERACTIONS}/{first['id']}", "DELETE"),
+        options("gemini_interactions"),
+        created=1.0,
+    )
+    steps, deleted = run(deletion, store)
+    assert (kinds(steps), deleted) == (["Find", "Delete"], Encoded({}))
+
+
+def test_stream_of_an_interaction_is_stored_by_its_message() -> None:
+    store = MemoryStore()
+    _, exchange, first = ask_interactions({"model": "m", "input": "Snow?"}, store)
+    call = ToolCall("c1", "f", '{"city":"Oslo"}')
+    put = exchange.put_of(b"", lambda: Message("msg_1", "m", (call,), "tool_use"))
+    assert put is not None
+    assert put.response.id == first["id"]
+    [step] = [json.loads(item.json) for item in put.response.output]
+    assert step == {
+        "type": "function_call",
+        "id": "c1",
+        "name": "f",
+        "arguments": {"city": "Oslo"},
+    }
+    broken = ToolCall("c1", "f", '{"city":')
+    assert exchange.put_of(b"", lambda: Message("m", "m", (broken,), "tool_use")) is None
+
+
+def test_interaction_that_is_not_to_be_stored_needs_no_message() -> None:
+    _, exchange, answered = ask_interactions(
+        {"model": "m", "input": "Snow?", "store": False}, MemoryStore()
+    )
+    assert not exchange.needs_message
+    assert exchange.put_of(b"", Message) is None
+    assert "previous_interaction_id" not in answered
+
+
+def test_scope_in_the_store_is_that_of_a_dialect() -> None:
+    received = asking({})
+    interactions = lookup("gemini_interactions")
+    assert store_scope(received, RESPONSES) == client_scope(received, RESPONSES)
+    assert store_scope(received, interactions) != client_scope(received, interactions)

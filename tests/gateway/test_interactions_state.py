@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx
 import pytest
-from google import genai
-from google.genai import types
 from google.genai._interactions_errors import BadRequestError, NotFoundError
 from support.gateway.calls import called
+from support.gateway.interactions import create, sdk
 from support.gateway.servers import served_gateway
 from support.gateway.stateful_clients import KEY, OTHER_KEY, provided
 
@@ -34,26 +30,6 @@ WEATHER = {
     "description": "Weather of a city.",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
-
-
-@asynccontextmanager
-async def sdk(url: str, key: str = KEY) -> AsyncIterator[Any]:
-    """Provide Google's client of interactions, whose answers may be streams."""
-    async with httpx.AsyncClient() as http:
-        retries = types.HttpRetryOptions(attempts=1)
-        options = types.HttpOptions(base_url=url, httpx_async_client=http, retry_options=retries)
-        yield genai.Client(api_key=key, http_options=options).aio.interactions
-
-
-async def create(client: Any, input: Any, *, stream: bool = False, **more: Any) -> str:
-    """Return the id of the interaction that a request makes."""
-    answer = await client.create(model="m", input=input, stream=stream, **more)
-    if not stream:
-        return str(answer.id)
-    events = [event async for event in answer]
-    assert events[-1].event_type == "interaction.completed"
-    assert events[0].interaction.id == events[1].interaction_id == events[-1].interaction.id
-    return str(events[-1].interaction.id)
 
 
 def history_in(provider: FakeProvider, dialect: str) -> list[tuple[str, str]]:

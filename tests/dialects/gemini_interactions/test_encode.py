@@ -568,3 +568,15 @@ def test_signature_of_a_text_is_read_back() -> None:
 
 
 SIGNED = {"signature": "QQ=="}
+
+
+def test_id_of_the_gateway_takes_the_place_of_the_upstream_s() -> None:
+    writer = encoder(OWN)
+    writer.response_fields = {"id": "i1", "previous_interaction_id": "i0"}
+    created, status = payloads(writer.encode(MessageStart("up", "m")))
+    assert (created["interaction"]["id"], status["interaction_id"]) == ("i1", "i1")
+    writer.response_fields = {"id": ""}  # it could not be stored
+    [completed, _] = writer.encode(MessageStop("end_turn")).split(b"\n\n")[:2]
+    [last] = payloads(completed + b"\n\n")
+    assert last["interaction"]["id"] == ""
+    assert "previous_interaction_id" not in last["interaction"]

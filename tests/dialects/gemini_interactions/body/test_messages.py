@@ -35,7 +35,7 @@ from streamnorm import (
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm.dialects.gemini_interactions.body.content import block_to_wire
-from streamnorm.dialects.gemini_interactions.body.messages import messages_to_wire
+from streamnorm.dialects.gemini_interactions.body.messages import input_items, messages_to_wire
 from streamnorm.dialects.gemini_interactions.body.request import REQUEST_CAPABILITIES
 
 OWN = "gemini_interactions"
@@ -338,3 +338,37 @@ def test_history_of_another_vendor_is_translated() -> None:
 def test_growing_history_is_written_once() -> None:
     request_ = Request(model=MODEL, messages=(InputMessage("user", (Text("q"),)),))
     assert encode_request(request_, OWN).body["input"] == [said()]
+
+
+@pytest.mark.parametrize(
+    ("input", "steps"),
+    [
+        (None, []),
+        ([], []),
+        ("a", [{"type": "user_input", "content": [{"type": "text", "text": "a"}]}]),
+        (
+            {"type": "text", "text": "a"},
+            [{"type": "user_input", "content": [{"type": "text", "text": "a"}]}],
+        ),
+        (
+            [{"type": "text", "text": "a"}, {"type": "image", "uri": "u"}],
+            [
+                {
+                    "type": "user_input",
+                    "content": [{"type": "text", "text": "a"}, {"type": "image", "uri": "u"}],
+                }
+            ],
+        ),
+        ({"type": "thought"}, [{"type": "thought"}]),
+        ([{"type": "thought"}, {"type": "text"}], [{"type": "thought"}, {"type": "text"}]),
+    ],
+)
+def test_every_form_of_an_input_is_a_list_of_steps(input: Any, steps: list[Any]) -> None:
+    assert input_items({"model": "m", "input": input}) == steps
+
+
+@pytest.mark.parametrize(("input", "path"), [(7, "$.input"), ([{}, 7], "$.input[1]")])
+def test_input_of_another_form_has_no_steps(input: Any, path: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        input_items({"input": input})
+    assert caught.value.path == path

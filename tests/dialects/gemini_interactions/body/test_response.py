@@ -19,6 +19,7 @@ from streamnorm import (
     Opaque,
     OpaqueBlock,
     Reasoning,
+    Reply,
     ServerToolCall,
     ServerToolResult,
     Text,
@@ -195,3 +196,15 @@ def test_interaction_says_what_its_stream_says() -> None:
         calls = [[(c.id, c.name, c.input()) for c in m.tool_calls] for m in (back, message)]
         assert calls[0] == calls[1], recording.name
         assert back.stop_reason == message.stop_reason, recording.name
+
+
+def test_interaction_names_the_one_that_it_continues() -> None:
+    codec = DIALECTS[OWN].codec
+    assert codec is not None
+    assert codec.echoed_fields is not None
+    echoed = codec.echoed_fields({"model": "m", "previous_interaction_id": "i0", "tools": []})
+    assert echoed == {"previous_interaction_id": "i0"}
+    assert codec.echoed_fields({"model": "m"}) == {}
+    reply = Reply(response={"id": "i1", **echoed})
+    body = encode_message(Message("up", "m", (Text("a"),), "end_turn"), OWN, reply=reply).body
+    assert (body["id"], body["previous_interaction_id"]) == ("i1", "i0")
