@@ -372,7 +372,7 @@ class Gateway:
         asked = client.endpoints.match("POST", received.path)
         is_message = asked is not None and asked.operation == "message"
         # Of all vendors, OpenAI alone has its endpoint of messages as a WebSocket, too.
-        if self._config.websockets and is_message and client.endpoints.socket_framing:
+        if self._config.websockets and is_message and client.endpoints.socket_framing is not None:
             await self._websockets.serve(scope, receive, send, received, client)
             return
         refused = refuse_websocket()

@@ -20,7 +20,7 @@ from streamnorm.testing import FakeProvider, faults, tool_call
 pytestmark = pytest.mark.anyio
 
 UPSTREAMS = ["openai_chat", "anthropic", "gemini", "bedrock_converse", "gemini_interactions"]
-LOG: dict[str, Any] = {"log": LogConfig(url="memory:", lease_s=1.0), "state": "memory:"}
+LOG: dict[str, Any] = {"log": LogConfig(url="memory:"), "state": "memory:"}
 
 
 async def polled(client: Any, id: str) -> Any:
