@@ -24,6 +24,7 @@ from streamnorm.aio.pump import OnEnd
 from streamnorm.gateway.receiving import LargeEventPump, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState
 from streamnorm.log import OpenedSource
+from streamnorm.log.producing import ObservedSource
 
 
 class ReadsPump(LargeEventPump):
@@ -109,8 +110,9 @@ class ReadsStream(Stream[bytes]):
             client: The client's dialect.
             written: Those of the options that any reader of the client's dialect needs.
         """
+        self._pump.pending.append(first)
         return OpenedSource(
-            source=AnswerSource(answer, self, self._reads_pump, first),
+            source=ObservedSource(self, self._pump, answer),
             dialect=upstream.dialect,
             server=upstream.server,
             framing=upstream.framing,
@@ -130,48 +132,6 @@ class ReadsStream(Stream[bytes]):
 
     def _last_fields(self) -> dict[str, Any]:
         return {} if self._turn is None else self._turn.lost_fields
-
-
-class AnswerSource:
-    """The reads of an answer that has begun, as a source of the log.
-
-    Args:
-        answer: The answer.
-        stream: Its reads.
-        pump: Their pump.
-        first: The reads that have been returned.
-
-    Attributes:
-        status: HTTP status of the answer.
-        headers: Its headers, by lower-case name.
-    """
-
-    def __init__(
-        self, answer: UpstreamResponse, stream: Stream[bytes], pump: LargeEventPump, first: bytes
-    ) -> None:
-        self.status = answer.status
-        self.headers = answer.headers
-        self._stream = stream
-        self._pump = pump
-        self._first = first
-
-    def __aiter__(self) -> AnswerSource:
-        return self
-
-    async def __anext__(self) -> bytes:
-        data, self._first = self._first, b""
-        while not data:
-            try:
-                data = await anext(self._stream)
-            except StopAsyncIteration:
-                if self._pump.cause is not None:
-                    raise self._pump.cause from None
-                raise
-        return data
-
-    async def aclose(self) -> None:
-        """Close the answer."""
-        await self._stream.aclose()
 
 
 def unbegun_response(client: Dialect, fields: dict[str, Any], model: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from streamnorm._core.errors import LogError, StoreError
 from streamnorm._core.events import Event, Usage
 from streamnorm._registry import lookup
 from streamnorm.aio.stream import AsyncReader
+from streamnorm.log.committing import GroupCommit
 from streamnorm.log.cursors import START, Position, read_cursor, tag_of
 from streamnorm.log.following import FollowedStream, LogReader, follow_bytes, follow_events
 from streamnorm.log.producing import OpenedSource, Production
@@ -102,6 +103,7 @@ class Log:
         max_bytes: int = MAX_STREAM_BYTES,
     ) -> None:
         self._store = store
+        self._commits = GroupCommit(store)
         self._lease_s = lease_s
         self._max_bytes = max_bytes
         # Of the streams that are read or produced here.
@@ -236,26 +238,33 @@ class Log:
         if linger_s is not None:
             linger_s += _NOTED_LATE_S
         claimed = Record(epoch, fingerprint, 0, 0, False, None, lease_s, linger_s=linger_s)
-        store: LogStore | None = self._store
+        commits: GroupCommit | None = self._commits
         try:
             record, is_new = await self._store.aclaim(*key, claimed, replaces=replaces)
         except StoreError:
             if mode == "require":
                 raise
-            store, record, is_new = None, claimed, True
+            commits, record, is_new = None, claimed, True
         _check_fingerprint(record.fingerprint, fingerprint)
         tail = self._tail(key, record, is_fed=is_new)
-        if store is None:
+        if commits is None:
             tail.is_broken = True
-        production = self._production(store, key, tail, fingerprint, is_new=is_new)
+        production = self._production(commits, key, tail, fingerprint, is_new=is_new)
         if is_new and (former := self._productions.get(key)) is not None:
             former.cancel()
         return production
 
     def _production(
-        self, store: LogStore | None, key: Key, tail: Tail, fingerprint: bytes, *, is_new: bool
+        self,
+        commits: GroupCommit | None,
+        key: Key,
+        tail: Tail,
+        fingerprint: bytes,
+        *,
+        is_new: bool,
     ) -> Production:
-        production = Production(store, key, tail, lease_s=self._lease_s, max_bytes=self._max_bytes)
+        lease_s, max_bytes = self._lease_s, self._max_bytes
+        production = Production(commits, key, tail, lease_s=lease_s, max_bytes=max_bytes)
         production.fingerprint, production.is_new = fingerprint, is_new
         return production
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 import anyio
@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from streamnorm._core.errors import StoreError
 from streamnorm.log.records import (
     LOST,
+    Append,
     Chunk,
     Key,
     Reading,
@@ -88,32 +89,15 @@ class MemoryLogStore:
         self._streams.move_to_end((scope, id))
         return self._record(stream), True
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
-        """Store reads and renew the lease; see `LogStore`."""
-        stream = self._find(scope, id)
-        if stream is None:
-            raise StoreError(LOST)
-        if not accepts(stream.record, epoch, chunk, ending):
-            return False
-        count, size = stream.record.count, stream.record.size
-        if chunk.last != count:
-            added = sum(map(len, chunk.reads))
-            self._make_room(added)
-            self._bytes += added
-            stream.chunks.append(chunk)
-            count, size = chunk.last, size + added
-        stream.record = structs.replace(stream.record, count=count, size=size, ending=ending)
-        stream.lease_until = self._clock() + lease_s
-        self._change(scope, id, stream)
-        return True
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+        """Store what streams append; see `LogStore`."""
+        results: list[bool | StoreError] = []
+        for append in appends:
+            try:
+                results.append(self._append(append))
+            except StoreError as exc:
+                results.append(exc)
+        return results
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
         """End an epoch whose producer is dead; see `LogStore`."""
@@ -177,6 +161,25 @@ class MemoryLogStore:
 
     async def aclose(self) -> None:
         """Return at once: there is nothing to close."""
+
+    def _append(self, append: Append) -> bool:
+        scope, id, _, chunk, lease_s, ending = append
+        stream = self._find(scope, id)
+        if stream is None:
+            raise StoreError(LOST)
+        if not accepts(stream.record, append):
+            return False
+        count, size = stream.record.count, stream.record.size
+        if chunk.last != count:
+            added = sum(map(len, chunk.reads))
+            self._make_room(added)
+            self._bytes += added
+            stream.chunks.append(chunk)
+            count, size = chunk.last, size + added
+        stream.record = structs.replace(stream.record, count=count, size=size, ending=ending)
+        stream.lease_until = self._clock() + lease_s
+        self._change(scope, id, stream)
+        return True
 
     def _find(self, scope: str, id: str) -> _Stream | None:
         self._expire()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from secrets import token_hex
 from time import monotonic
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 import msgspec
@@ -14,38 +14,48 @@ from msgspec import Struct, structs
 
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.framing import Framing
-from streamnorm._core.errors import RemoteProtocolError, StoreError, StreamnormError
+from streamnorm._core.errors import RemoteProtocolError, StreamnormError
 from streamnorm._core.events import Completed, Failed, Outcome, Usage
 from streamnorm._core.failures import SourceStopped, broken_connection
 from streamnorm._registry import lookup
 from streamnorm._transcoder import WriterOptions
+from streamnorm.aio.pump import Head, Pump
 from streamnorm.aio.stream import AsyncReader, AsyncSource, Stream
 from streamnorm.aio.transcoding import TapPump
+from streamnorm.log.committing import LAPSED, Appender, GroupCommit
 from streamnorm.log.records import (
-    NO_READS,
     Cause,
-    Chunk,
     Ending,
     Key,
-    LogStore,
     Origin,
     State,
     add_head,
     pack,
     pack_options,
     read_options,
-    unpack_ending,
 )
 from streamnorm.log.tails import Tail
 
-_T = TypeVar("_T")
+
+class ObservedSource(NamedTuple):
+    """A source whose reads are decoded already, so that its outcome is known with the last.
+
+    Attributes:
+        stream: The bytes that it sends, unchanged.
+        pump: Pump of that stream.
+        head: Head of the response.
+    """
+
+    stream: Stream[bytes]
+    pump: Pump[bytes]
+    head: Head
 
 
 class OpenedSource(Struct, frozen=True, kw_only=True):
     """A source, and what is known of it once it is open, as behind a fallback to other providers.
 
     Attributes:
-        source: The source, as for `events`; it is closed on every path.
+        source: The source, as for `events`, or one that is observed; it is closed on every path.
         dialect: Its dialect; None to detect it.
         server: Name of its server.
         think_tags: Whether `<think>…</think>` is reasoning.
@@ -57,7 +67,7 @@ class OpenedSource(Struct, frozen=True, kw_only=True):
             reply's; called when the source has ended.
     """
 
-    source: AsyncSource
+    source: AsyncSource | ObservedSource
     dialect: str | None = None
     server: str | None = None
     think_tags: bool = False
@@ -73,24 +83,18 @@ Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncSource | Opene
 
 _Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
 
-# The source is read no faster than the store takes it.
-_MAX_WAITING_BYTES = 1024 * 1024
 # The end of a stream is stored even if its task is cancelled.
 _END_S = 2.0
-# How long the readers of this process wait for a store that is away.
-_RETRIES_S = 2.0
-_RETRY_S = 0.1
 _CANCELLED = "the stream was cancelled"
 _UNFOLLOWED = "the stream was cancelled because nobody followed it"
 _STOPPED = "its producer was stopped"
-_LAPSED = "its producer was silent for too long"
 
 
 class Production:
     """A stream while it is produced.
 
     Args:
-        store: The store; None to feed the tail alone.
+        commits: The group commit of the process; None to publish without a store.
         key: Its scope and id.
         tail: What readers in this process follow.
         lease_s: Seconds without news after which its producer counts as dead.
@@ -105,7 +109,7 @@ class Production:
 
     def __init__(
         self,
-        store: LogStore | None,
+        commits: GroupCommit | None,
         key: Key,
         tail: Tail,
         *,
@@ -116,21 +120,12 @@ class Production:
         self.is_new = True
         self.fingerprint = b""
         self.failure: Exception | None = None
-        self._store = store
-        self._key = key
+        self._commits = commits
+        self._appender = Appender(commits, key, tail, lease_s=lease_s, on_lapse=self._lapse)
         self._lease_s = lease_s
         self._max_bytes = max_bytes
-        self._waiting: list[bytes] = []  # reads that were not given to the store
-        self._waiting_gaps_ms: list[int] = []  # before each of them
-        self._waiting_bytes = 0
-        self._chunk = Chunk(1, [], [])  # reads that are given to it
         self._ending: Ending | None = None
-        self._stored_ending: Ending | None = None
         self._stream: Stream[bytes] | None = None
-        self._has_lapsed = False  # whether others have ended the stream
-        self._is_read = False  # the source has ended, or is read no more
-        self._news = anyio.Event()
-        self._room = anyio.Event()
         self._has_ended = anyio.Event()
         self._reading = anyio.CancelScope()
         self._renewing = anyio.CancelScope()
@@ -169,82 +164,72 @@ class Production:
         """Read a source to its end, and store it."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._write)
+                tasks.start_soon(self._store)
                 tasks.start_soon(self._renew_lease)
                 await self._read(open_source)
-                self._is_read = True
-                self._news.set()
+                self._renewing.cancel()
+                self._close()
+            await self._finish()
         except BaseException:
             self._stop("truncated", _STOPPED)
+            self._close()
             with anyio.move_on_after(_END_S, shield=True) as time:
+                await self._store()
                 await self._finish()
             if time.cancelled_caught:  # the store is late
-                self._lose_store()
+                self._appender.lose_store()
                 await self._finish()
             raise
         finally:
             self._has_ended.set()
 
     async def _read(self, open_source: _Opener) -> None:
-        """Read the source into `_waiting`, until it ends or is stopped."""
+        """Read the source until it ends or is stopped."""
         opened_s = monotonic()
         with self._reading:
             async with AsyncExitStack() as stack:
                 try:
                     opened = await stack.enter_async_context(open_source())
                     origin = origin_of(opened)
-                    reader = AsyncReader(opened.source)
-                    pump = TapPump(
-                        reader,
-                        origin.dialect,
-                        lambda _: None,
-                        keep_message=False,
-                        **read_options(origin),
-                    )
-                    stream = self._stream = Stream(pump, reader)
-                    await stack.enter_async_context(stream)
+                    source = opened.source
+                    if not isinstance(source, ObservedSource):
+                        source = _observe(source, origin)
+                    self._stream = await stack.enter_async_context(source.stream)
                 except Exception as exc:  # noqa: BLE001 - whatever opens a source may raise
                     self.failure = exc
                     return
                 try:
-                    await self._read_stream(stream, reader, origin, opened_s)
+                    await self._read_stream(source, origin, opened_s)
                 except StreamnormError as exc:
                     # A failure behind the first byte stands in the ending.
-                    if self._chunk == (1, [], []) and not self._waiting:
+                    if self._appender.is_empty:
                         self.failure = exc
                         return
-                cause, reason = _cause_of(pump.cause)
-                state, fields = _state_of(stream.outcome), opened.last_fields()
+                cause, reason = _cause_of(source.pump.cause)
+                state, fields = _state_of(source.stream.outcome), opened.last_fields()
                 ending = Ending(state, cause, reason, response=fields)
                 self._ending = self._ending or ending
 
-    async def _read_stream(
-        self, stream: Stream[bytes], reader: AsyncReader, origin: Origin, opened_s: float
-    ) -> None:
+    async def _read_stream(self, source: ObservedSource, origin: Origin, opened_s: float) -> None:
+        stream, append = source.stream, self._appender.append
         size = elapsed_ms = 0
         async for data in stream:
-            # Times since the start are rounded, so that errors do not add up.
-            gap_ms = round((monotonic() - opened_s) * 1000) - elapsed_ms
-            elapsed_ms += gap_ms
-            if not size:
-                self._put(pack(add_head(origin, reader)), 0)
-            self._put(data, gap_ms)
-            size += len(data)
+            # It may have been stopped meanwhile, and an end has nothing behind it.
+            if data and self._ending is None:
+                # Times since the start are rounded, so that errors do not add up.
+                gap_ms = round((monotonic() - opened_s) * 1000) - elapsed_ms
+                elapsed_ms += gap_ms
+                if not size:
+                    append(pack(add_head(origin, source.head)), 0)
+                append(data, gap_ms)
+                size += len(data)
             if size > self._max_bytes:
                 self._stop("truncated", f"the bound of {self._max_bytes} bytes was reached")
             # Some servers leave the connection open behind the terminal.
             if stream.outcome is not None or self._ending is not None:
                 break
-            if self._waiting_bytes > _MAX_WAITING_BYTES:
-                self._room = anyio.Event()
-                await self._room.wait()
-
-    def _put(self, data: bytes, gap_ms: int) -> None:
-        if not self._waiting:
-            self._news.set()
-        self._waiting.append(data)
-        self._waiting_gaps_ms.append(gap_ms)
-        self._waiting_bytes += len(data)
+            if self._appender.is_full:
+                await self._appender.wait_for_room()
 
     def _stop(self, state: State, reason: str) -> None:
         """Read no more."""
@@ -252,120 +237,47 @@ class Production:
             self._ending = Ending(state, "lost", reason)
             self._reading.cancel()
 
-    async def _write(self) -> None:
-        """Store what was read, and that the producer lives; in the end, how it ended."""
-        while not (self._is_read and not self._waiting):
-            await self._news.wait()
-            if not self._is_read:
-                self._news = anyio.Event()
-            # What is read while the store is busy is stored at once afterwards.
-            await self._append()
-        self._renewing.cancel()
-        await self._finish()
+    def _lapse(self) -> None:
+        """Read no more, since others have ended the stream, or have begun another."""
+        self._stop("truncated", LAPSED)
+
+    async def _store(self) -> None:
+        """Have what is appended stored, until all is."""
+        if self._commits is not None:
+            await self._commits.run(self._appender)
 
     async def _renew_lease(self) -> None:
-        # Not by a deadline for each wait, which costs as much as storing a read in memory.
         with self._renewing:
             while True:
                 await anyio.sleep(self._lease_s / 3)
-                self._news.set()
+                self._appender.renew_lease()
 
-    async def _append(self) -> None:
-        """Store the reads that wait, and the end behind the last; then let readers have them."""
-        if not self._chunk.reads:  # otherwise it was interrupted, and is perhaps stored
-            self._chunk = Chunk(self._chunk.first, self._waiting, self._waiting_gaps_ms)
-            self._waiting, self._waiting_gaps_ms, self._waiting_bytes = [], [], 0
-            self._room.set()
-        chunk, is_stored = self._chunk, True
-        if self._store is not None:
-            # The end with the last reads: who dies between them would cut a complete stream.
-            is_last = self._ending is not None and not self._waiting
-            ending = self._counted(self._ending) if self._ending and is_last else None
-            try:
-                is_stored = await self._store_chunk(self._store, chunk, ending)
-                if not is_stored:
-                    self._lapse()
-                elif ending is not None:
-                    self._stored_ending = ending
-                    self.tail.ending = ending  # it decides about the events of the last read
-            except StoreError:
-                self._lose_store()
-        self._chunk = Chunk(chunk.last + 1, [], [])
-        if is_stored and chunk.reads:  # no reader gets what the others never will
-            self.tail.publish(chunk)
-
-    async def _store_chunk(self, store: LogStore, chunk: Chunk, ending: Ending | None) -> bool:
-        """Store reads and the end, if there is one; try again for some time if the store fails."""
-        # A server that is restarted is back soon, and an append that comes again changes nothing.
-        until = anyio.current_time() + min(_RETRIES_S, self._lease_s / 3)
-        packed = None if ending is None else pack(ending)
-        while True:
-            try:
-                return await store.aappend(
-                    *self._key, self.tail.epoch, chunk, self._lease_s, packed
-                )
-            except StoreError:
-                if anyio.current_time() >= until:
-                    raise
-            await anyio.sleep(_RETRY_S)
-
-    def _lapse(self) -> None:
-        """Stop, since others have ended the stream, or have begun another."""
-        self._has_lapsed = True
-        if self._ending is None or self._ending.state in ("complete", "failed"):
-            self._ending = Ending("truncated", "lost", _LAPSED)
-        self._reading.cancel()
-
-    def _lose_store(self) -> None:
-        """Go on for the readers of this process alone."""
-        self._store = None
-        self.tail.is_broken = True
+    def _close(self) -> None:
+        """Append the end, with the usage by then, if the stream has begun."""
+        if self.failure is not None:
+            self._appender.abandon()
+            return
+        assert self._ending is not None  # noqa: S101 - set by `_read` or `_stop`
+        usage = Usage() if self._stream is None else self._stream.usage
+        counted = structs.replace(self._ending, usage=structs.replace(usage, extra=None))
+        self._appender.close(counted)
 
     async def _finish(self) -> None:
-        """Store the end, or free the id of a stream that never began."""
-        epoch = self.tail.epoch
+        """Report the end to the readers, or free the id of a stream that never began."""
         if self.failure is not None:
-            await self._attempt(lambda store: store.afree(*self._key, epoch))
+            await self._appender.free()
             self.tail.fail(self.failure)
-            return
-        while self._chunk.reads or self._waiting or self._lacks_ending:
-            await self._append()
-        ending = self._stored_ending
-        if ending is None and self._has_lapsed:
-            ending = await self._read_ending()
-        if ending is None:
-            assert self._ending is not None  # noqa: S101 - set by `_read`, `_stop` or `_lapse`
-            ending = self._counted(self._ending)
-        self.tail.end(ending)
+        else:
+            self.tail.end(await self._appender.ending())
 
-    @property
-    def _lacks_ending(self) -> bool:
-        """Whether the store is to have the end, and has it not."""
-        return self._store is not None and self._stored_ending is None and not self._has_lapsed
 
-    async def _read_ending(self) -> Ending | None:
-        """Return the end that a reader has stored, who took this producer for dead."""
-        reading = await self._attempt(lambda store: store.aread(*self._key, NO_READS, 1, 0))
-        if reading is not None:
-            record = reading.record
-            is_known = (record.epoch, record.count) == (self.tail.epoch, self.tail.count)
-            if is_known and record.ending is not None:
-                return unpack_ending(record.ending)
-        self._lose_store()
-        return None
-
-    def _counted(self, ending: Ending) -> Ending:
-        """Return an end with the usage by then."""
-        usage = Usage() if self._stream is None else self._stream.usage
-        return structs.replace(ending, usage=structs.replace(usage, extra=None))
-
-    async def _attempt(self, step: Callable[[LogStore], Awaitable[_T]]) -> _T | None:
-        if self._store is not None:
-            try:
-                return await step(self._store)
-            except StoreError:
-                self._lose_store()
-        return None
+def _observe(source: AsyncSource, origin: Origin) -> ObservedSource:
+    """Return a source whose reads are decoded as they come."""
+    reader = AsyncReader(source)
+    pump = TapPump(
+        reader, origin.dialect, lambda _: None, keep_message=False, **read_options(origin)
+    )
+    return ObservedSource(Stream(pump, reader), pump, reader)
 
 
 _CAUSES: dict[str, Cause] = {"malformed": "undecodable", "stalled": "timeout"}

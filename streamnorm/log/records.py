@@ -7,7 +7,7 @@ stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -174,6 +174,26 @@ class Chunk(NamedTuple):
         return self.first + len(self.reads) - 1
 
 
+class Append(NamedTuple):
+    """What is stored of a stream at once: its next reads, if there are any, and then its end.
+
+    Attributes:
+        scope: The scope.
+        id: The id.
+        epoch: The epoch.
+        chunk: The reads.
+        lease_s: Seconds from now on without news after which the producer counts as dead.
+        ending: The end; None while the stream runs.
+    """
+
+    scope: str
+    id: str
+    epoch: str
+    chunk: Chunk
+    lease_s: float
+    ending: bytes | None = None
+
+
 class Reading(NamedTuple):
     """What a store has of a stream behind a position."""
 
@@ -184,8 +204,8 @@ class Reading(NamedTuple):
 class LogStore(Protocol):
     """A store of streams, for asynchronous callers.
 
-    Each method is one atomic step, also among processes.  Time is the store's own.  All raise
-    `StoreError` if the store fails.
+    Each method is one atomic step, also among processes; `aappend` is one for each stream.  Time is
+    the store's own.  All raise `StoreError` if the store fails.
     """
 
     async def aclaim(
@@ -204,24 +224,20 @@ class LogStore(Protocol):
         """
         ...
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
-        """Store the next reads, if there are any, and the end behind them; renew the lease.
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+        """Store what several streams append, and renew their leases; none fails by the others.
 
         An append that comes again, since the answer to the first was lost, changes nothing.
 
+        Args:
+            appends: At most one of each stream.
+
         Returns:
-            Whether the epoch is that of the id and had not ended; otherwise nothing is stored.
+            For each, whether the epoch is that of the id and had not ended, otherwise nothing is
+            stored; or why it failed, as where the store has lost the stream or reads before these.
 
         Raises:
-            StoreError: The store failed, or has lost the stream or reads before these.
+            StoreError: The store failed.
         """
         ...
 
@@ -340,17 +356,17 @@ def _framing_of(name: str) -> Framing:
     return FRAMINGS[name]
 
 
-def accepts(record: Record, epoch: str, chunk: Chunk, ending: bytes | None) -> bool:
+def accepts(record: Record, append: Append) -> bool:
     """Return whether a stream takes an append: it runs, or has ended by this very one.
 
     Raises:
         StoreError: Reads before those of the chunk are lost.
     """
-    if record.epoch != epoch or record.is_expired:
+    if record.epoch != append.epoch or record.is_expired:
         return False
     if record.ending is not None:
-        return (record.count, record.ending) == (chunk.last, ending)
-    if record.count not in (chunk.first - 1, chunk.last):
+        return (record.count, record.ending) == (append.chunk.last, append.ending)
+    if record.count not in (append.chunk.first - 1, append.chunk.last):
         raise StoreError(LOST)
     return True
 

@@ -10,11 +10,11 @@ second.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -22,7 +22,7 @@ from streamnorm._core.errors import StoreError
 from streamnorm.log.records import (
     FORMAT,
     LOST,
-    Chunk,
+    Append,
     Reading,
     Record,
     Streams,
@@ -231,11 +231,6 @@ return {found, entries}
 )
 
 _CANCELLED = b"streamnorm:log:cancelled"
-# What waits is stored at most this often: a stream whose reads come one by one waits for nothing,
-# and many at once share a command.
-_GROUP_S = 0.001
-_MAX_APPENDS = 100
-_MAX_APPEND_BYTES = 1024 * 1024
 # Readers whose stream nobody told to have ended.
 _MAX_SUBSCRIPTIONS = 4096
 
@@ -259,8 +254,7 @@ class RedisLogStore:
         self._redis: Any = open_client(url, timeout_s)
         self._news = _News(self._redis)
         register = self._redis.register_script
-        self._appends = _Appends(register(_APPEND), self._ttl_ms)
-        self._claim, self._end = register(_CLAIM), register(_END)
+        self._claim, self._append, self._end = map(register, (_CLAIM, _APPEND, _END))
         self._free, self._cancel, self._read = map(register, (_FREE, _CANCEL, _READ))
         self._follow = register(_FOLLOW)
 
@@ -276,21 +270,19 @@ class RedisLogStore:
             is_new, found = await self._claim(keys=_keys(scope, id), args=values)
         return (record, True) if is_new else (_record_of(found), False)
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
-        """Store reads and renew the lease; see `LogStore`."""
-        size, lease_ms = sum(map(len, chunk.reads)), int(lease_s * 1000)
-        # One argument, since each costs the client as much as the server's work with it.
-        head = f"{lease_ms} {chunk.first} {len(chunk.reads)} {size} {epoch}"
-        values = (head, ending or b"", pack(chunk))
-        return await self._appends.append(_keys(scope, id)[:2], values)
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+        """Store what streams append; see `LogStore`."""
+        keys: list[bytes] = []
+        values: list[_Value] = [self._ttl_ms]
+        for scope, id, epoch, chunk, lease_s, ending in appends:
+            keys += _keys(scope, id)[:2]
+            size, lease_ms = sum(map(len, chunk.reads)), int(lease_s * 1000)
+            # One argument, since each costs the client as much as the server's work with it.
+            head = f"{lease_ms} {chunk.first} {len(chunk.reads)} {size} {epoch}"
+            values += (head, ending or b"", pack(chunk))
+        with store_failures():
+            results = await self._append(keys=[*keys, _CANCELLED], args=values)
+        return [_result_of(result) for result in results]
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
         """End an epoch whose producer is dead; see `LogStore`."""
@@ -347,7 +339,6 @@ class RedisLogStore:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._appends.aclose()
         await self._news.aclose()
         await self._redis.aclose()
 
@@ -363,83 +354,6 @@ class RedisLogStore:
         if watch is not None:
             watch.count = record.count
         return Reading(record, [unpack_chunk(content) for content in entries])
-
-
-_Values: TypeAlias = tuple[str, bytes, bytes]
-
-
-class _Append(NamedTuple):
-    """Reads of a stream that wait to be stored.
-
-    Attributes:
-        keys: Keys of the stream.
-        values: Arguments of the script for it; the last has the reads.
-        result: What the script returned for it.
-    """
-
-    keys: tuple[bytes, ...]
-    values: _Values
-    result: asyncio.Future[object]
-
-
-class _Appends:
-    """Stores reads of many streams by one command, which costs more than what is in it.
-
-    Args:
-        script: Script that stores them.
-        ttl_ms: Milliseconds after its last change at which a stream is forgotten.
-    """
-
-    def __init__(self, script: Any, ttl_ms: int) -> None:
-        self._script = script
-        self._ttl_ms = ttl_ms
-        self._waiting: deque[_Append] = deque()
-        self._sending: asyncio.Task[None] | None = None
-
-    async def append(self, keys: tuple[bytes, ...], values: _Values) -> bool:
-        """Store reads of a stream, perhaps with those of others."""
-        append = _Append(keys, values, asyncio.get_running_loop().create_future())
-        self._waiting.append(append)
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.create_task(self._send())
-        result = await append.result
-        if isinstance(result, Exception):
-            with store_failures():
-                raise result
-        if result == -1:
-            raise StoreError(LOST)
-        return result == 1
-
-    async def aclose(self) -> None:
-        """Store what waits."""
-        if self._sending is not None:
-            await self._sending
-
-    async def _send(self) -> None:
-        while self._waiting:
-            appends = self._take()
-            keys = [key for append in appends for key in append.keys]
-            values = [value for append in appends for value in append.values]
-            results: list[tuple[_Append, object]]
-            try:
-                answer = await self._script(keys=[*keys, _CANCELLED], args=[self._ttl_ms, *values])
-                results = [*zip(appends, answer, strict=True)]
-            except Exception as exc:  # noqa: BLE001 - raised where the reads came from
-                results = [(append, exc) for append in appends]
-            for append, result in results:
-                if not append.result.done():  # it is if its task was cancelled
-                    append.result.set_result(result)
-            await asyncio.sleep(_GROUP_S)
-
-    def _take(self) -> list[_Append]:
-        """Return what waits, or so much of it that the server is busy for a short time only."""
-        appends: list[_Append] = []
-        size = 0
-        while self._waiting and len(appends) < _MAX_APPENDS and size < _MAX_APPEND_BYTES:
-            append = self._waiting.popleft()
-            appends.append(append)
-            size += len(append.values[-1])
-        return appends
 
 
 class _Watch:
@@ -523,6 +437,17 @@ class _News:
 
 def _is_without_news(reading: Reading | None) -> bool:
     return reading is not None and not reading.chunks and reading.record.is_running
+
+
+def _result_of(result: object) -> bool | StoreError:
+    """Return what the script returned for one stream, as `LogStore.aappend` does."""
+    if isinstance(result, Exception):
+        try:
+            with store_failures():
+                raise result
+        except StoreError as exc:
+            return exc
+    return StoreError(LOST) if result == -1 else result == 1
 
 
 @lru_cache(maxsize=1024)

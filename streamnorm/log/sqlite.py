@@ -7,7 +7,7 @@ process; with `synchronous = NORMAL` the last commits may be lost with the machi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from streamnorm._core.errors import StoreError
 from streamnorm.log.records import (
     FORMAT,
     LOST,
+    Append,
     Chunk,
     Reading,
     Record,
@@ -149,17 +150,9 @@ class SQLiteLogStore:
         """Begin an epoch, unless the id has one; see `LogStore`."""
         return await to_thread.run_sync(self._claim, scope, id, record, replaces)
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
-        """Store reads and renew the lease; see `LogStore`."""
-        return await to_thread.run_sync(self._append, scope, id, epoch, chunk, lease_s, ending)
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+        """Store what streams append; see `LogStore`."""
+        return await to_thread.run_sync(self._append_all, appends)
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
         """End an epoch whose producer is dead; see `LogStore`."""
@@ -226,31 +219,33 @@ class SQLiteLogStore:
             connection.execute(_CLAIM, values)
             return record, True
 
-    def _append(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None,
-    ) -> bool:
+    def _append_all(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+        results: list[bool | StoreError] = []
         with self._file.connection() as connection, self._file.writing(connection):
-            found = self._find(connection, scope, id)
-            if found is None:
-                raise StoreError(LOST)
-            key, record = found
-            if not accepts(record, epoch, chunk, ending):
-                return False
-            added = [] if chunk.last == record.count else chunk.reads
-            values = {**self._known(scope, id), "lease_until": self._later(lease_s), "key": key}
-            values |= {"added": len(added), "bytes": sum(map(len, added)), "ending": ending}
-            connection.execute(_APPEND, values)
-            if added:
-                connection.execute(
-                    "INSERT INTO reads VALUES (?, ?, ?)", (key, chunk.first, pack(chunk))
-                )
-            return True
+            for append in appends:
+                try:
+                    results.append(self._append(connection, append))
+                except StoreError as exc:
+                    results.append(exc)
+        return results
+
+    def _append(self, connection: Connection, append: Append) -> bool:
+        scope, id, _, chunk, lease_s, ending = append
+        found = self._find(connection, scope, id)
+        if found is None:
+            raise StoreError(LOST)
+        key, record = found
+        if not accepts(record, append):
+            return False
+        added = [] if chunk.last == record.count else chunk.reads
+        values = {**self._known(scope, id), "lease_until": self._later(lease_s), "key": key}
+        values |= {"added": len(added), "bytes": sum(map(len, added)), "ending": ending}
+        connection.execute(_APPEND, values)
+        if added:
+            connection.execute(
+                "INSERT INTO reads VALUES (?, ?, ?)", (key, chunk.first, pack(chunk))
+            )
+        return True
 
     def _change(
         self, statement: str, scope: str, id: str, values: Mapping[str, Any] = _NO_VALUES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -14,10 +14,10 @@ from support.log.streams import follow, ids_in
 from support.state.stores import Clock
 from support.streams.short import STREAMS
 
-from streamnorm.log import Log, State, producing, tails
+from streamnorm.log import Log, State, committing, tails
 from streamnorm.log import log as log_module
 from streamnorm.log.memory import MemoryLogStore
-from streamnorm.log.records import Chunk, Streams
+from streamnorm.log.records import Append, Streams
 from streamnorm.state import StoreError
 
 LEASE_S = 100.0
@@ -38,18 +38,10 @@ class CutStore(MemoryLogStore):
         super().__init__(ttl_s=1e9, clock=clock)
         self.is_cut = False
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
         if self.is_cut:
             raise StoreError("cut off")
-        return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+        return await super().aappend(appends)
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
         if self.is_cut and produced:
@@ -67,7 +59,7 @@ def tell_often() -> Iterator[None]:
     """Tell the store often who follows, so that no rule waits for long."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_module, "_FOLLOW_S", FOLLOW_S)
-        patch.setattr(producing, "_RETRIES_S", 0.0)  # who is killed tries no more
+        patch.setattr(committing, "_RETRIES_S", 0.0)  # who is killed tries no more
         patch.setattr(tails, "_WAIT_S", FOLLOW_S)
         yield
 

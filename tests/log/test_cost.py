@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 from redis import Redis
-from support.log.streams import GatedSource, follow, ids_in, produce, source_of
+from support.log.streams import GatedSource, append, follow, ids_in, produce, source_of
 from support.operation_counts import operations
 from support.state.stores import emptied
 from support.streams.short import STREAMS
@@ -16,8 +16,9 @@ from support.streams.short import STREAMS
 from streamnorm import transcode
 from streamnorm.log import Log, open_log
 from streamnorm.log.memory import MemoryLogStore
-from streamnorm.log.records import Chunk, Reading, Record
+from streamnorm.log.records import Append, Chunk, Reading, Record
 from streamnorm.log.redis import RedisLogStore
+from streamnorm.state import StoreError
 
 CHAT = STREAMS["openai_chat"]
 PIECE = b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "%d"}}]}\n\n'
@@ -35,19 +36,11 @@ class CountingStore(MemoryLogStore):
         super().__init__(ttl_s=100)
         self.steps: Counter[str] = Counter()
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk | None,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
         self.steps["append"] += 1
         for _ in range(50):
             await asyncio.sleep(0)
-        return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+        return await super().aappend(appends)
 
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
@@ -150,7 +143,7 @@ def test_reader_elsewhere_asks_the_server_once_for_each_change(valkey_url: str) 
         for number in range(1, 51):
             reading = asyncio.create_task(elsewhere.aread("", "a", number - 1, 1000, 60.0))
             await asyncio.sleep(0.002)
-            assert await here.aappend("", "a", "e1", Chunk(number, [b"a"], [0]), 60.0)
+            assert await append(here, "", "a", "e1", Chunk(number, [b"a"], [0]), 60.0)
             found = await asyncio.wait_for(reading, 30)
             assert found is not None
             assert found.chunks == [Chunk(number, [b"a"], [0])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -14,10 +14,10 @@ from support.streams.short import STREAMS
 
 from streamnorm import RemoteProtocolError, StreamError, Truncated
 from streamnorm._core.failures import SourceStopped
-from streamnorm.log import Log, LogError, producing
+from streamnorm.log import Log, LogError, committing
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import (
-    Chunk,
+    Append,
     Ending,
     Reading,
     Record,
@@ -79,17 +79,9 @@ class FailingStore(MemoryLogStore):
         self._fail()
         return await super().aclaim(scope, id, record, replaces=replaces)
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
         self._fail()
-        return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+        return await super().aappend(appends)
 
     async def acancelled(self) -> set[str]:
         self._fail()
@@ -117,7 +109,7 @@ class EndlessSource(GatedSource):
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let producers give up a store that fails at once, unless a test says otherwise."""
-    monkeypatch.setattr(producing, "_RETRIES_S", 0.0)
+    monkeypatch.setattr(committing, "_RETRIES_S", 0.0)
 
 
 @pytest.fixture
@@ -155,7 +147,7 @@ async def test_best_effort_goes_on_for_readers_of_this_process(store: FailingSto
 async def test_store_that_is_away_for_a_moment_loses_nothing(
     store: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(producing, "_RETRIES_S", 10.0)
+    monkeypatch.setattr(committing, "_RETRIES_S", 10.0)
     log, source = Log(store), GatedSource(CHAT[:3], CHAT[3:])
     async with log.produce("a", source) as run:
         async with await log.follow("a", to="anthropic") as stream:
@@ -262,22 +254,21 @@ class TakenStore(FailingStore):
         super().__init__()
         self._left = epoch, ending
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
-        if ending is None:
-            return await super().aappend(scope, id, epoch, chunk, lease_s)
-        self._streams[scope, id].record = Record(
-            self._left[0] or epoch, b"", chunk.first - 1, 0, False, self._left[1], lease_s
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+        [append] = appends
+        if append.ending is None:
+            return await super().aappend(appends)
+        self._streams[append.scope, append.id].record = Record(
+            self._left[0] or append.epoch,
+            b"",
+            append.chunk.first - 1,
+            0,
+            False,
+            self._left[1],
+            append.lease_s,
         )
         self.is_down = self._left[1] is None
-        return False
+        return [False]
 
 
 @pytest.mark.parametrize(
@@ -339,18 +330,10 @@ async def test_store_that_is_late_when_the_producer_stops() -> None:
     """Its readers get the end all the same."""
 
     class LateStore(FailingStore):
-        async def aappend(
-            self,
-            scope: str,
-            id: str,
-            epoch: str,
-            chunk: Chunk,
-            lease_s: float,
-            ending: bytes | None = None,
-        ) -> bool:
+        async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
             if self.is_down:
                 await anyio.sleep_forever()
-            return await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+            return await super().aappend(appends)
 
     store = LateStore()
     log, source = Log(store), EndlessSource(CHAT[:2], CHAT[2:3])
@@ -379,16 +362,8 @@ async def test_append_that_is_cancelled_on_its_way_is_stored_once() -> None:
     class DistantStore(FailingStore):
         """A store whose answer comes too late for a producer that is stopped."""
 
-        async def aappend(
-            self,
-            scope: str,
-            id: str,
-            epoch: str,
-            chunk: Chunk,
-            lease_s: float,
-            ending: bytes | None = None,
-        ) -> bool:
-            stored = await super().aappend(scope, id, epoch, chunk, lease_s, ending)
+        async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+            stored = await super().aappend(appends)
             if self.is_distant:
                 self.is_distant = False
                 await anyio.sleep_forever()
@@ -576,17 +551,9 @@ async def test_stream_that_expires_while_it_is_read() -> None:
 class LapsedStore(FailingStore):
     """A store in which another process has ended the stream, and that then fails."""
 
-    async def aappend(
-        self,
-        scope: str,
-        id: str,
-        epoch: str,
-        chunk: Chunk,
-        lease_s: float,
-        ending: bytes | None = None,
-    ) -> bool:
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
         self.is_down = True
-        return False
+        return [False]
 
 
 async def test_end_by_another_process_that_cannot_be_read() -> None:

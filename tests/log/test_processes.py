@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio import to_thread
-from support.log.streams import follow, ids_in, produce, wait_for_reads
+from support.log.streams import append, follow, ids_in, produce, wait_for_reads
 from support.state.stores import emptied
 from support.streams.short import STREAMS
 
@@ -169,7 +169,7 @@ async def assert_is_woken(path: Path) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)
             await anyio.sleep(0.05)
-            await here.aappend("", "a", "e1", Chunk(1, [b"a"], [0]), 60.0)
+            await append(here, "", "a", "e1", Chunk(1, [b"a"], [0]), 60.0)
     [reading] = readings
     assert reading is not None
     assert reading.chunks == [Chunk(1, [b"a"], [0])]

@@ -9,14 +9,14 @@ from contextlib import aclosing
 import pytest
 from msgspec import structs
 from redis import Redis
-from support.log.streams import follow, ids_in, produce
+from support.log.streams import append, follow, ids_in, produce
 from support.state.stores import emptied
 from support.state.valkey_servers import valkey_server
 from support.streams.short import STREAMS
 
 from streamnorm.log import Log, open_log
 from streamnorm.log import redis as redis_log
-from streamnorm.log.records import Chunk, Record
+from streamnorm.log.records import LOST, Append, Chunk, Record
 from streamnorm.log.redis import RedisLogStore
 from streamnorm.state import StoreError
 
@@ -66,7 +66,7 @@ async def test_server_that_does_not_run(free_tcp_port: int) -> None:
     store = RedisLogStore(f"redis://127.0.0.1:{free_tcp_port}", ttl_s=100)
     for call in (
         store.aclaim(*KEY, CLAIM),
-        store.aappend(*KEY, "e1", Chunk(1, [], []), 1.0),
+        append(store, *KEY, "e1", Chunk(1, [], []), 1.0),
         store.aend(*KEY, "e1", b""),
         store.afree(*KEY, "e1"),
         store.acancel(*KEY),
@@ -94,7 +94,7 @@ async def test_reader_is_woken_by_the_append(store: RedisLogStore) -> None:
     for number in (1, 2):  # the second time it is subscribed
         reading = asyncio.create_task(store.aread(*KEY, number - 1, 1000, 60.0))
         await asyncio.sleep(0.05)
-        await store.aappend(*KEY, "e1", Chunk(number, [b"a"], [0]), 60.0)
+        await append(store, *KEY, "e1", Chunk(number, [b"a"], [0]), 60.0)
         found = await asyncio.wait_for(reading, 5)
         assert found is not None
         assert found.chunks == [Chunk(number, [b"a"], [0])]
@@ -114,7 +114,7 @@ async def test_lost_subscription_is_made_again(store: RedisLogStore) -> None:
     await store._redis.client_kill_filter(_type="pubsub")
     while not await store._redis.pubsub_channels():  # noqa: ASYNC110 - of another connection
         await asyncio.sleep(0.001)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
+    await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
     assert await asyncio.wait_for(reading, 5)
 
 
@@ -155,7 +155,7 @@ async def test_server_that_dies_while_readers_wait() -> None:
         server.start()
         await store.aclaim(*KEY, CLAIM)
         again = await waiting_for_news(store)
-        await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
+        await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
         assert await asyncio.wait_for(again, 5)
         await store.aclose()
 
@@ -175,7 +175,7 @@ async def test_append_between_two_looks_is_not_missed(store: RedisLogStore) -> N
     watch = store._news.watch
 
     async def append_meanwhile(channel: bytes) -> redis_log._Watch:
-        await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
+        await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
         return await watch(channel)
 
     store._news.watch = append_meanwhile  # type: ignore[method-assign]
@@ -191,36 +191,12 @@ async def test_stream_that_cannot_be_stored_fails_alone(
         await store.aclaim("", id, CLAIM)
     with Redis.from_url(valkey_url) as server:
         server.set(redis_log._keys("", "b")[1].decode(), "of another application")
-    results = await asyncio.gather(
-        *(store.aappend("", id, "e1", Chunk(1, [b"a"], [0]), 60.0) for id in ("a", "b", "c")),
-        store.aappend("", "c", "e2", Chunk(1, [b"a"], [0]), 60.0),
-        return_exceptions=True,
-    )
-    assert [results[0], *results[2:]] == [True, True, False]
+    streams = (("a", "e1"), ("b", "e1"), ("c", "e1"), ("d", "e1"), ("c", "e2"))
+    chunk = Chunk(1, [b"a"], [0])
+    results = await store.aappend([Append("", id, epoch, chunk, 60.0) for id, epoch in streams])
+    assert [results[0], results[2], results[4]] == [True, True, False]
     assert str(results[1]) == "the store holds data of another application"
-
-
-async def test_more_streams_than_one_command_stores(
-    store: RedisLogStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(redis_log, "_MAX_APPENDS", 2)
-    for id in ("a", "b", "c"):
-        await store.aclaim("", id, CLAIM)
-    appends = [store.aappend("", id, "e1", Chunk(1, [b"a"], [0]), 60.0) for id in ("a", "b", "c")]
-    assert await asyncio.gather(*appends) == [True] * 3
-
-
-async def test_cancelled_append_stops_no_other(store: RedisLogStore) -> None:
-    for id in ("a", "b"):
-        await store.aclaim("", id, CLAIM)
-    one, other = (
-        asyncio.create_task(store.aappend("", id, "e1", Chunk(1, [b"a"], [0]), 60.0))
-        for id in ("a", "b")
-    )
-    await asyncio.sleep(0)
-    one.cancel()
-    assert await other
-    assert one.cancelled()
+    assert str(results[3]) == LOST
 
 
 async def test_two_readers_of_a_stream_listen_to_it_once(store: RedisLogStore) -> None:
@@ -228,7 +204,7 @@ async def test_two_readers_of_a_stream_listen_to_it_once(store: RedisLogStore) -
     readings = [asyncio.create_task(store.aread(*KEY, 0, 1000, 60.0)) for _ in range(2)]
     while not await store._redis.pubsub_channels():  # noqa: ASYNC110 - of the server
         await asyncio.sleep(0.001)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
+    await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
     one, other = await asyncio.wait_for(asyncio.gather(*readings), 5)
     assert one is not None
     assert other is not None
@@ -243,7 +219,7 @@ async def test_readers_of_many_streams_are_all_woken(store: RedisLogStore) -> No
     while len(await store._redis.pubsub_channels()) < len(ids):  # noqa: ASYNC110 - of the server
         await asyncio.sleep(0.001)
     for id in ids:
-        await store.aappend("", id, "e1", Chunk(1, [b"a"], [0]), 60.0)
+        await append(store, "", id, "e1", Chunk(1, [b"a"], [0]), 60.0)
     await asyncio.wait_for(asyncio.gather(*readings), 5)
 
 
@@ -262,7 +238,7 @@ async def test_damaged_record(
 
 async def test_damaged_reads(store: RedisLogStore, valkey_url: str) -> None:
     await store.aclaim(*KEY, CLAIM)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
+    await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), 60.0)
     with Redis.from_url(valkey_url) as server:
         server.xadd(redis_log._keys(*KEY)[1].decode(), {"r": b"\xc1"}, id="2-1")
         server.hset(redis_log._keys(*KEY)[0].decode(), "count", "2")

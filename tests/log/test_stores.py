@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from msgspec import structs
+from support.log.streams import append
 from support.state.stores import Clock
 
 from streamnorm.log import LogStore
@@ -68,7 +69,7 @@ async def test_reads_are_found_in_order_behind_any_position(store: LogStore) -> 
         Chunk(4, [b"c", b"d", b"e"], [0, 0, 0]),
     ]
     for chunk in chunks:
-        assert await store.aappend(*KEY, "e1", chunk, LEASE_S)
+        assert await append(store, *KEY, "e1", chunk, LEASE_S)
     # A chunk is found whole, also one whose first reads are known.
     assert await reads_behind(store, 0) == chunks
     assert await reads_behind(store, 1) == chunks
@@ -84,14 +85,14 @@ async def test_reads_are_found_in_order_behind_any_position(store: LogStore) -> 
 async def test_as_many_bytes_are_returned_as_were_asked_for(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
     for number in range(1, 9):
-        await store.aappend(*KEY, "e1", Chunk(number, [b"x" * 100], [0]), LEASE_S)
+        await append(store, *KEY, "e1", Chunk(number, [b"x" * 100], [0]), LEASE_S)
     assert [chunk.first for chunk in await reads_behind(store, 0, max_bytes=350)] == [1, 2, 3]
     assert [chunk.first for chunk in await reads_behind(store, 3, max_bytes=1)] == [4]
 
 
 async def test_another_epoch_stores_nothing(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
-    assert not await store.aappend(*KEY, "e2", Chunk(1, [b"a"], [0]), LEASE_S)
+    assert not await append(store, *KEY, "e2", Chunk(1, [b"a"], [0]), LEASE_S)
     assert not await store.aend(*KEY, "e2", b"end")
     await store.afree(*KEY, "e2")
     assert await count_of(store, *KEY) == 0
@@ -99,10 +100,10 @@ async def test_another_epoch_stores_nothing(store: LogStore) -> None:
 
 async def test_first_end_is_the_only_one(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
-    assert await store.aappend(*KEY, "e1", Chunk(1, [], []), LEASE_S, b"end")
-    assert not await store.aappend(*KEY, "e1", Chunk(1, [], []), LEASE_S, b"another")
+    assert await append(store, *KEY, "e1", Chunk(1, [], []), LEASE_S, b"end")
+    assert not await append(store, *KEY, "e1", Chunk(1, [], []), LEASE_S, b"another")
     assert not await store.aend(*KEY, "e1", b"another")
-    assert not await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    assert not await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     assert not await store.acancel(*KEY)
     record, is_new = await store.aclaim(*KEY, structs.replace(CLAIM, epoch="e2"))
     assert (record.ending, record.count, is_new) == (b"end", 0, False)
@@ -111,8 +112,8 @@ async def test_first_end_is_the_only_one(store: LogStore) -> None:
 async def test_end_is_stored_with_the_last_reads(store: LogStore) -> None:
     await store.aclaim(*KEY, CLAIM)
     await store.acancel(*KEY)
-    assert await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S, b"end")
-    assert not await store.aappend(*KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S, b"another")
+    assert await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S, b"end")
+    assert not await append(store, *KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S, b"another")
     reading = await store.aread(*KEY, 0, 1000, 60.0)
     assert reading is not None
     assert (reading.record.ending, reading.chunks) == (b"end", [Chunk(1, [b"a"], [0])])
@@ -124,25 +125,25 @@ async def test_call_that_comes_again_changes_nothing(store: LogStore) -> None:
     assert (await store.aclaim(*KEY, CLAIM))[1]
     assert (await store.aclaim(*KEY, CLAIM))[1]
     for _ in range(2):
-        assert await store.aappend(*KEY, "e1", Chunk(1, [b"a", b"b"], [0, 0]), LEASE_S)
+        assert await append(store, *KEY, "e1", Chunk(1, [b"a", b"b"], [0, 0]), LEASE_S)
     for _ in range(2):
-        assert await store.aappend(*KEY, "e1", Chunk(3, [b"c"], [0]), LEASE_S, b"end")
+        assert await append(store, *KEY, "e1", Chunk(3, [b"c"], [0]), LEASE_S, b"end")
     reading = await store.aread(*KEY, 0, 1000, 0)
     assert reading is not None
     assert [chunk.reads for chunk in reading.chunks] == [[b"a", b"b"], [b"c"]]
     assert (reading.record.count, reading.record.size) == (3, 3)
-    assert not await store.aappend(*KEY, "e1", Chunk(4, [b"d"], [0]), LEASE_S, b"end")
+    assert not await append(store, *KEY, "e1", Chunk(4, [b"d"], [0]), LEASE_S, b"end")
 
 
 async def test_reads_behind_lost_ones_are_refused(store: LogStore) -> None:
     """A server without persistence, or with the last second of writes lost, was restarted."""
     with pytest.raises(StoreError, match="has lost what was stored"):
-        await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+        await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     await store.aclaim(*KEY, CLAIM)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     for chunk in (Chunk(3, [b"c"], [0]), Chunk(3, [], [])):
         with pytest.raises(StoreError, match="has lost what was stored"):
-            await store.aappend(*KEY, "e1", chunk, LEASE_S, b"end")
+            await append(store, *KEY, "e1", chunk, LEASE_S, b"end")
     reading = await store.aread(*KEY, 0, 1000, 0)
     assert reading is not None
     assert (reading.record.ending, len(reading.chunks)) == (None, 1)
@@ -150,7 +151,7 @@ async def test_reads_behind_lost_ones_are_refused(store: LogStore) -> None:
 
 async def test_claim_that_replaces(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, CLAIM)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     await store.acancel(*KEY)
     same, other = (
         structs.replace(CLAIM, epoch="e2"),
@@ -163,8 +164,8 @@ async def test_claim_that_replaces(store: LogStore, clock: Clock) -> None:
     assert (record.epoch, record.count, is_new) == ("e3", 0, True)
     assert (await store.aclaim(*KEY, other, replaces=True))[1]  # that comes again
     assert await store.acancelled() == set()
-    assert not await store.aappend(*KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S)
-    assert await store.aappend(*KEY, "e3", Chunk(1, [b"c"], [0]), LEASE_S, b"end")
+    assert not await append(store, *KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S)
+    assert await append(store, *KEY, "e3", Chunk(1, [b"c"], [0]), LEASE_S, b"end")
     reading = await store.aread(*KEY, 0, 1000, 0)
     assert reading is not None
     assert [chunk.reads for chunk in reading.chunks] == [[b"c"]]
@@ -178,7 +179,7 @@ async def test_dead_is_who_was_silent_for_the_lease(store: LogStore, clock: Cloc
     await store.aclaim(*KEY, CLAIM)
     clock.now += LEASE_S * 0.6
     assert not await store.aend(*KEY, "e1", b"dead")
-    assert await store.aappend(*KEY, "e1", Chunk(1, [], []), LEASE_S)
+    assert await append(store, *KEY, "e1", Chunk(1, [], []), LEASE_S)
     clock.now += LEASE_S * 0.6
     assert not await store.aend(*KEY, "e1", b"dead")
     clock.now += LEASE_S * 0.5
@@ -193,7 +194,7 @@ async def test_stream_that_never_began_frees_its_id(store: LogStore) -> None:
     await store.afree(*KEY, "e1")
     assert await count_of(store, *KEY) is None
     await store.aclaim(*KEY, CLAIM)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     await store.afree(*KEY, "e1")
     assert await count_of(store, *KEY) == 1
 
@@ -201,21 +202,21 @@ async def test_stream_that_never_began_frees_its_id(store: LogStore) -> None:
 async def test_cancelled_are_those_that_run(store: LogStore) -> None:
     for id in ("a", "b", "c"):
         await store.aclaim("", id, Record(id, b"", 0, 0, False, None, LEASE_S))
-    await store.aappend("", "c", "c", Chunk(1, [], []), LEASE_S, b"end")
+    await append(store, "", "c", "c", Chunk(1, [], []), LEASE_S, b"end")
     assert await store.acancelled() == set()
     assert await store.acancel("", "a")
     assert await store.acancel("", "b")
     assert not await store.acancel("", "unknown")
     assert await store.acancelled() == {"a", "b"}
-    await store.aappend("", "a", "a", Chunk(1, [], []), LEASE_S, b"end")
+    await append(store, "", "a", "a", Chunk(1, [], []), LEASE_S, b"end")
     assert await store.acancelled() == {"b"}
 
 
 async def test_stream_is_forgotten_and_later_its_id(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, CLAIM)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+    await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     clock.now += 99
-    await store.aappend(*KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S)  # a change
+    await append(store, *KEY, "e1", Chunk(2, [b"b"], [0]), LEASE_S)  # a change
     clock.now += 99
     assert len(await reads_behind(store, 0)) == 2
     clock.now += 2
@@ -223,7 +224,7 @@ async def test_stream_is_forgotten_and_later_its_id(store: LogStore, clock: Cloc
     reading = await store.aread(*KEY, 0, 1000, 0)
     assert reading is not None
     assert (reading.record.is_expired, reading.chunks) == (True, [])
-    assert not await store.aappend(*KEY, "e1", Chunk(3, [b"c"], [0]), LEASE_S)
+    assert not await append(store, *KEY, "e1", Chunk(3, [b"c"], [0]), LEASE_S)
     assert not await store.acancel(*KEY)
     clock.now += 101
     await store.aclaim("", "another", CLAIM)
@@ -240,13 +241,13 @@ async def test_expired_id_can_be_claimed_anew(store: LogStore, clock: Clock) -> 
 async def test_many_streams_expire_at_once(store: LogStore, clock: Clock) -> None:
     for number in range(9):
         await store.aclaim("", str(number), CLAIM)
-        await store.aappend("", str(number), "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+        await append(store, "", str(number), "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     clock.now += 101
     await store.aclaim(*KEY, CLAIM)
     for number in range(9):
         reading = await store.aread("", str(number), 0, 1000, 0)
         assert reading is None or (reading.record.is_expired and not reading.chunks)
-        assert not await store.aappend("", str(number), "e1", Chunk(2, [b"b"], [0]), LEASE_S)
+        assert not await append(store, "", str(number), "e1", Chunk(2, [b"b"], [0]), LEASE_S)
 
 
 async def test_reader_waits_for_news(store: LogStore) -> None:
@@ -262,7 +263,7 @@ async def test_reader_waits_for_news(store: LogStore) -> None:
         tasks.start_soon(read)
         await anyio.sleep(0.05)
         assert not found
-        await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
+        await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S)
     assert found == [[Chunk(1, [b"a"], [0])]]
 
 
@@ -284,7 +285,7 @@ async def test_reader_waits_for_a_stream_that_never_begins(store: LogStore) -> N
 async def test_reader_waits_no_longer_than_asked(store: LogStore, ends: bool) -> None:
     await store.aclaim(*KEY, CLAIM)
     if ends:
-        await store.aappend(*KEY, "e1", Chunk(1, [], []), LEASE_S, b"end")
+        await append(store, *KEY, "e1", Chunk(1, [], []), LEASE_S, b"end")
     reading = await store.aread(*KEY, 0, 1000, 60.0 if ends else 0.05)
     assert reading is not None
     assert reading.chunks == []
@@ -334,7 +335,7 @@ async def test_stream_that_needs_no_readers_is_never_unfollowed(
 
 async def test_stream_that_has_ended_is_never_unfollowed(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, LINGERING)
-    await store.aappend(*KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S, b"end")
+    await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S, b"end")
     clock.now += 31
     assert await unfollowed(store) == set()
     assert await store.afollow({"e1": KEY}, {}) == set()

@@ -10,9 +10,11 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from streamnorm._transcoder import WriterOptions
-from streamnorm.log import Log
+from streamnorm.log import Log, LogStore
+from streamnorm.log.records import Append, Chunk
+from streamnorm.state import StoreError
 
-__all__ = ["GatedSource", "follow", "ids_in", "produce", "source_of", "wait_for_reads"]
+__all__ = ["GatedSource", "append", "follow", "ids_in", "produce", "source_of", "wait_for_reads"]
 
 _ID = re.compile(rb"^id: (\w+-\w+\.[\d.]+)\r?$", re.MULTILINE)
 
@@ -55,6 +57,22 @@ class GatedSource:
         await self._gate.wait()
         for read in self._behind:
             yield read
+
+
+async def append(
+    store: LogStore,
+    scope: str,
+    id: str,
+    epoch: str,
+    chunk: Chunk,
+    lease_s: float,
+    ending: bytes | None = None,
+) -> bool:
+    """Append reads of one stream; return whether they are stored, or raise why that failed."""
+    [result] = await store.aappend([Append(scope, id, epoch, chunk, lease_s, ending)])
+    if isinstance(result, StoreError):
+        raise result
+    return result
 
 
 async def produce(log: Log, id: str, reads: Iterable[bytes], **options: object) -> str:

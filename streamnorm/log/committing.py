@@ -1,0 +1,310 @@
+"""Group commit: what all streams of a process have read is stored by one operation at a time.
+
+An operation of a store costs much more than what is in it.  Reads that arrive while the store is
+busy, or within `_GROUP_S` of its last operation, wait for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from streamnorm._core.errors import StoreError
+from streamnorm.log.records import (
+    NO_READS,
+    Append,
+    Chunk,
+    Ending,
+    Key,
+    LogStore,
+    pack,
+    unpack_ending,
+)
+from streamnorm.log.tails import Tail
+
+# A stream whose reads arrive one by one waits for nothing; many streams share an operation.
+_GROUP_S = 0.001
+# So that a server is busy for a short time only.
+_MAX_APPENDS = 100
+_MAX_APPEND_BYTES = 1024 * 1024
+# A source is read no faster than the store accepts its reads.
+_MAX_WAITING_BYTES = 1024 * 1024
+# How long the readers of this process wait for a store that is away.
+_RETRIES_S = 2.0
+_RETRY_S = 0.1
+LAPSED = "its producer was silent for too long"
+"""Why a stream ended that others have ended, whose reason is not known."""
+
+
+class Appender:
+    """Appends the reads of one stream, and its end, to the store; then publishes them.
+
+    Args:
+        commits: The group commit of the process; None to publish without a store.
+        key: Scope and id of the stream.
+        tail: The last reads of the stream, for the readers of this process.
+        lease_s: Seconds without news after which the producer counts as dead.
+        on_lapse: Called when others have ended the stream, or have begun another.
+
+    Attributes:
+        waiting_bytes: Bytes that wait for the next operation of the store.
+        is_settled: Whether nothing more will be stored.
+        woken: Set when its task has something to do.
+    """
+
+    def __init__(
+        self,
+        commits: GroupCommit | None,
+        key: Key,
+        tail: Tail,
+        *,
+        lease_s: float,
+        on_lapse: Callable[[], None],
+    ) -> None:
+        self.waiting_bytes = 0
+        self.is_settled = commits is None
+        self.woken = anyio.Event()
+        self._commits = commits
+        self._key = key
+        self._tail = tail
+        self._lease_s = lease_s
+        self._on_lapse = on_lapse
+        self._reads: list[bytes] = []  # that wait
+        self._gaps_ms: list[int] = []  # before each of them
+        self._chunk = Chunk(1, [], [])  # reads of the operation that is under way, or has failed
+        self._ending: Ending | None = None
+        self._sends_ending = False  # whether that operation has the end
+        self._has_lapsed = False
+        self._retries_until_s: float | None = None  # None while the store works
+        self._room = anyio.Event()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no read was appended."""
+        return self._chunk == (1, [], []) and not self._reads
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the source must not be read on."""
+        return self.waiting_bytes > _MAX_WAITING_BYTES
+
+    async def wait_for_room(self) -> None:
+        """Wait until the source may be read on."""
+        self._room = anyio.Event()
+        await self._room.wait()
+
+    def append(self, data: bytes, gap_ms: int) -> None:
+        """Append a read.
+
+        Args:
+            data: Its bytes.
+            gap_ms: Milliseconds since the read before.
+        """
+        if self._commits is None:
+            self._publish(Chunk(self._chunk.first, [data], [gap_ms]))
+            return
+        if not self._reads:
+            self._commits.add(self)
+        self._reads.append(data)
+        self._gaps_ms.append(gap_ms)
+        self.waiting_bytes += len(data)
+
+    def renew_lease(self) -> None:
+        """Report to the store that the producer lives."""
+        if self._commits is not None and not self.is_settled:
+            self._commits.add(self)
+
+    def close(self, ending: Ending) -> None:
+        """Append the end; later calls change nothing."""
+        if self._ending is None:
+            self._ending = ending
+            if self._commits is not None and not self.is_settled:
+                self._commits.add(self)
+
+    def abandon(self) -> None:
+        """Append nothing: the stream has never begun."""
+        self._settle()
+
+    def next_append(self) -> Append:
+        """Return what the next operation stores of the stream."""
+        if not self._chunk.reads:  # otherwise it was interrupted, and is perhaps stored
+            self._chunk = Chunk(self._chunk.first, self._reads, self._gaps_ms)
+            self._drop_reads()
+        # The end with the last reads: who dies between them would cut a complete stream.
+        self._sends_ending = self._ending is not None and not self._reads
+        packed = pack(self._ending) if self._ending is not None and self._sends_ending else None
+        return Append(*self._key, self._tail.epoch, self._chunk, self._lease_s, packed)
+
+    def handle(self, result: bool | StoreError) -> None:
+        """Handle what the store returned for the last append, or why it failed."""
+        if self.is_settled:  # the producer has given up meanwhile
+            return
+        if isinstance(result, StoreError):
+            self._handle_failure()
+            return
+        self._retries_until_s = None
+        chunk, self._chunk = self._chunk, Chunk(self._chunk.last + 1, [], [])
+        if not result:  # no reader gets what the others never will
+            self._has_lapsed = True
+            self._drop_reads()
+            self._settle()
+            self._on_lapse()
+            return
+        if self._sends_ending:
+            self._tail.ending = self._ending  # it decides about the events of the last read
+            self._settle()
+        if chunk.reads:
+            self._tail.publish(chunk)
+        if self._commits is not None and (self._reads or (self._ending and not self.is_settled)):
+            self._commits.add(self)
+
+    def lose_store(self) -> None:
+        """Go on for the readers of this process alone."""
+        self._settle()
+        self._commits = None
+        self._tail.is_broken = True
+        for chunk in (self._chunk, Chunk(self._chunk.last + 1, self._reads, self._gaps_ms)):
+            self._publish(chunk)
+        self._drop_reads()
+
+    async def free(self) -> None:
+        """Free the id of a stream that never began."""
+        if self._commits is not None:
+            try:
+                await self._commits.store.afree(*self._key, self._tail.epoch)
+            except StoreError:
+                self.lose_store()
+
+    async def ending(self) -> Ending:
+        """Return the end that readers get."""
+        assert self._ending is not None  # noqa: S101 - the caller has closed the stream
+        if not self._has_lapsed:
+            return self._ending
+        stored = await self._read_ending()
+        if stored is not None:
+            return stored
+        self.lose_store()
+        if self._ending.state not in ("complete", "failed"):
+            return self._ending
+        return Ending("truncated", "lost", LAPSED, self._ending.usage)
+
+    def _handle_failure(self) -> None:
+        # A server that is restarted is back soon, and an append that comes again changes nothing.
+        now_s = anyio.current_time()
+        if self._retries_until_s is None:
+            self._retries_until_s = now_s + min(_RETRIES_S, self._lease_s / 3)
+        if self._commits is not None and now_s < self._retries_until_s:
+            self._commits.add(self)
+        else:
+            self.lose_store()
+
+    def _drop_reads(self) -> None:
+        self._reads, self._gaps_ms, self.waiting_bytes = [], [], 0
+        self._room.set()
+
+    def _publish(self, chunk: Chunk) -> None:
+        self._chunk = Chunk(chunk.last + 1, [], [])
+        if chunk.reads:
+            self._tail.publish(chunk)
+
+    def _settle(self) -> None:
+        self.is_settled = True
+        if self._commits is not None:
+            self._commits.release(self)
+        self.woken.set()
+
+    async def _read_ending(self) -> Ending | None:
+        """Return the end that a reader has stored, who took this producer for dead."""
+        assert self._commits is not None  # noqa: S101 - only a store lets a stream lapse
+        try:
+            reading = await self._commits.store.aread(*self._key, NO_READS, 1, 0)
+        except StoreError:
+            return None
+        if reading is None or reading.record.ending is None:
+            return None
+        record, tail = reading.record, self._tail
+        is_known = (record.epoch, record.count) == (tail.epoch, tail.count)
+        return unpack_ending(record.ending) if is_known else None
+
+
+class GroupCommit:
+    """Stores what the streams of a process append, by one operation of the store at a time.
+
+    One of their tasks does it for all.
+
+    Args:
+        store: The store.
+
+    Attributes:
+        store: As above.
+    """
+
+    def __init__(self, store: LogStore) -> None:
+        self.store = store
+        self._waiting: dict[Appender, None] = {}  # a set in order
+        self._running: dict[Appender, None] = {}  # those that have a task
+        self._leader: Appender | None = None  # the one whose task stores
+
+    def add(self, appender: Appender) -> None:
+        """Store what a stream appends by the next operation."""
+        if not self._waiting and self._leader is not None:
+            self._leader.woken.set()
+        self._waiting[appender] = None
+
+    def release(self, appender: Appender) -> None:
+        """Store nothing more of a stream."""
+        self._waiting.pop(appender, None)
+
+    async def run(self, appender: Appender) -> None:
+        """Run until a stream is settled; meanwhile store for all, unless the task of another does.
+
+        Once cancelled, it may be called again.
+        """
+        self._running[appender] = None
+        try:
+            if self._leader is not None and not appender.is_settled:
+                appender.woken = anyio.Event()
+                await appender.woken.wait()
+            self._leader = self._leader or appender
+            while not appender.is_settled:
+                await self._step(appender)
+        finally:
+            del self._running[appender]
+            if self._leader is appender:
+                self._leader = next(iter(self._running), None)
+                if self._leader is not None:
+                    self._leader.woken.set()
+
+    async def _step(self, leader: Appender) -> None:
+        """Wait for something to store, and store it."""
+        if not self._waiting:
+            leader.woken = anyio.Event()
+            await leader.woken.wait()
+            return
+        has_failed = await self._commit()
+        if not leader.is_settled:
+            await anyio.sleep(_RETRY_S if has_failed else _GROUP_S)
+
+    async def _commit(self) -> bool:
+        """Store what waits, as far as one operation may; return whether the store failed."""
+        appenders: list[Appender] = []
+        appends: list[Append] = []
+        size = 0
+        for appender in self._waiting:
+            if len(appends) == _MAX_APPENDS or size >= _MAX_APPEND_BYTES:
+                break
+            appenders.append(appender)
+            appends.append(append := appender.next_append())
+            size += sum(map(len, append.chunk.reads))
+        results: list[bool | StoreError]
+        # What waits stays there until the answer: if this task is cancelled, another stores it.
+        try:
+            results = await self.store.aappend(appends)
+        except StoreError as exc:
+            results = [exc] * len(appends)
+        for appender in appenders:
+            self._waiting.pop(appender, None)
+        for appender, result in zip(appenders, results, strict=True):
+            appender.handle(result)
+        return any(isinstance(result, StoreError) for result in results)
