@@ -1,0 +1,171 @@
+"""Streams of a process that are stored together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+from support.log.streams import GatedSource, follow, ids_in, wait_for_reads
+from support.streams.short import STREAMS
+
+from streamnorm.log import Log, committing, producing
+from streamnorm.log.memory import MemoryLogStore
+from streamnorm.log.records import Append
+from streamnorm.state import StoreError
+
+pytestmark = pytest.mark.anyio
+
+CHAT = STREAMS["openai_chat"]
+
+
+class GatedStore(MemoryLogStore):
+    """A store that a test stops.
+
+    Attributes:
+        gate: What appends wait for.
+        appended: Ids of the streams of each append.
+        refused: Id of a stream whose appends fail.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ttl_s=100)
+        self.gate = anyio.Event()
+        self.gate.set()
+        self.appended: list[list[str]] = []
+        self.refused = ""
+
+    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+        self.appended.append([append.id for append in appends])
+        await self.gate.wait()
+        return [
+            StoreError("no") if append.id == self.refused else result
+            for append, result in zip(appends, await super().aappend(appends), strict=True)
+        ]
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def test_what_waits_for_the_store_is_stored_at_once() -> None:
+    store = GatedStore()
+    log, ids = Log(store), [str(number) for number in range(5)]
+    sources = {id: GatedSource(CHAT[:2], CHAT[2:]) for id in ids}
+
+    async def make(id: str) -> None:
+        async with log.produce(id, sources[id]) as run:
+            assert await run.wait() == "complete"
+
+    async with anyio.create_task_group() as tasks:
+        for id in ids:
+            tasks.start_soon(make, id)
+        for id in ids:
+            await wait_for_reads(log, id, 3)
+        store.gate = anyio.Event()
+        store.appended.clear()
+        sources["3"].open()
+        await anyio.sleep(0.02)
+        for source in sources.values():
+            source.open()
+        await anyio.sleep(0.02)
+        store.gate.set()
+    assert [sorted(each) for each in store.appended] == [["3"], ["0", "1", "2", "4"]]
+
+
+async def test_one_operation_stores_so_many_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "_MAX_APPENDS", 2)
+    store = GatedStore()
+    log = Log(store)
+
+    async def make(id: str) -> None:
+        async with log.produce(id, GatedSource(CHAT)) as run:
+            assert await run.wait() == "complete"
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(5):
+            tasks.start_soon(make, str(number))
+    assert max(map(len, store.appended)) == 2
+
+
+@pytest.mark.parametrize("stopped", ["a", "b"])
+async def test_stream_that_is_stopped_while_it_is_stored_stops_no_other(stopped: str) -> None:
+    """Whether its task stores for both or not."""
+    store = GatedStore()
+    log = Log(store)
+    sources = {id: GatedSource(CHAT[:2], CHAT[2:]) for id in ("a", "b")}
+    scopes = {id: anyio.CancelScope() for id in sources}
+
+    async def make(id: str) -> None:
+        with scopes[id]:
+            async with log.produce(id, sources[id]) as run:
+                assert await run.wait() == "complete"
+
+    async with anyio.create_task_group() as tasks:
+        for id, source in sources.items():
+            tasks.start_soon(make, id)
+            await wait_for_reads(log, id, 3)
+        store.gate = anyio.Event()
+        for source in sources.values():
+            source.open()
+        await anyio.sleep(0.02)
+        scopes[stopped].cancel()
+        await anyio.sleep(0.02)
+        store.gate.set()
+    for id in sources:
+        written = await follow(Log(store), id, "anthropic")
+        # What was read before it was stopped is there, its end included.
+        assert (await log.status(id)).state == "complete"
+        assert b'"text":"b"' in written
+        assert written.count(b"\n\n") == len(ids_in(written))
+
+
+async def test_stream_that_gives_up_a_late_store_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producing, "_END_S", 0.05)
+    store = GatedStore()
+    log = Log(store)
+    sources = {id: GatedSource(CHAT[:2], CHAT[2:]) for id in ("a", "b")}
+    scope = anyio.CancelScope()
+    written: list[bytes] = []
+
+    async def make() -> None:
+        with scope:
+            async with log.produce("b", sources["b"]) as run:
+                await run.wait()
+
+    async def read() -> None:
+        written.append(await follow(log, "b", "anthropic"))
+
+    async with anyio.create_task_group() as tasks, log.produce("a", sources["a"]) as run:
+        await wait_for_reads(log, "a", 3)
+        tasks.start_soon(make)
+        await wait_for_reads(log, "b", 3)
+        tasks.start_soon(read)
+        store.gate = anyio.Event()
+        for source in sources.values():
+            source.open()
+        await anyio.sleep(0.02)
+        scope.cancel()
+        await anyio.sleep(0.2)
+        assert b'"text":"b"' in written[0]
+        store.gate.set()
+        assert await run.wait() == "complete"
+    assert (await Log(store).status("a")).state == "complete"
+
+
+async def test_stream_that_cannot_be_stored_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(committing, "_RETRIES_S", 0.15)
+    store = GatedStore()
+    store.refused = "b"
+    log = Log(store)
+    async with log.produce("a", GatedSource(CHAT)) as one, log.produce("b", GatedSource(CHAT)) as b:
+        assert await one.wait() == "complete"
+        assert await b.wait() == "complete"
+    assert (one.tail.is_broken, b.tail.is_broken) == (False, True)
+    # It was tried again.
+    assert sum("b" in each for each in store.appended) > 1
