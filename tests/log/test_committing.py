@@ -103,7 +103,7 @@ async def test_stream_that_is_stopped_while_it_is_stored_stops_no_other(stopped:
                 assert await run.wait() == "complete"
 
     async with anyio.create_task_group() as tasks:
-        for id, source in sources.items():
+        for id in sources:
             tasks.start_soon(make, id)
             await wait_for_reads(log, id, 3)
         store.gate = anyio.Event()

@@ -430,13 +430,13 @@ async def test_cancelled_task_ends_the_stream(log: Log) -> None:
 
 
 async def test_dead_producer_is_no_clean_end(store: LogStore, clock: Clock) -> None:
-    log, source = Log(store, lease_s=5), GatedSource(CHAT[:3])
+    log, source = Log(store, lease_s=60), GatedSource(CHAT[:3])
     written = b""
     async with anyio.create_task_group() as tasks, log.produce("a", source):
         other = Log(store)
         async with await other.follow("a", to="anthropic") as stream:
             written = await anext(stream)
-            clock.now += 6
+            clock.now += 61
             written += b"".join([data async for data in stream])
         assert isinstance(stream.outcome, Truncated)
         assert b"its producer died" in written
@@ -448,9 +448,9 @@ async def test_dead_producer_is_no_clean_end(store: LogStore, clock: Clock) -> N
 
 
 async def test_status_notices_a_dead_producer(store: LogStore, clock: Clock) -> None:
-    async with Log(store, lease_s=5).produce("a", GatedSource(CHAT[:3])) as run:
+    async with Log(store, lease_s=60).produce("a", GatedSource(CHAT[:3])) as run:
         await wait_for_reads(Log(store), "a", 4)
-        clock.now += 6
+        clock.now += 61
         assert (await Log(store).status("a")).state == "truncated"
         run.cancel()
         assert await run.wait() == "truncated"
