@@ -7,6 +7,7 @@ busy, or within `_GROUP_S` of its last operation, wait for the next one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 
@@ -171,10 +172,8 @@ class Appender:
     async def free(self) -> None:
         """Free the id of a stream that never began."""
         if self._commits is not None:
-            try:
+            with suppress(StoreError):  # the lease lapses then, and nobody joins the stream
                 await self._commits.store.afree(*self._key, self._tail.epoch)
-            except StoreError:
-                self.lose_store()
 
     async def ending(self) -> Ending:
         """Return the end that readers get."""
