@@ -343,6 +343,8 @@ def broken_connection(
         events: Number of server-sent events read.
         resume_token: As for `cut_stream`.
     """
+    if isinstance(cause, LimitExceeded):
+        return StreamError("too_large", str(cause), code=cause.limit)
     # Content decoding failed.  Subclasses of this error report how a stream ended.
     if type(cause) is RemoteProtocolError:
         return StreamError("malformed", str(cause))

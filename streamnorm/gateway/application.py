@@ -115,10 +115,10 @@ class Gateway:
         store: ResponseStore | None = None,
     ) -> None:
         self._config = config = check_config(config)
-        self._network = Network(config)
+        bodies = BodyThread()
+        self._network = Network(config, bodies)
         self._environ = environ = os.environ if environ is None else environ
         self._admission = Admission(config, environ)
-        bodies = BodyThread()
         self._store = gateway_store(config, environ, bodies, store)
         routing = Routing(config, environ)
         self._pages = Pages(config, routing)
@@ -163,6 +163,7 @@ class Gateway:
         Args:
             grace_s: Seconds that running requests have; None for `drain_grace_s`.
         """
+        self._network.drain()
         self._draining.begin(self._config.drain_grace_s if grace_s is None else grace_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

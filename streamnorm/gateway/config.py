@@ -79,6 +79,9 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         framing: Framing of its streams: server-sent events (`sse`), or the chunks of Amazon
             Bedrock's `InvokeModelWithResponseStream` (`invoke_chunks`), which has another path,
             and its key as a bearer; None for the framing of its dialect.
+        transport: How it is asked for messages: over HTTP (`http`), or over a WebSocket for each
+            conversation (`websocket`), which an upstream of the Responses API may have: it is then
+            sent only what is new of a conversation.
         region: Region of AWS in which requests are signed; None for that of the environment or
             the profile.
     """
@@ -91,6 +94,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     normalize: bool = False
     reuse: bool = True
     framing: Literal["sse", "invoke_chunks"] | None = None
+    transport: Literal["http", "websocket"] = "http"
     region: str | None = None
 
 

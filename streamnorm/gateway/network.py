@@ -34,6 +34,7 @@ from streamnorm.gateway.config import Config
 from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.receiving import (
     LARGE_BYTES,
+    BodyThread,
     BrokenFraming,
     ServerStopping,
     Timeouts,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
     from aiohttp.tracing import Trace
 
+    from streamnorm.gateway.websocket_upstreams import SocketAnswer, UpstreamSockets
+
 _CONNECT_S = 30.0
 _MAX_HEADER_BYTES = 32 * 1024  # of one header; an answer has at most 128
 
@@ -58,9 +61,10 @@ class Network:
 
     Args:
         config: The configuration.
+        bodies: The thread for large bodies.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, bodies: BodyThread | None = None) -> None:
         self._times = Timeouts(
             config.first_byte_s, config.idle_s, config.progress_s, config.finish_grace_s
         )
@@ -68,6 +72,11 @@ class Network:
         self._answers: set[UpstreamResponse] = set()  # those that are open
         self._heads: set[asyncio.Timeout] = set()  # deadlines of answers that have no head yet
         self._stopped = asyncio.Event()
+        self._sockets: UpstreamSockets | None = None
+        if any(upstream.transport == "websocket" for upstream in config.upstreams.values()):
+            from streamnorm.gateway.websocket_upstreams import UpstreamSockets
+
+            self._sockets = UpstreamSockets(config.max_event_bytes, bodies or BodyThread())
 
     async def send(
         self, request: UpstreamRequest | UpstreamCall, target: Target
@@ -96,14 +105,16 @@ class Network:
         self._heads.add(deadline)
         try:
             async with deadline:
-                response = await self._request(request, reuse=target.reuse)
+                response, lost = await self._ask(request, target)
         except TimeoutError as exc:
             if self.is_stopped:
                 raise ServerStopping from exc
             raise
         finally:
             self._heads.discard(deadline)
-        answer = UpstreamResponse(response, self._times, start, self._answers.discard, target.key)
+        answer = UpstreamResponse(
+            response, lost, self._times, start, self._answers.discard, target.key
+        )
         self._answers.add(answer)
         return answer
 
@@ -117,6 +128,11 @@ class Network:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()
+
+    def drain(self) -> None:
+        """Close the WebSockets without an answer, and each other one behind its answer."""
+        if self._sockets is not None:
+            self._sockets.drain()
 
     def stop(self) -> None:
         """End all answers with `ServerStopping`, and send no further request."""
@@ -135,6 +151,21 @@ class Network:
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             await session.close()
+        if self._sockets is not None:
+            await self._sockets.aclose()
+
+    async def _ask(
+        self, request: UpstreamRequest | UpstreamCall, target: Target
+    ) -> tuple[aiohttp.ClientResponse | SocketAnswer, asyncio.Future[None] | None]:
+        """Return the response to a request, and the end of its connection; None if it has ended."""
+        if self._sockets is not None and target.websocket and isinstance(request, UpstreamRequest):
+            answer = await self._sockets.ask(request, target)
+            if answer is not None:
+                return answer, answer.lost
+        response = await self._request(request, reuse=target.reuse)
+        connection = response.connection  # None once the whole body has arrived
+        protocol = None if connection is None else connection.protocol
+        return response, None if protocol is None else protocol.closed
 
     async def _request(
         self, request: UpstreamRequest | UpstreamCall, *, reuse: bool

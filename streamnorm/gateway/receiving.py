@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import aiohttp
 import anyio
@@ -29,6 +29,9 @@ from streamnorm.aio.pump import Pump, TranscodePump
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
 from streamnorm.http.headers import error_type_in
+
+if TYPE_CHECKING:
+    from streamnorm.gateway.websocket_upstreams import SocketAnswer
 
 T = TypeVar("T")
 
@@ -147,6 +150,7 @@ class UpstreamResponse:
 
     Args:
         response: The response, of which nothing was read.
+        lost: Done once its connection is closed; None if the whole body has arrived.
         times: Time limits of the upstream.
         start: When the request was sent.
         on_close: Called once the answer is closed.
@@ -164,7 +168,8 @@ class UpstreamResponse:
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        response: aiohttp.ClientResponse | SocketAnswer,
+        lost: asyncio.Future[None] | None,
         times: Timeouts,
         start: float,
         on_close: Callable[[UpstreamResponse], None],
@@ -203,9 +208,7 @@ class UpstreamResponse:
         self._reads = 0
         self._last_count: int = 0  # of frames, or of reads, at the last check
         self._on_close = on_close
-        connection = response.connection  # None once the whole body has arrived
-        protocol = None if connection is None else connection.protocol
-        self._lost = None if protocol is None else protocol.closed
+        self._lost = lost
         if self._lost is None:
             self._end_lost()
         else:

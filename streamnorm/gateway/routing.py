@@ -76,6 +76,8 @@ class Target(Struct, frozen=True, kw_only=True):
         reuse: Whether a connection serves one request after the other.
         key: The upstream's own key; None if it has none.
         signer: Signs its requests; None if they have no signature.
+        websocket: Whether it is asked for messages over a WebSocket.
+        conversation: Key of the conversation, where its WebSockets have one each.
         group: Number of its entry in `to`, which equal upstreams have in common.
         options: The options of the model.
     """
@@ -86,6 +88,8 @@ class Target(Struct, frozen=True, kw_only=True):
     reuse: bool
     key: UpstreamKey | None
     signer: Signer | None = None
+    websocket: bool = False
+    conversation: str = ""
     group: int = 0
     options: ModelConfig = _DEFAULTS
 
@@ -214,6 +218,7 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         base_url = check_base_url(config.base_url)
     except ValueError as exc:
         raise ConfigError(f"{where}.{exc}") from exc
+    has_websocket = _has_websocket(config, dialect, f"{where}.transport")
     if config.server is not None and config.server not in (known := _servers()):
         found = f"{where}.server: {config.server!r}"
         expected = f"{', '.join(sorted(known))}{did_you_mean(config.server, known)}"
@@ -246,7 +251,21 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         reuse=config.reuse,
         key=UpstreamKey.of(upstream),
         signer=_signer(config, where),
+        websocket=has_websocket,
     )
+
+
+def _has_websocket(config: UpstreamConfig, dialect: Dialect, where: str) -> bool:
+    """Return whether an upstream is asked over a WebSocket."""
+    if config.transport == "http":
+        return False
+    if dialect.endpoints.socket_framing is None:
+        known = [name for name, each in DIALECTS.items() if each.endpoints.socket_framing]
+        expected = ", ".join(known)
+        raise ConfigError(f"{where}: websocket of {dialect.name}, expected one of {expected}")
+    if (config.key or "").partition(":")[0] == _AWS:
+        raise ConfigError(f"{where}: websocket with signed requests, expected another key")
+    return True
 
 
 def _signer(config: UpstreamConfig, where: str) -> Signer | None:
@@ -470,6 +489,12 @@ class Balancer:
             headers: Headers of the request, names in lower case.
             body: The decoded body of the request, in any dialect.
         """
+        if any(target.websocket for target in targets):
+            conversation = conversation_of(headers, body)
+            targets = tuple(
+                structs.replace(target, conversation=conversation) if target.websocket else target
+                for target in targets
+            )
         if len({target.group for target in targets}) == len(targets):
             return targets
         if targets[0].options.balance == "round_robin":
@@ -509,6 +534,8 @@ def conversation_of(headers: Mapping[str, str], body: Mapping[str, Any]) -> str:
 
 def _first_message(body: Mapping[str, Any]) -> object:
     turns = next((body[name] for name in _TURNS if body.get(name)), None)
+    if isinstance(turns, str):  # text alone, which later requests have as a message
+        return {"role": "user", "content": turns}
     if not is_array(turns):
         return turns
     # Gemini's contents without a role are those of the user.

@@ -128,6 +128,12 @@ def test_first_message_of_the_user_is_found_in_each_dialect(
     assert conversation_of({}, body).split("\n")[0] == expected
 
 
+def test_text_alone_and_its_message_are_one_conversation() -> None:
+    """A request with text for an input is a message in the history of the next one."""
+    message = {"role": "user", "content": "Hi"}
+    assert conversation_of({}, {"input": "Hi"}) == conversation_of({}, {"input": [message]})
+
+
 def test_marks_for_the_prompt_cache_belong_to_no_conversation() -> None:
     part = {"type": "text", "text": "Hi"}
     marked = {**part, "cache_control": {"type": "ephemeral", "ttl": "1h"}}

@@ -1,0 +1,575 @@
+"""Providers that are asked over WebSockets: their connections, and the answers on them.
+
+A connection serves one conversation and one create at a time, so that the provider remembers the
+latest response of each conversation, and a client that leaves ends its own answer alone: a
+WebSocket has no other way to cancel one.  An answer reads as that of a request over HTTP does.
+
+A connection is read all the time, so that pings are answered and a close is noticed, unless its
+client reads too slowly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import WSCloseCode, WSMsgType
+from aiohttp.http_websocket import WebSocketError
+
+from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
+from streamnorm._core.json import dumps
+from streamnorm._upstream.requests import UpstreamRequest
+from streamnorm.gateway.receiving import BodyThread
+from streamnorm.gateway.routing import Target
+from streamnorm.gateway.websocket_creates import (
+    LIMITS_REACHED,
+    NOT_FOUND,
+    ErrorAnswer,
+    KnownResponse,
+    MessageReader,
+    UpstreamCreate,
+    is_of_response,
+    read_upstream_create,
+)
+
+if TYPE_CHECKING:
+    from aiohttp.connector import Connection
+
+_WebSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[Literal[False]]"
+
+MAX_LIFE_S = 55 * 60.0
+"""Seconds after which a connection takes no further create: the vendor's end after 60 minutes."""
+
+_MAX_IDLE = 100  # connections; the one that was not used for the longest time is closed
+_NO_WEBSOCKETS_S = 300.0  # in which a provider without them is asked over HTTP
+_MAX_HELD_BYTES = 256 * 1024  # of an answer, beyond which its connection is not read
+_MAX_UNBEGUN_BYTES = 64 * 1024  # of messages before the first event of a response
+_CLOSE_S = 1.0  # for the close of a connection whose provider does not read
+_CONNECT_S = 30.0
+# Load balancers and NAT forget a silent connection, after 350 s those of AWS, and report nothing.
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+_MAX_HEADER_BYTES = 32 * 1024  # of one header of the handshake
+_MAX_REFUSAL_BYTES = 64 * 1024
+_SWITCHING_PROTOCOLS = 101
+# Of a handshake at a server that has no WebSocket there: 426 is the vendor's way to say so.
+_NO_WEBSOCKETS = (404, 405, 426, 501)
+_LIMIT_STATUS = 503
+_CREATES = "/responses"
+_JSON = "application/json"
+# A handshake has no body; the others belong to one request, where a connection has many.
+_NO_HANDSHAKE_HEADERS = frozenset(
+    {
+        *("accept", "accept-encoding", "content-type", "content-length"),
+        *("idempotency-key", "traceparent", "tracestate", "x-client-request-id"),
+    }
+)
+
+
+class HandshakeRefused(aiohttp.ClientError):
+    """A server answered the handshake of a WebSocket with another response.
+
+    Attributes:
+        status: HTTP status.
+        headers: Headers by lower-case name.
+        body: The body, as it came.
+    """
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(f"status {status}, expected a WebSocket")
+        self.status = status
+        self.headers = {name.lower(): value for name, value in headers.items()}
+        self.body = body
+
+
+class _Handshake(aiohttp.ClientResponse):
+    """The response to a handshake, whose refusal is read: aiohttp's own error has no body."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        """Read the head, and the body of a refusal.
+
+        Raises:
+            HandshakeRefused: The response opens no WebSocket; a redirect is not followed, which
+                would send the key to another host.
+        """
+        await super().start(connection)
+        if self.status == _SWITCHING_PROTOCOLS:
+            return self
+        body = b""
+        while len(body) < _MAX_REFUSAL_BYTES and (data := await self.content.readany()):
+            body += data
+        raise HandshakeRefused(self.status, self.headers, body)
+
+
+class SocketAnswer:
+    """The answer to one create, or to a handshake that was refused; the body of a response.
+
+    Attributes:
+        status: HTTP status.
+        headers: Headers of the response.
+        content: The body: the answer itself.
+        lost: Never done: a lost connection ends the body.
+        code: Code of the error that was answered; "" if none was.
+    """
+
+    def __init__(self, reader: MessageReader, *, is_whole: bool = False) -> None:
+        self.status = 200
+        self.code = ""
+        media_type = _JSON if is_whole else "text/event-stream"
+        self.headers: Mapping[str, str] = {"content-type": media_type}
+        self.content = self
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reader = reader
+        self._on_close: Callable[[bool], None] | None = None
+        self._pieces: deque[bytes] = deque()
+        self._held_bytes = 0
+        self._exception: BaseException | None = None
+        self._end: Exception | None = None  # of the connection, behind what has come
+        self._waiter: asyncio.Future[None] | None = None
+        self._has_space = asyncio.Event()
+
+    @classmethod
+    def refusal(cls, create: UpstreamCreate, refused: HandshakeRefused) -> SocketAnswer:
+        """Return the answer to a create whose connection was refused."""
+        reader = MessageReader(create, None, "", is_whole=False)
+        reader.is_ended = True
+        answer = cls(reader)
+        answer.fail_with(ErrorAnswer(refused.status, refused.headers, refused.body, ""))
+        return answer
+
+    def fail_with(self, error: ErrorAnswer) -> None:
+        """Become the response that an error stands for."""
+        self.status, self.headers, self.code = error.status, error.headers, error.code
+        self._pieces = deque([error.body] if error.body else [])
+
+    # The body, as its reader finds it in `aiohttp.StreamReader`
+
+    async def readany(self) -> bytes:
+        """Return what has come, or wait for it; b"" at the end."""
+        while True:
+            if self._exception is not None:
+                raise self._exception
+            if self._pieces:
+                data = b"".join(self._pieces)
+                self._pieces.clear()
+                self._held_bytes = 0
+                self._has_space.set()
+                return data
+            if self.is_eof():
+                return b""
+            if self._end is not None:
+                raise self._end
+            await self._changed()
+
+    def is_eof(self) -> bool:
+        """Return whether all of the body has come."""
+        return self._reader.is_ended
+
+    def at_eof(self) -> bool:
+        """Return whether all of the body was read."""
+        return self.is_eof() and not self._pieces and self._exception is None
+
+    def exception(self) -> BaseException | None:
+        """Return the exception that ends the body; None if none does."""
+        return self._exception
+
+    def set_exception(self, exc: BaseException, /) -> None:
+        """End the body with an exception."""
+        self._exception = exc
+        self._wake()
+
+    def release(self) -> None:
+        """Let another create use the connection: the body was read."""
+        self._finish(is_read=True)
+
+    def close(self) -> None:
+        """Close the connection, on which more of the answer may come."""
+        self._finish(is_read=False)
+
+    def _finish(self, *, is_read: bool) -> None:
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close(is_read)
+
+    # The messages, as the connection reads them
+
+    def feed(self, message: bytes) -> None:
+        """Handle a message of the answer.
+
+        Raises:
+            RemoteProtocolError: It is none.
+        """
+        data = self._reader.read(message)
+        if data:
+            self._pieces.append(data)
+            self._held_bytes += len(data)
+        self._wake()
+
+    def end(self, cause: Exception) -> None:
+        """End a body that is not complete, behind what has come of it."""
+        self._end = cause
+        self._wake()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has still to read much of what has come."""
+        return self._held_bytes > _MAX_HELD_BYTES
+
+    async def wait_for_space(self) -> None:
+        """Wait until the client has read."""
+        self._has_space.clear()
+        await self._has_space.wait()
+
+    async def begin(self, on_close: Callable[[bool], None]) -> ErrorAnswer | None:
+        """Wait for the first event of the response; return the error in its place, if one came.
+
+        Args:
+            on_close: Called once the body was read, or will not be.
+
+        Raises:
+            aiohttp.ServerDisconnectedError: The connection was closed before.
+        """
+        self._on_close = on_close
+        while not (self._reader.has_begun or self._reader.is_ended):
+            if isinstance(self._end, aiohttp.ClientError):
+                raise self._end
+            if self._end is not None or self._held_bytes > _MAX_UNBEGUN_BYTES:
+                break
+            await self._changed()
+        return self._reader.error
+
+    @property
+    def known(self) -> KnownResponse | None:
+        """The response, if the next create may continue it."""
+        return self._reader.known
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing of this answer can come behind its end."""
+        return self._reader.is_clean
+
+    async def _changed(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class _Connection:
+    """A connection to a provider.
+
+    Args:
+        socket: The WebSocket.
+        owner: The connections of the gateway.
+        key: Digest of the server, the key and the conversation.
+        max_bytes: Bound on a message.
+        reuse: Whether it serves further creates.
+
+    Attributes:
+        key: As above.
+        known: The latest response, if the next create may continue it.
+        retires: Whether it takes no further create.
+    """
+
+    def __init__(
+        self, socket: _WebSocket, owner: UpstreamSockets, key: bytes, max_bytes: int, *, reuse: bool
+    ) -> None:
+        self.key = key
+        self.known: KnownResponse | None = None
+        self.retires = not reuse
+        self._socket = socket
+        self._owner = owner
+        self._max_bytes = max_bytes
+        self._latest = ""  # id of the latest response
+        self._answer: SocketAnswer | None = None  # whose messages come
+        self._is_closed = False
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(MAX_LIFE_S, self._expire)
+        self._reading = loop.create_task(self._read())
+
+    async def ask(self, create: UpstreamCreate, *, is_whole: bool) -> SocketAnswer:
+        """Send a create, and return the answer once it has begun.
+
+        Only what is new of the input is sent where the create continues the latest response.
+
+        Raises:
+            aiohttp.ClientError: The connection was closed before the first event.
+        """
+        known, self.known = self.known, None
+        start = None if known is None else known.first_new_item(create)
+        try:
+            if known is not None and start is not None:
+                message = create.message(known, start)
+                answer = await self._exchange(message, create, known.id, is_whole=is_whole)
+                if answer.code != NOT_FOUND:
+                    return answer
+            return await self._exchange(create.message(), create, None, is_whole=is_whole)
+        except BaseException:
+            self.close()
+            raise
+
+    async def _exchange(
+        self, message: bytes, create: UpstreamCreate, continued: str | None, *, is_whole: bool
+    ) -> SocketAnswer:
+        """Send a message, and return the answer once it has begun."""
+        reader = MessageReader(create, continued, self._latest, is_whole=is_whole)
+        answer = self._answer = SocketAnswer(reader, is_whole=is_whole)
+        try:
+            await self._socket.send_frame(message, WSMsgType.TEXT)
+        except (aiohttp.ClientError, ConnectionError) as exc:
+            raise aiohttp.ServerDisconnectedError from exc
+        error = await answer.begin(partial(self._end_answer, answer))
+        if error is None:
+            return answer
+        if error.code in LIMITS_REACHED:
+            # The request is not at fault, which status 400 would say.
+            self.retires = True
+            error = ErrorAnswer(_LIMIT_STATUS, error.headers, error.body, error.code)
+        answer.fail_with(error)
+        return answer
+
+    def _end_answer(self, answer: SocketAnswer, is_read: bool) -> None:
+        if not is_read or not answer.is_clean:
+            self.close()
+            return
+        self.known = answer.known
+        if self.known is not None:
+            self._latest = self.known.id
+        self._owner.release(self)
+
+    async def _read(self) -> None:
+        """Read messages until the connection is closed."""
+        try:
+            while (message := await self._receive()) is not None:
+                answer = self._answer
+                if answer is None:
+                    if is_of_response(message):  # that nobody has asked for
+                        break
+                    continue
+                answer.feed(message)
+                if answer.is_eof():
+                    self._answer = None
+                elif answer.is_full:
+                    await answer.wait_for_space()
+            self._fail(aiohttp.ServerDisconnectedError())
+        except RemoteProtocolError as exc:
+            self._fail(exc)
+
+    async def _receive(self) -> bytes | None:
+        """Return the next message; None at the end of the connection.
+
+        Raises:
+            RemoteProtocolError: A message is binary or too large, or no frame of a WebSocket.
+        """
+        try:
+            message = await self._socket.receive()
+        except (aiohttp.ClientError, OSError):  # at the answer to a ping
+            return None
+        match message.type, message.data:
+            case WSMsgType.TEXT, bytes(data):
+                return data
+            case WSMsgType.BINARY, _:
+                raise RemoteProtocolError("a binary message, expected text")
+            case WSMsgType.ERROR, WebSocketError(code=WSCloseCode.MESSAGE_TOO_BIG):
+                limit = "max_event_bytes"
+                found = f"{limit} of {self._max_bytes} passed"
+                raise LimitExceeded(found, limit=limit)
+            case WSMsgType.ERROR, WebSocketError():
+                raise RemoteProtocolError("a frame that is not of a WebSocket")
+            case _:
+                return None
+
+    def _fail(self, cause: Exception) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.end(cause)
+        self.close()
+
+    def _expire(self) -> None:
+        self.retires = True
+        self._owner.close_if_idle(self)
+
+    def close(self) -> None:
+        """Close the connection; the provider ends the answer on it."""
+        if not self._is_closed:
+            self._is_closed = self.retires = True
+            self._timer.cancel()
+            self._owner.finish(self, self._finish())
+
+    async def _finish(self) -> None:
+        reading = self._reading
+        if reading is not asyncio.current_task():
+            reading.cancel()
+            await asyncio.wait([reading])
+        # aiohttp waits for a close frame as long as other messages come.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._socket.close()
+
+
+class UpstreamSockets:
+    """The WebSockets to all providers.
+
+    Args:
+        max_message_bytes: Bound on a message of an answer.
+        bodies: The thread for large bodies.
+    """
+
+    def __init__(self, max_message_bytes: int, bodies: BodyThread) -> None:
+        self._max_message_bytes = max_message_bytes
+        self._bodies = bodies
+        self._session: aiohttp.ClientSession | None = None
+        self._open: set[_Connection] = set()
+        self._idle: dict[_Connection, None] = {}  # the one that was not used for longest first
+        self._closing: set[asyncio.Task[None]] = set()
+        self._without: dict[str, float] = {}  # until when a URL is asked over HTTP
+        self._is_draining = False
+
+    async def ask(self, request: UpstreamRequest, target: Target) -> SocketAnswer | None:
+        """Send a request, and return the answer once it has begun; None to send it over HTTP.
+
+        Raises:
+            aiohttp.ClientError: There is no answer.
+        """
+        loop = asyncio.get_running_loop()
+        is_create = urlsplit(request.url).path.endswith(_CREATES)
+        if not is_create or self._without.get(request.url, 0.0) > loop.time():
+            return None
+        create = await self._bodies.run(
+            len(request.body), partial(read_upstream_create, request.body)
+        )
+        if create is None:
+            return None
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name not in _NO_HANDSHAKE_HEADERS
+        }
+        key = _key_of(request.url, headers, target.conversation)
+        is_whole = not request.streams
+        connection = self._take(key, create)
+        if connection is not None:
+            # The provider may close it as the create is sent, or take no further one on it.
+            with suppress(aiohttp.ServerDisconnectedError):
+                answer = await connection.ask(create, is_whole=is_whole)
+                if answer.code not in LIMITS_REACHED:
+                    return answer
+                answer.close()
+        try:
+            opened = await self._connect(request.url, headers)
+        except HandshakeRefused as refused:
+            if refused.status < 400 or refused.status in _NO_WEBSOCKETS:
+                self._without[request.url] = loop.time() + _NO_WEBSOCKETS_S
+                return None
+            return SocketAnswer.refusal(create, refused)
+        connection = _Connection(opened, self, key, self._max_message_bytes, reuse=target.reuse)
+        self._open.add(connection)
+        return await connection.ask(create, is_whole=is_whole)
+
+    def _take(self, key: bytes, create: UpstreamCreate) -> _Connection | None:
+        """Return an idle connection, the one with the latest response that a create continues."""
+        own = [connection for connection in self._idle if connection.key == key]
+        if not own:
+            return None
+        found = next(
+            (
+                connection
+                for connection in own
+                if connection.known is not None
+                and connection.known.first_new_item(create) is not None
+            ),
+            own[-1],
+        )
+        del self._idle[found]
+        return found
+
+    async def _connect(self, url: str, headers: dict[str, str]) -> _WebSocket:
+        return await self._opened_session().ws_connect(
+            url,
+            headers=headers,
+            max_msg_size=self._max_message_bytes,
+            # It costs more for each event than it saves, and inflates without a bound.
+            compress=0,
+            decode_text=False,
+        )
+
+    def _opened_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(  # pyright: ignore[reportUnknownMemberType] - of aiohttp
+                    limit=0, force_close=True, socket_factory=new_socket
+                ),
+                response_class=_Handshake,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                auto_decompress=False,
+                trust_env=False,
+                skip_auto_headers=("User-Agent",),
+                max_field_size=_MAX_HEADER_BYTES,
+            )
+        return self._session
+
+    def release(self, connection: _Connection) -> None:
+        """Hold a connection for the next create of its conversation, unless it takes none."""
+        if connection.retires or self._is_draining:
+            connection.close()
+            return
+        self._idle[connection] = None
+        if len(self._idle) > _MAX_IDLE:
+            next(iter(self._idle)).close()
+
+    def close_if_idle(self, connection: _Connection) -> None:
+        """Close a connection, unless there is an answer on it."""
+        if connection in self._idle:
+            connection.close()
+
+    def finish(self, connection: _Connection, closing: Coroutine[None, None, None]) -> None:
+        """Forget a connection, and close it in a task."""
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+        task = asyncio.get_running_loop().create_task(closing)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def drain(self) -> None:
+        """Close the idle connections, and each other one behind its answer."""
+        self._is_draining = True
+        for connection in [*self._idle]:
+            connection.close()
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens new ones."""
+        for connection in [*self._open]:
+            connection.close()
+        while self._closing:
+            await asyncio.wait(self._closing)
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+        self._is_draining = False
+
+
+def new_socket(address: tuple[int, int, int, str, object]) -> socket.socket:
+    """Return a socket that notices a lost host while nothing is sent."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):  # which macOS names otherwise
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
+def _key_of(url: str, headers: Mapping[str, str], conversation: str) -> bytes:
+    """Return a digest of what all creates of a connection have in common."""
+    # A digest, since the headers hold the key.
+    return blake2b(dumps([url, sorted(headers.items()), conversation]), digest_size=16).digest()

@@ -1,0 +1,320 @@
+"""What an upstream is sent of a conversation over WebSockets, and what its clients get."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway.calls import CONTENTS, GENERATE, body_of, called
+from support.gateway.socket_upstream import (
+    ANTHROPIC,
+    MESSAGES,
+    SocketUpstream,
+    ask,
+    asked_over_websocket,
+    call_item,
+    echo,
+    event,
+    response_events,
+    said,
+    text_item,
+    text_of,
+)
+from support.gateway.sockets import connected, create
+from support.streams.corpus import needs_corpus
+from websockets.asyncio.server import ServerConnection
+
+from streamnorm._core.json import compact
+from streamnorm.gateway import LogConfig
+
+pytestmark = pytest.mark.anyio
+
+NOT_FOUND = "previous_response_not_found"
+
+
+async def test_ten_turns_send_only_what_is_new() -> None:
+    """Counted in bytes at the provider: a turn costs the same, however long the conversation is."""
+    upstream = SocketUpstream(echo)
+    turns = ["x" * 20_000]
+    async with asked_over_websocket(upstream) as app:
+        for number in range(1, 11):
+            status, body = await ask(app, *turns)
+            assert (status, text_of(body)) == (200, f"It is {number}.")
+            turns += [text_of(body), f"And {number:02}?"]
+    assert len(upstream.sockets) == 1
+    assert upstream.sizes[0] > 20_000
+    assert max(upstream.sizes[1:]) < 400
+    for number, sent in enumerate(upstream.creates[1:], 1):
+        assert sent["previous_response_id"] == f"resp_{number}"
+        (item,) = sent["input"]
+        assert item["content"] == f"And {number:02}?"
+    assert "previous_response_id" not in upstream.creates[0]
+    assert not {"stream", "background", "stream_options"} & {*upstream.creates[0]}
+
+
+async def test_results_of_calls_are_an_increment_however_the_arguments_are_spelt() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        items = [text_item("Let me look."), call_item("call_1", '{ "city":"Paris", "n": 1}')]
+        number = len(upstream.creates)
+        await upstream.send(socket, *response_events(f"resp_{number}", items[: 3 - number]))
+
+    tool = {"name": "get_weather", "input_schema": {"type": "object"}}
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        await ask(app, "Hi.", tools=[tool])
+        call = {"type": "tool_use", "id": "call_1", "name": "get_weather"}
+        content = [
+            {"type": "text", "text": "Let me look."},
+            {**call, "input": {"n": 1, "city": "Paris"}},
+        ]
+        result = {"type": "tool_result", "tool_use_id": "call_1", "content": "Snow"}
+        messages = [*said("Hi."), {"role": "assistant", "content": content}]
+        messages.append({"role": "user", "content": [result]})
+        caller = await called(app, ANTHROPIC, {**MESSAGES, "messages": messages, "tools": [tool]})
+    assert caller.status == 200
+    assert upstream.creates[1]["previous_response_id"] == "resp_1"
+    assert [item["type"] for item in upstream.creates[1]["input"]] == ["function_call_output"]
+
+
+@pytest.mark.parametrize(
+    ("turns", "fields"),
+    [
+        (("Hi.", "It is 2.", "And?"), {}),
+        (("Hi.", "And?"), {}),
+        (("Hi.", "It is 1.", "And?"), {"system": "Be brief."}),
+        (("Hi.", "It is 1.", "And?"), {"temperature": 0.5}),
+        (("Hi.",), {}),
+    ],
+    ids=["another answer", "no answer", "instructions", "another field", "the same again"],
+)
+async def test_another_beginning_is_sent_whole(
+    turns: tuple[str, ...], fields: dict[str, Any]
+) -> None:
+    upstream = SocketUpstream(echo)
+    async with asked_over_websocket(upstream) as app:
+        await ask(app, "Hi.")
+        status, _ = await ask(app, *turns, **fields)
+    assert status == 200
+    assert "previous_response_id" not in upstream.creates[1]
+    assert len(upstream.sockets) == 1
+
+
+async def test_forgotten_response_is_sent_whole_once_on_the_same_connection() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        if "previous_response_id" in sent:
+            error = {"type": "invalid_request_error", "code": NOT_FOUND, "message": "gone"}
+            await upstream.send(socket, event("error", status=400, error=error))
+            return
+        await echo(upstream, socket, sent)
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        await ask(app, "Hi.")
+        status, body = await ask(app, "Hi.", "It is 1.", "And?")
+    assert (status, text_of(body)) == (200, "It is 3.")
+    assert len(upstream.sockets) == 1
+    assert ["previous_response_id" in sent for sent in upstream.creates] == [False, True, False]
+    assert len(upstream.creates[2]["input"]) == 3
+
+
+async def test_response_that_the_provider_never_had_is_the_clients_affair() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        error = {"type": "invalid_request_error", "code": NOT_FOUND, "message": "gone"}
+        await upstream.send(socket, event("error", status=400, error=error))
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        request = {"model": "m", "input": "Hi.", "previous_response_id": "resp_0"}
+        caller = await called(app, "/v1/responses", request)
+    assert (caller.status, body_of(caller)["error"]["code"]) == (400, NOT_FOUND)
+    (sent,) = upstream.creates
+    assert sent["previous_response_id"] == "resp_0"
+
+
+def next_request(client: str, request: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """Return a request with a whole answer in its history, as a client of a dialect has it."""
+    match client:
+        case "anthropic":
+            said_now = [{"role": "assistant", "content": answer["content"]}]
+        case "openai_chat":
+            said_now = [answer["choices"][0]["message"]]
+        case "gemini":
+            said_now = [answer["candidates"][0]["content"]]
+        case _:
+            said_now = answer["output"]
+    name = next(name for name in ("messages", "contents", "input") if name in request)
+    return {**request, name: [*request[name], *said_now, request[name][0]]}
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "gemini", "openai_responses"])
+async def test_client_of_each_dialect_sends_what_is_new(client: str) -> None:
+    """Chat Completions has no place for encrypted reasoning, which its clients cannot return."""
+    reasoning = {
+        "id": "rs_1",
+        "type": "reasoning",
+        "encrypted_content": "gAAA",
+        "status": "completed",
+    }
+    reasoning["summary"] = [{"type": "summary_text", "text": "I know."}]
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        items = [text_item("Hello."), text_item("And more.", "msg_2")]
+        if client != "openai_chat":
+            items.insert(0, reasoning)
+        await upstream.send(socket, *response_events(f"resp_{len(upstream.creates)}", items))
+
+    message = {"role": "user", "content": "Hi."}
+    path, request = {
+        "anthropic": (ANTHROPIC, {"model": "m", "max_tokens": 9, "messages": [message]}),
+        "openai_chat": ("/v1/chat/completions", {"model": "m", "messages": [message]}),
+        "gemini": (GENERATE, CONTENTS),
+        "openai_responses": ("/v1/responses", {"model": "m", "input": [message]}),
+    }[client]
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        caller = await called(app, path, request)
+        assert caller.status == 200
+        caller = await called(app, path, next_request(client, request, body_of(caller)))
+        assert caller.status == 200
+    first, second = upstream.creates
+    assert second.get("previous_response_id") == "resp_1", second["input"]
+    assert second["input"] == first["input"]
+
+
+# Clients of the same dialect
+
+
+async def test_answer_passes_as_over_http() -> None:
+    upstream = SocketUpstream(echo)
+    async with asked_over_websocket(upstream) as app:
+        turns: list[Any] = [{"role": "user", "content": "Hi."}]
+        for number in (1, 2):
+            request = {"model": "m", "input": turns, "stream": True, "store": False, "user": "u"}
+            caller = await called(app, "/v1/responses", request)
+            events = response_events(f"resp_{number}", [text_item(f"It is {number}.")])
+            expected = b"".join(
+                b"event: %b\ndata: %b\n\n" % (each["type"].encode(), compact(each).encode())
+                for each in events
+            )
+            assert b"".join(caller.bodies) == expected
+            turns += [text_item(f"It is {number}."), {"role": "user", "content": "And?"}]
+    assert upstream.creates[0]["user"] == "u"
+    assert upstream.creates[1]["previous_response_id"] == "resp_1"
+    assert upstream.creates[1]["input"] == [{"role": "user", "content": "And?"}]
+
+
+async def test_id_that_the_client_did_not_name_is_not_repeated_to_it() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        number, previous = len(upstream.creates), sent.get("previous_response_id")
+        echoed = {"previous_response_id": previous, "metadata": {"a": '"previous_response_id": 1'}}
+        items = [text_item(f"It is {number}.")]
+        await upstream.send(socket, *response_events(f"resp_{number}", items, **echoed))
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        turns: list[Any] = [{"role": "user", "content": "Hi."}]
+        for stream in (True, True, False):
+            request = {"model": "m", "input": turns, "stream": stream, "store": False}
+            caller = await called(app, "/v1/responses", request)
+            found = b"".join(caller.bodies)
+            assert b'"previous_response_id":null' in found
+            assert b'"previous_response_id":"resp' not in found
+            turns += [text_item(f"It is {len(upstream.creates)}."), turns[0]]
+    assert upstream.creates[2]["previous_response_id"] == "resp_2"
+
+
+@pytest.mark.parametrize("has_output", [True, False])
+async def test_request_without_a_stream_gets_the_response(*, has_output: bool) -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        id = f"resp_{len(upstream.creates)}"
+        *events, last = response_events(id, [text_item("Hello")], note="kept")
+        if not has_output:
+            last = {**last, "response": {**last["response"], "output": []}}
+        await upstream.send(socket, *events, last)
+
+    upstream = SocketUpstream(answer)
+    expected = response_events("resp_1", [text_item("Hello")], note="kept")[-1]["response"]
+    async with asked_over_websocket(upstream) as app:
+        caller = await called(app, "/v1/responses", {"model": "m", "input": "Hi."})
+        assert (caller.status, body_of(caller)) == (200, expected)
+        caller = await called(
+            app, ANTHROPIC, {**MESSAGES, "stream": False, "messages": said("Hi.")}
+        )
+        assert body_of(caller)["content"] == [{"type": "text", "text": "Hello"}]
+
+
+async def test_failed_response_without_a_stream_is_an_error() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        first, *_, last = response_events("resp_1", [text_item("Hello")])
+        if len(upstream.creates) == 1:
+            error = {"type": "server_error", "code": "server_error", "message": "Broken"}
+            await upstream.send(socket, first, event("error", status=500, error=error))
+            return
+        failed = {**last["response"], "status": "failed"}
+        failed["error"] = {"code": "server_error", "message": "Broken"}
+        await upstream.send(socket, first, event("response.failed", response=failed))
+
+    async with asked_over_websocket(SocketUpstream(answer)) as app:
+        for _ in range(2):
+            request = {**MESSAGES, "stream": False, "messages": said("Hi.")}
+            caller = await called(app, ANTHROPIC, request)
+            assert caller.status == 500
+            assert body_of(caller)["error"]["message"] == "Broken"
+
+
+async def test_websocket_in_front_of_a_websocket() -> None:
+    """Lanes are the client's: the provider gets none, and the answer has that of the create."""
+    upstream = SocketUpstream(echo)
+    async with asked_over_websocket(upstream) as app, connected(app) as client:
+        first = await client.ask(create("Hi.", stream_id="a"))
+        expected = response_events("resp_1", [text_item("It is 1.")])
+        assert first == [{**each, "stream_id": "a"} for each in expected]
+        second = await client.ask(create("And?", stream_id="a", previous_response_id="resp_1"))
+        assert second[-1]["response"]["output"] == [text_item("It is 2.")]
+    assert not any("stream_id" in sent for sent in upstream.creates)
+    assert len(upstream.sockets) == 1
+
+
+async def test_answer_of_the_log_comes_over_a_websocket() -> None:
+    upstream = SocketUpstream(echo)
+    headers = [("host", "here"), ("content-type", "application/json")]
+    headers.append(("x-streamnorm-stream", "a" * 32))
+    async with asked_over_websocket(upstream, log=LogConfig(url="memory:")) as app:
+        request = {**MESSAGES, "messages": said("Hi.")}
+        bodies = [
+            b"".join((await called(app, ANTHROPIC, request, headers=headers)).bodies)
+            for _ in range(2)
+        ]
+    assert [text_of(body) for body in bodies] == ["It is 1.", "It is 1."]
+    assert len(upstream.creates) == 1
+
+
+@needs_corpus
+async def test_rebuilt_transcripts_pass() -> None:
+    """A client over HTTP gets each event of the vendor as it came."""
+    folder = Path(os.environ["STREAMNORM_CORPUS"]) / "responses-websocket"
+    paths = [path for path in sorted(folder.glob("*__*.jsonl")) if path.name[:4] != "made"]
+    assert len(paths) == 24
+    for path in paths:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        (sent,) = [line["data"] for line in lines if line["at"] == "client"]
+        events = [line["data"] for line in lines if line["at"] == "server"]
+
+        async def answer(
+            upstream: SocketUpstream, socket: ServerConnection, _: Any, events: Any = events
+        ) -> None:
+            await upstream.send(socket, *events)
+
+        upstream = SocketUpstream(answer)
+        async with asked_over_websocket(upstream) as app:
+            fields = {name: sent[name] for name in sent if name not in ("type", "stream")}
+            caller = await called(app, "/v1/responses", {**fields, "stream": True})
+        data = [line[6:] for line in b"".join(caller.bodies).splitlines() if line[:1] == b"d"]
+        assert list(map(json.loads, data)) == events, path.name
+        (create_sent,) = upstream.creates
+        for name in fields:
+            if name not in ("include", "stream_options", "background"):
+                assert create_sent[name] == fields[name], (path.name, name)
