@@ -129,7 +129,9 @@ def recordings(
         for path in sorted(_ROOT.glob(f"{dialect}/*/*"))
         if path.name.endswith(suffixes)
     ]
-    return tuple(each for each in found if framings or each.framing is own_framing(each.dialect))
+    return tuple(
+        each for each in found if framings or each.framing is own_framing(each.dialect, ".sse")
+    )
 
 
 def needs_corpus(test: T) -> T:
