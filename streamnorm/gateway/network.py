@@ -116,6 +116,8 @@ class Network:
             response, lost, self._times, start, self._answers.discard, target.key
         )
         self._answers.add(answer)
+        if self.is_stopped:  # as the head arrived
+            answer.fail(ServerStopping())
         return answer
 
     @property

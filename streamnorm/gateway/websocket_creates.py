@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
 
-from streamnorm._core.errors import RemoteProtocolError
+from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.failures import find_error, response_status
 from streamnorm._core.json import FAST_ERRORS, compact, is_array, is_object, object_in
 
@@ -56,6 +56,11 @@ class UpstreamCreate(Struct, frozen=True):
     items: list[Raw]
     digests: list[bytes]
 
+    @property
+    def end(self) -> InputEnd | None:
+        """The end of its input; None if the request continues no response of the connection."""
+        return InputEnd(len(self.digests) - 1, self.digests[-1]) if self.digests else None
+
     def message(self, known: KnownResponse | None = None, start: int = 0) -> bytes:
         """Return the message.
 
@@ -69,6 +74,18 @@ class UpstreamCreate(Struct, frozen=True):
         elif self.input is not None:
             fields["input"] = self.input
         return msgspec.json.encode(fields)
+
+
+class InputEnd(NamedTuple):
+    """The end of a whole input, behind which the output of its response follows.
+
+    Attributes:
+        item_count: Number of its items.
+        digest: Digest of the fields of the request, and of the items.
+    """
+
+    item_count: int
+    digest: bytes
 
 
 def read_upstream_create(body: bytes) -> UpstreamCreate | None:
@@ -115,15 +132,13 @@ class KnownResponse(Struct, frozen=True):
 
     Attributes:
         id: Its id.
-        count: Number of items of its whole input.
-        digest: Digest of its fields and that input.
+        input: The end of its whole input.
         output: Digest of its output.
         output_size: Bytes of which that is the digest.
     """
 
     id: str
-    count: int
-    digest: bytes
+    input: InputEnd
     output: bytes
     output_size: int
 
@@ -132,10 +147,11 @@ class KnownResponse(Struct, frozen=True):
 
         None if the create has another beginning, or a field of another value.
         """
-        if len(create.digests) <= self.count or create.digests[self.count] != self.digest:
+        count, digest = self.input
+        if len(create.digests) <= count or create.digests[count] != digest:
             return None
         found = OutputDigest()
-        for at in range(self.count, len(create.items)):
+        for at in range(count, len(create.items)):
             if found.digest == self.output:
                 return at
             if found.size > self.output_size:
@@ -248,9 +264,10 @@ class MessageReader:
     """Reads the messages of one answer.
 
     Args:
-        create: The create that is answered.
+        input: The end of the input of the create; None if no create may continue the response.
         continued: Id of the response that it continues as an increment; None for the whole input.
         previous: Id of the response before, on the same connection; "" if there is none.
+        max_bytes: Bound on the items of a body that is no stream.
         is_whole: Whether the body is that of a request without a stream.
 
     Attributes:
@@ -262,13 +279,20 @@ class MessageReader:
     """
 
     def __init__(
-        self, create: UpstreamCreate, continued: str | None, previous: str, *, is_whole: bool
+        self,
+        input: InputEnd | None,
+        continued: str | None,
+        previous: str,
+        *,
+        max_bytes: int,
+        is_whole: bool,
     ) -> None:
         self.has_begun = self.is_ended = False
         self.is_clean = True
         self.error: ErrorAnswer | None = None
         self.known: KnownResponse | None = None
-        self._create = create
+        self._input = input
+        self._free_bytes = max_bytes
         self._previous = previous
         self._is_whole = is_whole
         self._echo = None if continued is None else _echo_of(continued)
@@ -312,19 +336,21 @@ class MessageReader:
         if item is not None:
             self._output.add(item)
             if self._is_whole:
+                self._free_bytes -= len(item)
+                if self._free_bytes < 0:
+                    limit = "max_event_bytes"
+                    raise LimitExceeded(f"an answer beyond {limit}", limit=limit)
                 self._items.append(item)
 
     def _read_terminal(self, kind: str, message: bytes) -> bytes:
         response = _response_in(message)
         id = self._check_id(response)
-        if kind in _CONTINUED and id and self._create.digests:
-            output, digests = self._output, self._create.digests
+        if kind in _CONTINUED and id and self._input is not None:
+            output = self._output
             if not output.size:  # some servers have items in the last event alone
                 for item in _items_in(response):
                     output.add(item)
-            self.known = KnownResponse(
-                id, len(digests) - 1, digests[-1], output.digest, output.size
-            )
+            self.known = KnownResponse(id, self._input, output.digest, output.size)
         if not self._is_whole:
             return self._event(kind, message)
         if self._items and not _items_in(response):

@@ -33,6 +33,7 @@ from streamnorm.gateway.websocket_creates import (
     LIMITS_REACHED,
     NOT_FOUND,
     ErrorAnswer,
+    InputEnd,
     KnownResponse,
     MessageReader,
     UpstreamCreate,
@@ -136,9 +137,9 @@ class SocketAnswer:
         self._has_space = asyncio.Event()
 
     @classmethod
-    def refusal(cls, create: UpstreamCreate, refused: HandshakeRefused) -> SocketAnswer:
+    def refusal(cls, refused: HandshakeRefused) -> SocketAnswer:
         """Return the answer to a create whose connection was refused."""
-        reader = MessageReader(create, None, "", is_whole=False)
+        reader = MessageReader(None, None, "", max_bytes=0, is_whole=False)
         reader.is_ended = True
         answer = cls(reader)
         answer.fail_with(ErrorAnswer(refused.status, refused.headers, refused.body, ""))
@@ -309,19 +310,21 @@ class _Connection:
         try:
             if known is not None and start is not None:
                 message = create.message(known, start)
-                answer = await self._exchange(message, create, known.id, is_whole=is_whole)
+                answer = await self._exchange(message, create.end, known.id, is_whole=is_whole)
                 if answer.code != NOT_FOUND:
                     return answer
-            return await self._exchange(create.message(), create, None, is_whole=is_whole)
+            return await self._exchange(create.message(), create.end, None, is_whole=is_whole)
         except BaseException:
             self.close()
             raise
 
     async def _exchange(
-        self, message: bytes, create: UpstreamCreate, continued: str | None, *, is_whole: bool
+        self, message: bytes, input: InputEnd | None, continued: str | None, *, is_whole: bool
     ) -> SocketAnswer:
         """Send a message, and return the answer once it has begun."""
-        reader = MessageReader(create, continued, self._latest, is_whole=is_whole)
+        reader = MessageReader(
+            input, continued, self._latest, max_bytes=self._max_bytes, is_whole=is_whole
+        )
         answer = self._answer = SocketAnswer(reader, is_whole=is_whole)
         try:
             await self._socket.send_frame(message, WSMsgType.TEXT)
@@ -470,7 +473,7 @@ class UpstreamSockets:
             if refused.status < 400 or refused.status in _NO_WEBSOCKETS:
                 self._without[request.url] = loop.time() + _NO_WEBSOCKETS_S
                 return None
-            return SocketAnswer.refusal(create, refused)
+            return SocketAnswer.refusal(refused)
         connection = _Connection(opened, self, key, self._max_message_bytes, reuse=target.reuse)
         self._open.add(connection)
         return await connection.ask(create, is_whole=is_whole)

@@ -8,7 +8,7 @@ import httpx
 import httpx2
 import pytest
 
-from streamnorm import EncodeError, RemoteProtocolError, StreamError, TruncatedStream
+from streamnorm import EncodeError, LimitExceeded, RemoteProtocolError, StreamError, TruncatedStream
 from streamnorm._core.failures import (
     FailedAnswer,
     SourceStopped,
@@ -123,6 +123,12 @@ def test_broken_connection_is_named_by_what_happened(
 def test_provider_that_cannot_be_reached_is_told_apart(cause: Exception) -> None:
     message = "connection error: the provider could not be reached"
     assert broken_connection(cause, 0) == StreamError("transport", message, retryable=True)
+
+
+def test_source_that_exceeds_a_bound_is_too_large() -> None:
+    cause = LimitExceeded("max_event_bytes of 9 passed", limit="max_event_bytes")
+    expected = StreamError("too_large", "max_event_bytes of 9 passed", code="max_event_bytes")
+    assert broken_connection(cause, 3) == expected
 
 
 def test_body_that_cannot_be_decoded_is_malformed() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway.calls import CONTENTS, GENERATE, body_of, called
+from support.gateway.calls import CONTENTS, GENERATE, body_of, called, opened
+from support.gateway.servers import served_gateway
 from support.gateway.socket_upstream import (
     ANTHROPIC,
     MESSAGES,
@@ -24,11 +25,22 @@ from support.gateway.socket_upstream import (
     text_of,
 )
 from support.gateway.sockets import connected, create
+from support.gateway.upstreams import Records
 from support.streams.corpus import needs_corpus
 from websockets.asyncio.server import ServerConnection
 
+from streamnorm import Failed
 from streamnorm._core.json import compact
-from streamnorm.gateway import LogConfig
+from streamnorm.gateway import LogConfig, UpstreamConfig
+from streamnorm.gateway.websocket_creates import (
+    InputEnd,
+    MessageReader,
+    OutputDigest,
+    error_answer,
+    read_upstream_create,
+    type_of,
+)
+from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
 
@@ -246,6 +258,24 @@ async def test_request_without_a_stream_gets_the_response(*, has_output: bool) -
         assert body_of(caller)["content"] == [{"type": "text", "text": "Hello"}]
 
 
+async def test_items_without_a_stream_are_bounded() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        first, *_, last = response_events("resp_1", [])
+        await upstream.send(socket, first)
+        done = event("response.output_item.done", item=text_item("x" * 40_000))
+        await upstream.send(socket, done, done, last)
+
+    records = Records()
+    async with asked_over_websocket(
+        SocketUpstream(answer), max_event_bytes=65_536, observers=(records,)
+    ) as app:
+        caller = await called(app, "/v1/responses", {"model": "m", "input": "Hi."})
+    assert caller.status == 502
+    (record,) = records.ended
+    assert isinstance(record.outcome, Failed)
+    assert record.outcome.error.code == "max_event_bytes"
+
+
 async def test_failed_response_without_a_stream_is_an_error() -> None:
     async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
         first, *_, last = response_events("resp_1", [text_item("Hello")])
@@ -292,6 +322,24 @@ async def test_answer_of_the_log_comes_over_a_websocket() -> None:
     assert len(upstream.creates) == 1
 
 
+async def test_gateway_behind_a_gateway() -> None:
+    """What one sends as an upstream's client, the other takes as a client's upstream."""
+    provider = FakeProvider(["One.", "Two.", "Three."])
+    async with served_gateway(provider.app(), has_websockets=True) as behind:
+        config = UpstreamConfig(
+            dialect="openai_responses", base_url=behind.url, transport="websocket"
+        )
+        async with opened({"local": config}) as app:
+            turns = ["Hi."]
+            for text in ("One.", "Two.", "Three."):
+                status, body = await ask(app, *turns)
+                assert (status, text_of(body)) == (200, text)
+                turns += [text, "And?"]
+            status, body = await ask(app, "Another.")  # there is no further answer
+            assert status >= 400
+    assert [len(request.body["messages"]) for request in provider.requests[:3]] == [1, 3, 5]
+
+
 @needs_corpus
 async def test_rebuilt_transcripts_pass() -> None:
     """A client over HTTP gets each event of the vendor as it came."""
@@ -318,3 +366,139 @@ async def test_rebuilt_transcripts_pass() -> None:
         for name in fields:
             if name not in ("include", "stream_options", "background"):
                 assert create_sent[name] == fields[name], (path.name, name)
+
+
+# Messages
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"m","input":"\\ud800"}',
+        b'{"model":"m","input":[}',
+        b"[]",
+        b'{"model":"m","input":"Hi.","background":true}',
+    ],
+    ids=["surrogate", "no JSON", "array", "background"],
+)
+def test_request_that_is_no_create_is_for_http(body: bytes) -> None:
+    assert read_upstream_create(body) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"model":"m"}', {"model": "m"}),
+        (b'{"model":"m","input":null,"stream":true}', {"model": "m", "input": None}),
+        (b'{"model":"m","input":7,"background":false}', {"model": "m", "input": 7}),
+        (b'{"input":"a","type":"x","conversation":"c"}', {"input": "a", "conversation": "c"}),
+    ],
+    ids=["no input", "null", "number", "conversation"],
+)
+def test_input_without_items_and_named_state_are_sent_as_they_are(
+    body: bytes, message: dict[str, Any]
+) -> None:
+    """The provider says what is wrong; no later request continues the response."""
+    create = read_upstream_create(body)
+    assert create is not None
+    assert json.loads(create.message()) == {"type": "response.create", **message}
+    assert (create.end is None) == ("input" in message)
+
+
+def digest_of(*items: dict[str, Any]) -> tuple[bytes, int]:
+    """Return the digest of the items of an output."""
+    found = OutputDigest()
+    for item in items:
+        found.add(json.dumps(item).encode())
+    return found.digest, found.size
+
+
+CALL = {"type": "function_call", "call_id": "c", "name": "f"}
+SEARCH = {"type": "web_search_call", "action": {"type": "search", "query": "a"}}
+THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "So."}]}
+
+
+@pytest.mark.parametrize(
+    ("items", "others"),
+    [
+        ([text_item("ab")], [{"role": "assistant", "content": "ab"}]),
+        ([text_item("a"), text_item("b")], [text_item("ab")]),
+        ([text_item("a"), {"type": "reasoning", "summary": []}, text_item("b")], [text_item("ab")]),
+        ([text_item("")], []),
+        ([call_item("c", '{"a": 1, "b": 2}', "f")], [{**CALL, "arguments": '{"b":2,"a":1}'}]),
+        ([{**SEARCH, "id": "ws_1", "status": "completed"}], [SEARCH]),
+        ([{**THOUGHT, "id": "rs_1", "encrypted_content": None}], [THOUGHT]),
+    ],
+    ids=["details", "joined", "empty reasoning", "no text", "spelling", "ids", "shown reasoning"],
+)
+def test_items_are_those_of_the_next_input(items: list[Any], others: list[Any]) -> None:
+    assert digest_of(*items) == digest_of(*others)
+
+
+@pytest.mark.parametrize(
+    ("items", "others"),
+    [
+        ([text_item("a")], [text_item("b")]),
+        ([text_item("a")], [{"role": "user", "content": "a"}]),
+        ([text_item("a"), CALL, text_item("b")], [text_item("ab"), CALL]),
+        ([{**CALL, "arguments": "{"}], [{**CALL, "arguments": "{}"}]),
+        ([{**CALL, "arguments": "{}"}], [{**CALL, "arguments": "{}", "call_id": "d"}]),
+        ([{**THOUGHT, "encrypted_content": "x"}], [{**THOUGHT, "encrypted_content": "y"}]),
+        ([THOUGHT], []),
+        ([text_item('a\0["call"]')], [text_item("a"), {"type": "call"}]),
+        (
+            [{"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "a"}],
+            [{"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "b"}],
+        ),
+    ],
+)
+def test_other_items_are_not(items: list[Any], others: list[Any]) -> None:
+    assert digest_of(*items) != digest_of(*others)
+
+
+def test_item_that_cannot_be_read_is_the_same_item_alone() -> None:
+    deep = b'{"type":"x","a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    found = [OutputDigest(), OutputDigest(), OutputDigest()]
+    for each, item in zip(found, (deep, deep, b'{"type":"x"}'), strict=True):
+        each.add(item)
+    assert found[0].digest == found[1].digest != found[2].digest
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (b'{"type":"response.created"}', "response.created"),
+        (b' \n{ "type" : "error"}', "error"),
+        (b'{"sequence_number":0,"type":"error"}', "error"),
+        (b'{"type":"A b"}', "A b"),
+        (b'{"type":null}', None),
+        (b'{"type":"error"', "error"),
+        (b"null", None),
+        (b"", None),
+    ],
+)
+def test_type_of_a_message(message: bytes, kind: str | None) -> None:
+    assert type_of(message) == kind
+
+
+def test_headers_of_an_error_are_those_of_a_response() -> None:
+    """Those of the connection and of a body are not, nor values that no header can have."""
+    headers = {"Retry-After": 3, "x-a": True, "x-b": "c", "x-d": None, "x-e": "\r\nx: y"}
+    others = {"content-encoding": "gzip", "Connection": "close", "set-cookie": "a", "no name": "x"}
+    error = {"message": "No", "headers": headers | others}
+    found = error_answer(json.dumps({"type": "error", "status": 500, "error": error}).encode())
+    assert found.status == 500
+    expected = {"retry-after": "3", "x-a": "true", "x-b": "c", "content-type": "application/json"}
+    assert found.headers == expected
+    assert json.loads(found.body) == {"error": {"message": "No"}}
+
+
+def test_responses_without_fields_are_read() -> None:
+    """Minimal servers send events with a type alone."""
+    reader = MessageReader(InputEnd(1, b"x"), None, "", max_bytes=9, is_whole=True)
+    messages = [b'{"type":"response.created"}', b'{"type":"response.output_item.done"}']
+    messages += [b'{"type":"odd kind"}', b'{"type":"response.completed","response":7}']
+    assert [reader.read(message) for message in messages] == [b" ", b" ", b" ", b"{}"]
+    assert (reader.is_ended, reader.known) == (True, None)
+    reader = MessageReader(None, None, "", max_bytes=9, is_whole=False)
+    assert reader.read(b'{"type":"odd kind"}') == b'data: {"type":"odd kind"}\n\n'

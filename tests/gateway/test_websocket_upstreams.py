@@ -419,6 +419,58 @@ async def test_message_that_is_no_event_ends_the_answer(
     assert code in (record.outcome.error.kind, record.outcome.error.code)
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_silent_provider_is_stalled(*, has_begun: bool) -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        events = response_events("resp_1", [text_item("Hello")])
+        await upstream.send(socket, *events[: 4 * has_begun])
+
+    records = Records()
+    upstream = SocketUpstream(answer)
+    bounds = {"idle_s": 0.05} if has_begun else {"first_byte_s": 0.5}
+    async with asked_over_websocket(upstream, observers=(records,), **bounds) as app:
+        status, body = await ask(app, "Hi.")
+        await upstream.has_closed.wait()
+    assert status == (200 if has_begun else 504)
+    assert (text_of(body) == "Hello") == has_begun
+    (record,) = records.ended
+    assert (type(record.outcome), record.reason) == (Truncated, "timeout")
+
+
+async def test_stopping_gateway_ends_the_answer() -> None:
+    begun = asyncio.Event()
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        await upstream.send(socket, *response_events("resp_1", [text_item("Hello")])[:4])
+        begun.set()
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        asked = asyncio.create_task(ask(app, "Hi."))
+        await begun.wait()
+        app.begin_drain(0.0)
+        status, body = await asked
+        await upstream.has_closed.wait()
+    # It may have stopped as the first event arrived.
+    assert (status, b"the gateway is stopping" in body) == (503, True) or (
+        (status, b"the gateway stopped" in body) == (200, True)
+    )
+
+
+async def test_frame_that_is_not_of_a_websocket_ends_the_answer() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        await upstream.send(socket, *response_events("resp_1", [text_item("Hello")])[:4])
+        socket.transport.write(b"\xff\xff\xff")
+
+    records = Records()
+    async with asked_over_websocket(SocketUpstream(answer), observers=(records,)) as app:
+        status, body = await ask(app, "Hi.")
+    assert (status, text_of(body)) == (200, "Hello")
+    (record,) = records.ended
+    assert isinstance(record.outcome, Failed)
+    assert (record.outcome.error.kind, record.reason) == ("malformed", "protocol")
+
+
 async def test_white_space_between_lines_of_a_message_means_nothing() -> None:
     async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
         for each in response_events("resp_1", [text_item("a\nb")]):
