@@ -8,6 +8,8 @@ import os
 import signal
 import time
 from asyncio.subprocess import DEVNULL, create_subprocess_exec
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +23,7 @@ from support.bedrock.upstream import SignedApp
 from support.bodies.history_rules import broken_rules
 from support.gateway.processes import gateway_process
 from support.gateway.servers import served
+from support.gateway.socket_tap import SocketTap
 
 __all__ = ["Cell", "Run", "run_cell"]
 
@@ -116,8 +119,9 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
                 log=log,
                 environ={**_AWS, **cell.variant.environ},
             ) as gateway,
+            _tapped(cell, folder, gateway.url) as agent_url,
         ):
-            ended, report = await _run_agent(cell, folder, gateway.url, upstream)
+            ended, report = await _run_agent(cell, folder, agent_url, upstream)
     seconds = time.monotonic() - began
     bodies = [request.body for request in upstream.requests]
     for number, body in enumerate(bodies, 1):
@@ -151,6 +155,25 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             ),
         )
     return Run(len(bodies), outcome, seconds, wrong)
+
+
+@asynccontextmanager
+async def _tapped(cell: Cell, folder: Path, url: str) -> AsyncIterator[str]:
+    """Provide the URL for the agent: that of the gateway, or of a proxy in front of it."""
+    if not cell.variant.is_tapped:
+        yield url
+        return
+
+    def begin(number: int) -> None:
+        # A create that asks no model has an answer, too.
+        if tap.creates[number - 1].message.get("generate") is not False:
+            (folder / "answering").touch()
+
+    tap = SocketTap(url, cell.variant.cut_at, begin)
+    async with tap.running():
+        yield tap.url
+    lines = [json.dumps({"at": create.connection, **create.message}) for create in tap.creates]
+    (folder / "creates.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
 
 def _broken_rules(cell: Cell, upstream: Upstream) -> list[str]:

@@ -22,6 +22,7 @@ __all__ = [
     "READ_AND_VIEW",
     "READ_FILES",
     "READ_ON",
+    "READ_TEN",
     "Asked",
     "Call",
     "Proof",
@@ -330,3 +331,21 @@ READ_ON = READ_AND_VIEW._replace(
     problems=READ_FILES.problems,
 )
 """Two files are read at once, then another one."""
+
+
+_TREES = ("alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "willow")
+
+
+def _read_tree(number: int, asked: Asked, read: Call) -> list[ToolCall]:
+    calls = [read(asked, f"call_Tree{number}", f"{number}.txt")]
+    return _signed_calls(asked, calls, number)
+
+
+READ_TEN = Task(
+    prompt="Read the files 1.txt to 10.txt here, one after the other, and name the trees.",
+    files={f"{number}.txt": f"This is {tree}.\n" for number, tree in enumerate(_TREES, 1)},
+    final="FINAL ANSWER: ten trees.",
+    rounds=[partial(_read_tree, number) for number, _ in enumerate(_TREES, 1)],
+    results=[f"This is {tree}." for tree in _TREES],
+)
+"""Ten files are read, one in each turn."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,15 +122,18 @@ def test_tasks_are_judged_with_the_same_arguments() -> None:
 def test_agents_complete_the_task() -> None:
     command = [sys.executable, str(Path(__file__).parent / "run.py"), "claude-code", "codex"]
     root = str(Path(__file__).parents[2])
+    variants = ("plain", "built_in_ten_turns", "built_in_cut_socket")  # the first of both agents
     done = subprocess.run(
-        [*command, "--upstream", "openai_chat", "--variant", "plain"],
+        [*command, "--upstream", "openai_chat", *(f"--variant={name}" for name in variants)],
         env={**os.environ, "PYTHONPATH": root},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=180,
         check=False,
     )
-    answered = done.stdout.count("  answered in ")
-    absent = done.stdout.count(": skipped, it is not in ")  # one agent may be installed alone
-    assert (done.returncode, answered + absent) == (0, 2), done.stdout
+    assert done.returncode == 0, done.stdout
+    # One agent may be installed alone.
+    answered = re.findall(r"^(\S+) .*  answered in ", done.stdout, re.MULTILINE)
+    assert answered.count("claude-code") in (0, 1), done.stdout
+    assert answered.count("codex") in (0, len(variants)), done.stdout
     assert answered, done.stdout

@@ -43,6 +43,10 @@ class Variant(NamedTuple):
         drops_signatures: Whether the server gets no reasoning back.
         renames_calls: Whether the server does not take the script's ids of calls.
         options: Words that the agent's own `launch` knows.
+        is_tapped: Whether a proxy writes down what the agent sends over WebSockets: its creates
+            in `creates.jsonl`, and `answering` once the first answer has begun.
+        cut_at: Number of the create at whose first event that proxy resets the connection; 0
+            for none.
         task: The task.
     """
 
@@ -64,6 +68,8 @@ class Variant(NamedTuple):
     drops_signatures: bool = False
     renames_calls: bool = False
     options: tuple[str, ...] = ()
+    is_tapped: bool = False
+    cut_at: int = 0
     task: Task = READ_FILES
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from clients.agent import Agent, Expected, Launch, Report, default_of, one_after_the_other
 from clients.histories import history_of
-from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
+from clients.tasks import READ_FILES, READ_TEN, Asked, Call, Task, signed, text_call
 from clients.variants import SERVERS, VARIANTS, Variant
 from msgspec import structs
 
 from streamnorm import Block, Text, ToolCall
-from streamnorm.testing import FakeRequest, tool_call
+from streamnorm.testing import FakeRequest, faults, tool_call
 
 __all__ = ["CODEX"]
 
@@ -65,12 +67,22 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     arguments: list[str | Path] = [program, "exec", "--json", "--skip-git-repo-check"]
     arguments += ["--dangerously-bypass-approvals-and-sandbox", prompt]
     if "follow-up" in options:
-        further = [program, "exec", "resume", "--last", *arguments[2:-1], _FOLLOW_UP[0]]
-        arguments = one_after_the_other(arguments, further)
+        arguments = one_after_the_other(arguments, _resume(arguments, _FOLLOW_UP[0]))
+    if "interrupted" in options:
+        command, resumed = shlex.join(map(str, arguments)), _resume(arguments, "Go on.")
+        script = f"{command} & {_INTERRUPT}; {shlex.join(map(str, resumed))}"
+        arguments = ["/bin/sh", "-c", script]
     environ = {"CODEX_API_KEY": "sk-dummy"} if "built-in" in options else {}
     return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), **environ})
 
 
+def _resume(arguments: list[str | Path], prompt: str) -> list[str | Path]:
+    """Return the command that goes on with the conversation of another command."""
+    return [*arguments[:2], "resume", "--last", *arguments[2:-1], prompt]
+
+
+# Ctrl-C, once the first answer has begun.
+_INTERRUPT = "while kill -0 $! && [ ! -e ../answering ]; do sleep 0.05; done; kill -INT $!; wait $!"
 _FOLLOW_UP = ("Say the second word again.", "FINAL ANSWER: fjäll ✓.")
 
 
@@ -111,6 +123,9 @@ _EXPECTED = {
     "silent": Expected(3, "answered", _AGAIN),
     "always_cut": Expected(3, "failed", _AGAIN),
     "compacts": Expected(3, "answered", "a turn, its compaction, and what goes on from that"),
+    "ten_turns": Expected(11, "answered", "ten calls, one after the other"),
+    "cut_socket": Expected(12, "answered", f"eleven turns, one of them twice: {_AGAIN}"),
+    "interrupted": Expected(3, "answered", "an answer that is left, then two turns"),
     "always_529": Expected(
         9, "failed", "request_max_retries in each of stream_max_retries: 3 times 3"
     ),
@@ -154,6 +169,35 @@ def _not_over_websocket(requests: list[dict[str, Any]], folder: Path) -> list[st
     log = (folder / "gateway.log").read_text()
     prepared = log.count('upstream="" status=200')
     return [] if prepared and "status=426" not in log else ["no response was prepared"]
+
+
+_RESULTS = {"function_call_output", "custom_tool_call_output"}
+_MAX_RESULT_BYTES = 1000
+
+
+def _not_new(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    """Return which creates send more than what is new since the response that they name."""
+    lines = (folder / "creates.jsonl").read_text().splitlines()
+    creates = [create for create in map(json.loads, lines) if create.get("generate") is not False]
+    found: list[str] = []
+    for number, (before, after) in enumerate(pairwise(creates), 2):
+        sent = len(json.dumps(after["input"]))
+        kinds = {item["type"] for item in after["input"]}
+        if before["at"] != after["at"]:  # another connection, which knows nothing
+            if after.get("previous_response_id") is not None:
+                found.append(f"create {number}, the first of its connection, names a response")
+        elif after.get("previous_response_id") is None or kinds - _RESULTS:
+            found.append(f"create {number} has {sorted(kinds)}, expected results of calls alone")
+        elif sent > _MAX_RESULT_BYTES:
+            found.append(f"create {number} has {sent} bytes of input, expected fewer")
+    return found + _not_over_websocket(requests, folder)
+
+
+def _not_new_but_for_one(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    lines = (folder / "creates.jsonl").read_text().splitlines()
+    connections = {json.loads(line)["at"] for line in lines}
+    wrong = [] if len(connections) == 2 else [f"{len(connections)} connections, expected 2"]
+    return wrong + _not_new(requests, folder)
 
 
 _OVER_HTTP = READ_FILES._replace(problems=_not_over_http)
@@ -240,9 +284,32 @@ CODEX = Agent(
         ),
         Variant(
             "built_in_compacts",
-            dialects=("openai_chat", "anthropic", "gemini"),
+            dialects=("openai_chat", "anthropic", "gemini", "bedrock_converse"),
             options=("built-in", "compacts"),
             task=_Compacted(*READ_FILES),
+        ),
+        Variant(
+            "built_in_ten_turns",
+            dialects=_UPSTREAMS,
+            options=("built-in",),
+            is_tapped=True,
+            task=READ_TEN._replace(problems=_not_new),
+        ),
+        Variant(
+            "built_in_cut_socket",
+            dialects=_UPSTREAMS,
+            options=("built-in",),
+            is_tapped=True,
+            cut_at=6,
+            task=READ_TEN._replace(problems=_not_new_but_for_one),
+        ),
+        Variant(
+            "built_in_interrupted",
+            streams=(faults.stall(event=2),),
+            dialects=_UPSTREAMS,
+            options=("built-in", "interrupted"),
+            is_tapped=True,
+            task=_OVER_WEBSOCKET,
         ),
         VARIANTS["turns"]._replace(name="built_in_turns", options=("built-in",)),
         *_BUILT_IN_VARIANTS,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from clients.agent import Agent, Expected, Launch, Report, default_of
-from clients.tasks import Asked
+from clients.tasks import READ_FILES, Asked
+from clients.variants import VARIANTS
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -36,25 +38,35 @@ def _launch(
         "modalities": {"input": ["text", "image"], "output": ["text"]},
         "limit": limit,
     }
+    # Its own plugin of this provider speaks over a WebSocket.
+    is_built_in = "websocket" in options
+    name = "openai" if is_built_in else "gateway"
     provider = {
         "npm": package,
-        "name": "gateway",
+        "name": name,
         "options": {"baseURL": url + path, "apiKey": "sk-dummy"},
         "models": {"model": model, "small": {"name": "a small model", "limit": limit}},
     }
     config = {
         "autoupdate": False,
         "share": "disabled",
-        "model": "gateway/model",
-        "small_model": "gateway/small",
+        "model": f"{name}/model",
+        "small_model": f"{name}/small",
         "permission": {"external_directory": "allow", "read": "allow"},
-        "provider": {"gateway": provider},
+        "provider": {name: provider},
     }
     folder = home / ".config" / "opencode"
     folder.mkdir(parents=True)
     (folder / "opencode.json").write_text(json.dumps(config))
     switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
     environ = {f"OPENCODE_DISABLE_{switch}": "1" for switch in switches}
+    if is_built_in:
+        del environ["OPENCODE_DISABLE_DEFAULT_PLUGINS"]
+        environ["OPENCODE_EXPERIMENTAL_WEBSOCKETS"] = "true"
+        # Which it asks for the key of a provider that has a plugin.
+        stored = home / ".local" / "share" / "opencode"
+        stored.mkdir(parents=True)
+        (stored / "auth.json").write_text('{"openai": {"type": "api", "key": "sk-dummy"}}')
     return Launch([program, "run", "--format", "json", prompt], environ)
 
 
@@ -74,7 +86,7 @@ def _report(output: str, status: int) -> Report:
 def _expect(variant: str, upstream: str) -> Expected:
     default = default_of(variant)
     with_title = default._replace(requests=default.requests + 1, why=f"a title, {default.why}")
-    return _EXPECTED.get(variant, with_title)
+    return _EXPECTED.get(variant.removeprefix("websocket_"), with_title)
 
 
 _AGAIN = "a title, two turns, and the one again whose error may pass: connection, 429 or 5xx"
@@ -92,6 +104,25 @@ _DROPPED = {
 }
 
 
+def _not_over_websocket(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    sent = (folder / "creates.jsonl").read_text()
+    # All but that for the title.
+    turns = sent.count("\n")
+    return [] if turns == len(requests) - 1 else [f"{turns} creates of {len(requests)} requests"]
+
+
+# What it does over a WebSocket, with the whole history in each create.
+_WEBSOCKET = tuple(
+    VARIANTS[name]._replace(
+        name="websocket" if name == "plain" else f"websocket_{name}",
+        options=("websocket",),
+        is_tapped=True,
+        task=READ_FILES._replace(problems=_not_over_websocket),
+    )
+    for name in ("plain", "pause", "429_first", "cut_calls")
+)
+
+
 def _agent(name: str, dialect: str) -> Agent:
     return Agent(
         name=name,
@@ -106,8 +137,10 @@ def _agent(name: str, dialect: str) -> Agent:
         keeps_call_ids=dialect != "gemini",
         drops_signatures=_DROPPED.get(dialect, ()),
         drops_reasoning_ids=True,
+        variants=_WEBSOCKET if dialect == "openai_responses" else (),
         # It begins a step again for as long as its error may pass, with longer and longer pauses.
-        skips=("always_cut", "always_529"),
+        # OpenAI refuses the calls of an answer that broke off, which it sends back twice.
+        skips=("always_cut", "always_529", "websocket_cut_calls on openai_responses"),
     )
 
 
