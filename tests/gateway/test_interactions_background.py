@@ -19,7 +19,10 @@ from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = ["openai_chat", "anthropic", "gemini", "bedrock_converse", "gemini_interactions"]
+UPSTREAMS = [
+    *("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse"),
+    "gemini_interactions",
+]
 LOG: dict[str, Any] = {"log": LogConfig(url="memory:"), "state": "memory:"}
 
 

@@ -23,7 +23,10 @@ from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = ["openai_chat", "anthropic", "gemini", "openai_responses"]
+UPSTREAMS = [
+    *("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse"),
+    "gemini_interactions",
+]
 streams = pytest.mark.parametrize("stream", [False, True])
 
 

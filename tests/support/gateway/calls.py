@@ -59,6 +59,7 @@ POSTS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai_responses": ("/v1/responses", RESPONSE),
     "gemini": (GENERATE, CONTENTS),
     "bedrock_converse": ("/model/m/converse", CONVERSE),
+    "gemini_interactions": ("/v1beta/interactions", RESPONSE),
 }
 every_dialect = pytest.mark.parametrize("client", POSTS)
 
@@ -78,7 +79,8 @@ def shape_of(body: Any) -> str:
 
 
 def shape_for(client: str) -> str:
-    return "openai" if client.startswith("openai") else client
+    """Return whose error a client is told: OpenAI's, or Google's, have one shape each."""
+    return next((vendor for vendor in ("openai", "gemini") if client.startswith(vendor)), client)
 
 
 def assert_refused(caller: Caller, status: int, client: str = "openai") -> str:
