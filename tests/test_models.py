@@ -89,13 +89,16 @@ LISTS: dict[str, dict[str, Any]] = {
     "openai_chat": {"object": "list", "data": _OPENAI},
     "openai_responses": {"object": "list", "data": _OPENAI},
     "gemini": {"models": ENTRIES["gemini"]},
+    "gemini_interactions": {"models": ENTRIES["gemini"]},
 }
+ENTRIES["gemini_interactions"] = ENTRIES["gemini"]
 # The attributes that each vendor has a field for.
 SAID = {
     "anthropic": {"name", "created", "retires", "max_input_tokens", "max_output_tokens"},
     "openai_chat": {"created", "retires", "owner"},
     "openai_responses": {"created", "retires", "owner"},
     "gemini": {"name", "max_input_tokens", "max_output_tokens"},
+    "gemini_interactions": {"name", "max_input_tokens", "max_output_tokens"},
 }
 
 

@@ -195,6 +195,8 @@ def list_models(
         client: The client's dialect.
         upstream: The provider.
     """
+    if (missing := _missing_models(upstream)) is not None:
+        return missing
     listing, headers = ModelListing(upstream.dialect), _version_headers(client, upstream)
     while listing.next_path is not None:
         answer = yield _build_call("GET", listing.next_path, received, client, upstream, headers)
@@ -217,7 +219,17 @@ def _encode_list(received: ClientRequest, client: str, upstream: Upstream) -> Ca
         )
 
 
+def _missing_models(upstream: Upstream) -> StreamError | None:
+    """Return the error of an upstream whose API describes no models; None for any other."""
+    if codec_of(upstream.dialect).models is not None:
+        return None
+    # Amazon Bedrock lists its models at another host.
+    return StreamError("upstream", "an upstream that lists no models", status_hint=404)
+
+
 def _find_model(received: ClientRequest, model: str, client: str, upstream: Upstream) -> CallSteps:
+    if (missing := _missing_models(upstream)) is not None:
+        return missing
     with refusals():
         path = model_path(upstream.dialect, upstream.upstream_model(model))
     headers = _version_headers(client, upstream)

@@ -88,7 +88,7 @@ async def test_request_for_a_message_is_let_in(target: str, body: Any) -> None:
         ("/v1beta/models/../../x:generateContent", "POST", "gemini"),
         ("/v1beta/models/%2e%2e/x:generateContent", "POST", "gemini"),
         ("/v1beta/cachedContents", "POST", "openai"),
-        ("/v1beta/interactions/v1_a", "GET", "openai"),
+        ("/v1beta/interactions/a/b/c", "GET", "openai"),
         ("/v1/messages\n", "POST", "openai"),
         ("/v1beta/models/a\r\nb:generateContent", "POST", "gemini"),
         ("*", "OPTIONS", "openai"),

@@ -11,7 +11,7 @@ from support.gateway.servers import RunningGateway, served_gateway
 from support.gateway.upstreams import ANSWER, REQUESTS, Records, StepUpstream
 
 from streamnorm import Abandoned, Completed
-from streamnorm.gateway import LogConfig, streams
+from streamnorm.gateway import LogConfig, storing
 from streamnorm.log import Log
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.state import StoreError
@@ -57,7 +57,7 @@ async def test_client_that_leaves_before_its_id_is_claimed(
 ) -> None:
     """What its stream costs is in its record, and a refusal ends it, too."""
     store, records = SlowLog(), Records()
-    monkeypatch.setattr(streams, "open_log", lambda *_, **__: Log(store))
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(store))
     async with served_gateway(
         StepUpstream(ANSWER), log=LOG, observers=(records,), **KEYS
     ) as gateway:
@@ -77,7 +77,7 @@ async def test_client_that_leaves_before_its_id_is_claimed(
 
 @pytest.mark.parametrize("mode", ["require", "best_effort"])
 async def test_log_that_is_down(mode: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    monkeypatch.setattr(streams, "open_log", lambda *_, **__: Log(FailingLog()))
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(FailingLog()))
     provider = FakeProvider(["It snows."])
     log = LogConfig(url="memory:", mode=mode)
     async with served_gateway(provider.app(), log=log) as gateway:

@@ -186,6 +186,22 @@ def test_one_model_has_the_name_of_the_client() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m"])
+def test_upstream_without_lists_of_models_is_not_asked(path: str) -> None:
+    requests, failed = run(getting(path), "anthropic", provider("bedrock_converse"))
+    assert requests == []
+    assert isinstance(failed, StreamError)
+    assert failed.status_hint == 404
+
+
+def test_tokens_of_interactions_are_counted_at_their_host() -> None:
+    (sent,), counted = run(
+        counting(), "anthropic", provider("gemini_interactions"), answer({"totalTokens": 7})
+    )
+    assert sent.url == "https://h/v1/models/m:countTokens"
+    assert counted == Encoded({"input_tokens": 7})
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m"])
 @pytest.mark.parametrize(
     ("received", "kind"), [(answer(ERROR, 404), "upstream"), (answer({"x": 1}), "malformed")]
 )

@@ -376,3 +376,44 @@ def _shared_list_of(
     # Codex sends `client_version` to get its own catalog of prompts and tools; from an empty
     # list it goes on with the catalog it has.
     return {**body, "models": []} if "client_version" in query else body
+
+
+# https://ai.google.dev/api/models (read 2026-11-23).
+_GOOGLE_PREFIX = "models/"  # tuned models are named `tunedModels/…`
+
+
+def google_models(dialect: str) -> ModelsCodec:
+    """Return the codec of models and lists as Google writes them, for one of its dialects."""
+    return ModelsCodec(
+        dialect=dialect,
+        list_field="models",
+        id_field="name",
+        id_prefix=_GOOGLE_PREFIX,
+        fields=_GOOGLE_FIELDS,
+        new_model=_new_google_model,
+        list_of=_google_list_of,
+        next_cursor=lambda body: text(body.get("nextPageToken")),
+        pages=Pages("pageSize", 50, 1000, "pageToken"),
+    )
+
+
+_GOOGLE_FIELDS = {
+    "displayName": ModelField("name", text, str),
+    "inputTokenLimit": ModelField("max_input_tokens", count_of, int),
+    "outputTokenLimit": ModelField("max_output_tokens", count_of, int),
+}
+
+
+def _new_google_model(model: ModelInfo) -> dict[str, Any]:
+    # Both methods are translated for every model; clients hide models without `generateContent`.
+    methods = ["generateContent", "countTokens"]
+    return {"name": _GOOGLE_PREFIX + model.id, "supportedGenerationMethods": methods}
+
+
+def _google_list_of(
+    objects: list[dict[str, Any]],
+    page: Sequence[ModelInfo],
+    has_more: bool,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    return {"models": objects, **({"nextPageToken": page[-1].id} if has_more else {})}

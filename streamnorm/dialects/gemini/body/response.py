@@ -9,7 +9,6 @@ https://ai.google.dev/api/tokens and https://ai.google.dev/api/models (read 2026
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
@@ -18,7 +17,7 @@ from msgspec import Struct, structs
 
 from streamnorm._core.blocks import Block, Citation, Reasoning, ServerToolCall, Text, ToolCall
 from streamnorm._core.bodies.fields import get_object, require_count
-from streamnorm._core.bodies.models import ModelField, ModelInfo, ModelsCodec, Pages, text
+from streamnorm._core.bodies.models import google_models
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.codec import CountCodec, ReadContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -334,37 +333,4 @@ class _Count(CountCodec, frozen=True):
 
 COUNT = _Count(tokens="totalTokens")
 
-_MODEL_FIELDS = {
-    "displayName": ModelField("name", text, str),
-    "inputTokenLimit": ModelField("max_input_tokens", count_of, int),
-    "outputTokenLimit": ModelField("max_output_tokens", count_of, int),
-}
-_PREFIX = "models/"  # tuned models are named `tunedModels/…`
-
-
-def _new_model(model: ModelInfo) -> dict[str, Any]:
-    # Both methods are translated for every model; clients hide models without `generateContent`.
-    methods = ["generateContent", "countTokens"]
-    return {"name": _PREFIX + model.id, "supportedGenerationMethods": methods}
-
-
-def _list_of(
-    objects: list[dict[str, Any]],
-    page: Sequence[ModelInfo],
-    has_more: bool,
-    query: Mapping[str, str],
-) -> dict[str, Any]:
-    return {"models": objects, **({"nextPageToken": page[-1].id} if has_more else {})}
-
-
-MODELS = ModelsCodec(
-    dialect=DIALECT,
-    list_field="models",
-    id_field="name",
-    id_prefix=_PREFIX,
-    fields=_MODEL_FIELDS,
-    new_model=_new_model,
-    list_of=_list_of,
-    next_cursor=lambda body: text(body.get("nextPageToken")),
-    pages=Pages("pageSize", 50, 1000, "pageToken"),
-)
+MODELS = google_models(DIALECT)

@@ -13,6 +13,7 @@ from streamnorm.dialects.gemini_interactions.body.request import (
     write_request,
 )
 from streamnorm.dialects.gemini_interactions.body.response import (
+    MODELS,
     echoed_fields,
     read_response,
     revise_response,
@@ -30,6 +31,7 @@ CODEC = BodyCodec(
     read_response=read_response,
     write_response=write_response,
     revise_response=revise_response,
+    models=MODELS,
     echoed_fields=echoed_fields,
 )
 """The codec of the dialect's requests and responses."""

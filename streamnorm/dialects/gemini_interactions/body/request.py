@@ -238,6 +238,8 @@ def write_request(request: Request, context: WriteContext) -> Written:
 REQUEST_CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
     messages_field="input",
+    # The API counts no tokens; another one at its host does, in the dialect that it has there.
+    counted_in="gemini",
     fields=REQUEST.names,
     inline_system="text",
     prefill=False,

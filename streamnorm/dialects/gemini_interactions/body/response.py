@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import get_array, read_objects, require_str, unexpected
+from streamnorm._core.bodies.models import google_models
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Failed, StreamError
@@ -29,6 +30,9 @@ from streamnorm.dialects.gemini_interactions.outcome import TERMINAL
 from streamnorm.dialects.gemini_interactions.traits import CAPABILITIES
 from streamnorm.dialects.gemini_interactions.wire import DIALECT
 from streamnorm.sse import Frame, SSEDecoder
+
+# The API is one of several at its host, which lists the models of all.
+MODELS = google_models(DIALECT)
 
 _COMPLETED = "interaction.completed"
 _PREVIOUS = "previous_interaction_id"
