@@ -101,9 +101,8 @@ def prepare_passthrough(
             or the server refuses it in every form.
     """
     dialect = lookup(upstream.dialect)
-    data = json_body(received)
+    data, body = json_body(received), decode_request_body(received, limits)
     with refusals():
-        body = decode_request_body(received, limits)
         _check_keys(data)
         _check_names(body)
         asked = dialect.endpoints.match(received.method, received.path, body)
@@ -258,9 +257,8 @@ def passthrough_body(received: ClientRequest, upstream: Upstream) -> bytes | Non
     """
     if received.body == b"":
         return None
-    data = json_body(received)
+    data, body = json_body(received), decode_request_body(received, Limits())
     with refusals():
-        body = decode_request_body(received, Limits())
         _check_keys(data)
         _check_names(body)
     name = string_of(body, "model")

@@ -270,9 +270,9 @@ def build_upstream_request(
             upstream's.
     """
     known, target = lookup(client), lookup(upstream.dialect)
+    data, body = json_body(received), decode_request_body(received, limits)
     with refusals():
-        codec, data = reader_of(known.name), json_body(received)
-        body = decode_request_body(received, limits)
+        codec = reader_of(known.name)
         asked = known.endpoints.match(received.method, received.path)
         sent_headers = received.headers
         is_of_cloud = asked is not None and asked.cloud is not None
@@ -401,11 +401,13 @@ def decode_request_body(received: ClientRequest, limits: Limits) -> dict[str, An
     """Return the body of a request as a decoded object.
 
     Raises:
-        RequestRefused: It is no JSON in memory.
-        DecodeError: It is no JSON object, or exceeds a bound.
+        RequestRefused: It is no JSON object in memory, or exceeds a bound.
     """
     data = json_body(received)
-    return body_object(data, limits) if received.decoded is None else received.decoded
+    if received.decoded is not None:
+        return received.decoded
+    with refusals():
+        return body_object(data, limits)
 
 
 # Error fields at which clients send the whole conversation, where the state that they refer to is

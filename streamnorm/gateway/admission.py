@@ -246,7 +246,7 @@ def refuse_websocket() -> RequestRefused:
     )
 
 
-def request_path(scope: Scope) -> str:
+def _path_of(scope: Scope) -> str:
     """Return the path of a request, without that at which the gateway is mounted.
 
     A path of a cloud stands as the URL spells it, with the path of the client's base URL.
@@ -280,13 +280,8 @@ def _spelt_target(scope: Scope) -> str:
     return f"{_spelt_path(scope)}?{query.decode('latin-1')}"
 
 
-def received_request(scope: Scope, path: str) -> ClientRequest:
-    """Return a request as the rest of the gateway reads it, without its body.
-
-    Args:
-        scope: The request.
-        path: Its path, which `request_path` returned.
-    """
+def received_request(scope: Scope) -> ClientRequest:
+    """Return a request as the rest of the gateway reads it, without its body."""
     values: dict[str, list[str]] = {}
     for raw_name, raw_value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
@@ -298,7 +293,7 @@ def received_request(scope: Scope, path: str) -> ClientRequest:
         fields = []
     return ClientRequest(
         method=scope.get("method", "GET"),
-        path=path,
+        path=_path_of(scope),
         headers={name: ", ".join(several) for name, several in values.items()},
         body=b"",
         query=tuple(fields),

@@ -46,7 +46,6 @@ from streamnorm.gateway.admission import (
     client_of,
     received_request,
     refuse_websocket,
-    request_path,
 )
 from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
 from streamnorm.gateway.background import BackgroundResponses
@@ -125,14 +124,12 @@ class Gateway:
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
         log = configured_log(config, environ)
-        self._streams = (
-            None
-            if log is None
-            else LoggedStreams(log, config, running=self._draining.running, end_call=self._end_call)
-        )
-        self._stream_endpoint = (
-            None if self._streams is None else StreamEndpoint(self._streams, config)
-        )
+        self._streams: LoggedStreams | None = None
+        self._stream_endpoint: StreamEndpoint | None = None
+        if log is not None:
+            running, end_call = self._draining.running, self._observers.end
+            self._streams = LoggedStreams(log, config, running=running, end_call=end_call)
+            self._stream_endpoint = StreamEndpoint(self._streams, config)
         services = Services(
             config=config,
             routing=routing,
@@ -209,17 +206,16 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = request_path(scope)
+        received = received_request(scope)
         # Without a key: load balancers have none.
-        if path in _HEALTH and scope.get("method") in ("GET", "HEAD"):
+        if received.path in _HEALTH and received.method in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
                 await self._say_health(exchange)
             return
-        received = received_request(scope, path)
         client = self._client_of(received)
         browsers = self._admission.browsers
         send = complete_headers(client, browsers.cross_origin(received, send))
-        if path == _METRICS and self._observers.metrics is not None:
+        if received.path == _METRICS and self._observers.metrics is not None:
             kind = (b"content-type", self._observers.metrics.content_type.encode())
             body = self._observers.metrics.text()
             await self._answer_any(scope, received, receive, send, 200, [kind], body)
@@ -234,23 +230,18 @@ class Gateway:
     @contextmanager
     def _record(self, received: ClientRequest, client: Dialect) -> Generator[CallRecord]:
         """Provide the record of a request, which the observers see begin and end."""
-        loop = asyncio.get_running_loop()
         call = CallRecord(
             client=client.name,
             operation="",
             trace={name: received.headers[name] for name in _TRACE if name in received.headers},
-            started_at=loop.time(),
+            started_at=asyncio.get_running_loop().time(),
         )
         self._observers.begin(call)
         try:
             yield call
         finally:
             if not call.outlives_client:
-                self._end_call(call)
-
-    def _end_call(self, call: CallRecord) -> None:
-        call.ended_at = asyncio.get_running_loop().time()
-        self._observers.end(call)
+                self._observers.end(call)
 
     def _plain_path(self, path: str) -> str:
         endpoint = self._stream_endpoint
@@ -368,7 +359,7 @@ class Gateway:
         """Answer the requests on a WebSocket, or refuse it."""
         while (await receive())["type"] != "websocket.connect":
             pass
-        received = received_request(scope, request_path(scope))
+        received = received_request(scope)
         client = client_of(received)
         asked = client.endpoints.match("POST", received.path)
         is_message = asked is not None and asked.operation == "message"

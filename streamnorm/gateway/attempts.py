@@ -324,7 +324,7 @@ class Attempts:
                 # a result of each call no provider would answer in that chat again.
                 repair="fill" if is_page else "error",
                 arguments="raw" if is_page else "error",
-                adjust=self._build_adjust(target),
+                adjust=partial(self._adjust, target),
                 limits=limits,
             )
             sent = turn.set_answer_fields(sent, target)
@@ -335,16 +335,14 @@ class Attempts:
         # It would be held as long as the answer lasts.
         return structs.replace(sent, request=None)
 
-    def _build_adjust(self, target: Target) -> Callable[[Request], Request]:
-        """Return the function that changes a translated request."""
-        adjust = apply_options(target.options, self._report)
-        if self._is_logged:
-            adjust = _as_stream(adjust)
-        if (page := self._page) is not None:
-            return lambda request: adjust(page.prepare(request, target.upstream))
-        if target.upstream.dialect != self._client.name:
-            return adjust
-        return lambda request: adjust(disown_foreign_turns(request, target.upstream))
+    def _adjust(self, target: Target, request: Request) -> Request:
+        """Return a translated request as the page, the upstream, the model and the log need it."""
+        if self._page is not None:
+            request = self._page.prepare(request, target.upstream)
+        elif target.upstream.dialect == self._client.name:
+            request = disown_foreign_turns(request, target.upstream)
+        request = apply_options(target.options, request, self._report)
+        return structs.replace(request, stream=True) if self._is_logged else request
 
     def _passes_on_refusals(self, target: Target) -> bool:
         """Return whether another upstream is asked if this one refuses."""
@@ -391,15 +389,14 @@ class Attempts:
         try:
             # Providers answer 200 and report an overload as the first event: that is a failure of
             # the attempt.
-            first = await self._first_event(stream, pump, waits_for_block=passes_on)
+            first, progress = await self._first_event(stream, pump, waits_for_block=passes_on)
         except _FAILURES:
             if self._network.is_stopped:
                 return self._failure(_STOPPING, None, {}, is_final=True)
-            has_begun = False
-        else:
-            has_begun = pump.progress > 1  # else an error may stand in place of the first event
-        match stream.outcome:
-            case Failed(error) | Truncated(error) if not has_begun:
+            progress = 0
+        match pump.outcome:
+            # An error may stand in place of the first event.
+            case Failed(error) | Truncated(error) if progress <= 1:
                 await stream.aclose()
                 reason = failure_reason(pump.cause)
                 return self._failure(error, target, headers, stream.error_body, reason=reason)
@@ -414,10 +411,11 @@ class Attempts:
 
     async def _first_event(
         self, stream: Stream[bytes], pump: TranscodePump, *, waits_for_block: bool
-    ) -> bytes:
-        """Return the bytes of a stream up to its first event, comments and pings before it.
+    ) -> tuple[bytes, int]:
+        """Return the bytes of a stream up to its first event, and the progress of its pump.
 
-        A server that thinks for long may send comments, and then an error.
+        Comments and pings come before it: a server that thinks for long may send them, and then
+        an error.
 
         Args:
             stream: The stream.
@@ -425,14 +423,16 @@ class Attempts:
             waits_for_block: Whether to read on to the first block, or the end.
         """
         first = await anext(stream, b"")
+        progress = pump.progress
         while not (self.is_committed or len(first) > _MAX_HELD_BYTES):
-            if pump.has_blocks if waits_for_block else pump.progress:
+            if pump.has_blocks if waits_for_block else progress:
                 break
             chunk = await anext(stream, b"")
+            progress = pump.progress
             if not chunk:
                 break
             first += chunk
-        return first
+        return first, progress
 
     async def _read_whole(
         self,
@@ -509,11 +509,6 @@ class Attempts:
         if error_body is not None and client.cloud is None:
             body = error_body(structs.replace(shown, status_hint=status))
         return FailedAttempt(error, shown, status, body, headers, target, is_final, reason)
-
-
-def _as_stream(adjust: Callable[[Request], Request]) -> Callable[[Request], Request]:
-    """Return a function that has a request ask for a stream, too."""
-    return lambda request: structs.replace(adjust(request), stream=True)
 
 
 def _refuses(error: StreamError) -> bool:

@@ -12,7 +12,6 @@ from msgspec import Struct, structs
 
 from streamnorm._auxiliary import encode_model, encode_models
 from streamnorm._bodies import Encoded
-from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.errors import (
@@ -37,7 +36,12 @@ from streamnorm._upstream.auxiliary import (
     resumes_stream,
 )
 from streamnorm._upstream.passthrough import PassthroughAnswer
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    decode_request_body,
+    refusals,
+)
 from streamnorm.aio import Stream
 from streamnorm.aio.pump import PassthroughPump
 from streamnorm.asgi.responses import Exchange, encode_headers, send_json
@@ -251,8 +255,7 @@ class AuxiliaryEndpoints:
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation
     ) -> tuple[dict[str, Any], str]:
         """Return the decoded body of a request, and the model that it names."""
-        with refusals():
-            body = body_object(json_body(received), self._request_limits)
+        body = decode_request_body(received, self._request_limits)
         known = client.endpoints.match(received.method, received.path, body)
         return body, asked.model if known is None else known.model
 

@@ -212,7 +212,7 @@ class Compaction:
         try:
             message = await self._read(begun, start)
         finally:
-            call.partial_usage = begun.stream.usage
+            call.usage = begun.pump.usage
             await begun.stream.aclose()
         answer = (
             message if isinstance(message, StreamError) else compact_answer(message, self._sealer)

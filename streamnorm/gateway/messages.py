@@ -18,12 +18,7 @@ from streamnorm._core.events import Completed, Outcome
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
-from streamnorm._upstream.requests import (
-    ClientRequest,
-    RequestRefused,
-    decode_request_body,
-    refusals,
-)
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, decode_request_body
 from streamnorm.asgi.responses import (
     EVENT_STREAM_HEADERS,
     EventSender,
@@ -36,7 +31,7 @@ from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttemp
 from streamnorm.gateway.compaction import Compactor, is_compaction
 from streamnorm.gateway.config import Config, answer_limits, request_limits
 from streamnorm.gateway.network import Network
-from streamnorm.gateway.observing import CallRecord, add_loss
+from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
 from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.response_state import ResponseStates
@@ -121,10 +116,8 @@ class MessageEndpoint:
         page = None if client.page_path is None else self._services.pages.page_of(client)
         if page is not None:
             page.check_size(received.size)
-        with refusals():
-            body = await self._bodies.run(
-                received.size, partial(decode_request_body, received, self._request_limits)
-            )
+        decode = partial(decode_request_body, received, self._request_limits)
+        body = await self._bodies.run(received.size, decode)
         asked = asked.with_body(body)
         streams = self._services.streams
         # A summary is the gateway's own answer, made of the whole one of the upstream.
@@ -195,7 +188,7 @@ class MessageEndpoint:
                 call.attempts, call.upstream = attempts.count, attempts.asked
                 call.status = 200 if stream.is_started else 0
             if not isinstance(result, FailedAttempt):
-                call.first_event_at = asyncio.get_running_loop().time()
+                time_first_event(call)
             match result:
                 case StartedStream():
                     call.status = 200
@@ -226,7 +219,7 @@ class MessageEndpoint:
                 await stream.send(begun.first)
             await stream.send_all(begun.stream)
         finally:
-            call.partial_usage = begun.stream.usage
+            call.usage = begun.pump.usage
             await begun.stream.aclose()
 
     def _unused_encoder(self, dialect: str) -> Encoder:

@@ -14,6 +14,7 @@ which `JSONFormatter` writes.  No text of an error is logged: it may quote the r
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -79,13 +80,13 @@ class CallRecord(Struct, kw_only=True):
         upstream: Name of the upstream that answered, or was asked last; "" if none was.
         trace: Its `traceparent` and `tracestate`, if it sent them.
         started_at: When the request arrived, in seconds of the loop's clock.
-        first_event_at: When the first piece of the answer was there; None before that.
-        ended_at: When the answer ended.
+        first_event_s: Seconds to the first piece of a stream; None if there was none.
+        seconds: Seconds from the request to the end of its answer; 0.0 before that.
         status: HTTP status that the client got; 0 if it left before.
         outcome: How the answer ended; None if it has no outcome, as a list of models.
         reason: Why an upstream could not be reached, or its connection broke; None if the answer
             is complete, or the upstream itself reported the error.
-        partial_usage: The tokens of a stream that did not complete, as far as they are known.
+        usage: The tokens, as far as they are known.
         attempts: Number of requests to upstreams.
         losses: How often each feature was lost; `other` are those that have no plain word for
             a name.
@@ -99,12 +100,12 @@ class CallRecord(Struct, kw_only=True):
     path: str = ""
     upstream: str = ""
     trace: dict[str, str] = {}
-    first_event_at: float | None = None
-    ended_at: float = 0.0
+    first_event_s: float | None = None
+    seconds: float = 0.0
     status: int = 0
     outcome: Outcome | None = None
     reason: FailureReason | None = None
-    partial_usage: Usage = Usage()
+    usage: Usage = Usage()
     attempts: int = 0
     losses: dict[str, int] = {}
     outlives_client: bool = False
@@ -113,23 +114,6 @@ class CallRecord(Struct, kw_only=True):
     def model_name(self) -> str:
         """The model that it named, cut to 128 characters, all of which UTF-8 can encode."""
         return self.model[:_MAX_MODEL_CHARS].encode("utf-8", "replace").decode()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds from the request to the end of its answer."""
-        return self.ended_at - self.started_at
-
-    @property
-    def first_event_s(self) -> float | None:
-        """Seconds to the first piece of a stream; None if there was none."""
-        if self.first_event_at is None or self.operation != "stream":
-            return None
-        return self.first_event_at - self.started_at
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens, as far as they are known."""
-        return self.outcome.usage if isinstance(self.outcome, Completed) else self.partial_usage
 
     @property
     def error(self) -> StreamError | None:
@@ -174,6 +158,12 @@ def _plain_segment(segment: str) -> str:
     name, colon, operation = segment.partition(":")
     parts = (name, operation) if colon else (name,)
     return ":".join(part if _SEGMENT.fullmatch(part) else "*" for part in parts)
+
+
+def time_first_event(call: CallRecord) -> None:
+    """Note in a record that the first piece of the answer is there."""
+    if call.operation == "stream":
+        call.first_event_s = asyncio.get_running_loop().time() - call.started_at
 
 
 def add_loss(call: CallRecord, loss: Loss) -> None:
@@ -398,7 +388,10 @@ class Observers:
                 self._report(observer, exc)
 
     def end(self, call: CallRecord) -> None:
-        """Report to all observers how a request ended."""
+        """Complete the record of a request that has ended, and report it to all observers."""
+        call.seconds = asyncio.get_running_loop().time() - call.started_at
+        if isinstance(call.outcome, Completed):
+            call.usage = call.outcome.usage
         for observer in self._observers:
             try:
                 observer.end(call)

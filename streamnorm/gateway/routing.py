@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import translate
 from ipaddress import ip_address
 from itertools import groupby, islice
@@ -436,25 +436,25 @@ def changes_requests(options: ModelConfig) -> bool:
     return options.max_tokens is not None or options.simplify_schemas or options.serial_tool_calls
 
 
-def apply_options(options: ModelConfig, on_loss: OnLoss) -> Callable[[Request], Request]:
-    """Return the function that changes a request as the options of its model say.
+def apply_options(options: ModelConfig, request: Request, on_loss: OnLoss) -> Request:
+    """Return a request changed as the options of its model say.
 
     Args:
         options: The options.
+        request: The request.
         on_loss: Called with each loss.
+
+    Raises:
+        EncodeError: The schema of a tool cannot be simplified.
     """
-
-    def adjust(request: Request) -> Request:
-        changes: dict[str, object] = {}
-        if request.max_tokens is None and options.max_tokens is not None:
-            changes["max_tokens"] = options.max_tokens
-        if options.serial_tool_calls and request.tools:
-            changes["parallel_tool_calls"] = False
-        if options.simplify_schemas:
-            changes["tools"] = tuple(_simplify(tool, on_loss) for tool in request.tools)
-        return structs.replace(request, **changes) if changes else request
-
-    return adjust
+    changes: dict[str, object] = {}
+    if request.max_tokens is None and options.max_tokens is not None:
+        changes["max_tokens"] = options.max_tokens
+    if options.serial_tool_calls and request.tools:
+        changes["parallel_tool_calls"] = False
+    if options.simplify_schemas:
+        changes["tools"] = tuple(_simplify(tool, on_loss) for tool in request.tools)
+    return structs.replace(request, **changes) if changes else request
 
 
 def _simplify(tool: AnyTool, on_loss: OnLoss) -> AnyTool:

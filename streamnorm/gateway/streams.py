@@ -50,7 +50,7 @@ from streamnorm.gateway.admission import too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.config import Config, answer_limits
 from streamnorm.gateway.messages import ClientStream, send_failure
-from streamnorm.gateway.observing import CallRecord, add_loss
+from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
 from streamnorm.gateway.producing import failed_source, stored_form, unbegun_response
 from streamnorm.gateway.response_state import ResponseState
 from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus
@@ -452,12 +452,12 @@ async def _open_answer(
     assert isinstance(result, StartedStream)  # noqa: S101 - an answer for the log is a stream
     assert result.opened is not None  # noqa: S101
     call.status = 200
-    call.first_event_at = asyncio.get_running_loop().time()
+    time_first_event(call)
     headers.update(result.headers)
     try:
         yield result.opened
     finally:
-        call.reason, call.partial_usage = result.reason, result.stream.usage
+        call.reason, call.usage = result.reason, result.pump.usage
 
 
 async def send_followed(

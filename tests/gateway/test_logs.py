@@ -34,7 +34,7 @@ def record(**fields: object) -> CallRecord:
         "upstream": "local",
         "status": 200,
         "started_at": 1.0,
-        "ended_at": 3.25,
+        "seconds": 2.25,
         "attempts": 1,
     }
     return CallRecord(**{**known, **fields})  # type: ignore[arg-type]
@@ -49,8 +49,9 @@ def logged(call: CallRecord, caplog: pytest.LogCaptureFixture) -> logging.LogRec
 
 def test_line_says_what_is_known(caplog: pytest.LogCaptureFixture) -> None:
     call = record(
-        first_event_at=1.5,
+        first_event_s=0.5,
         outcome=Completed("end_turn", Usage(20, 7, 5, 2, 3)),
+        usage=Usage(20, 7, 5, 2, 3),
         losses={"reasoning": 2, "citations": 1},
     )
     line = logged(call, caplog)
@@ -64,7 +65,8 @@ def test_line_says_what_is_known(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_json_line_has_the_same_fields(caplog: pytest.LogCaptureFixture) -> None:
-    call = record(outcome=Completed("end_turn", Usage(20, 7)), losses={"reasoning": 2})
+    usage = Usage(20, 7)
+    call = record(outcome=Completed("end_turn", usage), usage=usage, losses={"reasoning": 2})
     text = JSONFormatter().format(logged(call, caplog))
     fields = json.loads(text)
     assert fields.pop("time").endswith("+00:00")

@@ -114,10 +114,11 @@ def call(model: str) -> CallRecord:
         model=model,
         upstream="local",
         started_at=0.0,
-        first_event_at=0.5,
-        ended_at=2.0,
+        first_event_s=0.5,
+        seconds=2.0,
         status=200,
         outcome=Completed("end_turn", usage),
+        usage=usage,
         losses={"reasoning": 2},
     )
 

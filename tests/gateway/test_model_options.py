@@ -125,7 +125,7 @@ def test_each_change_of_a_schema_is_a_loss() -> None:
     options = ModelConfig(match="m", to=["a"], simplify_schemas=True)
     simple = Tool("g", input_schema={"type": "object"})
     request = Request(model="m", tools=(Tool("f", input_schema=SCHEMA), simple, Tool("h")))
-    changed = apply_options(options, losses.append)(request)
+    changed = apply_options(options, request, losses.append)
     assert [tool.input_schema for tool in changed.tools if isinstance(tool, Tool)] == [
         SIMPLE,
         {"type": "object"},
@@ -141,13 +141,13 @@ def test_schema_that_leads_nowhere_is_refused() -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}
     request = Request(model="m", tools=(Tool("f", input_schema=schema),))
     with pytest.raises(EncodeError):
-        apply_options(options, lambda _loss: None)(request)
+        apply_options(options, request, lambda _loss: None)
 
 
 def test_request_without_options_is_the_same() -> None:
     options = ModelConfig(match="m", to=["a"])
     request = Request(model="m")
-    assert apply_options(options, lambda _loss: None)(request) is request
+    assert apply_options(options, request, lambda _loss: None) is request
     assert not changes_requests(options)
 
 

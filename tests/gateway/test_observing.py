@@ -102,7 +102,8 @@ def test_without_prometheus_client_there_are_no_metrics(monkeypatch: pytest.Monk
     assert Observers(gateway_config("http://127.0.0.1:1")).metrics is None
 
 
-def test_without_opentelemetry_a_request_is_observed_nevertheless(
+@pytest.mark.anyio
+async def test_without_opentelemetry_a_request_is_observed_nevertheless(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delitem(sys.modules, "streamnorm.gateway.telemetry", raising=False)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from support.gateway.servers import gateway_config
 
 from streamnorm._core.events import (
     Abandoned,
@@ -14,7 +17,7 @@ from streamnorm._core.events import (
     Usage,
 )
 from streamnorm._core.losses import Loss
-from streamnorm.gateway.observing import CallRecord, Ending, add_loss
+from streamnorm.gateway.observing import CallRecord, Ending, Observers, add_loss, time_first_event
 
 REFUSED = Failed(StreamError("upstream", "no"))
 CUT = Truncated(StreamError("truncated", "cut"))
@@ -26,7 +29,6 @@ def record(outcome: Outcome | None, status: int, upstream: str = "local") -> Cal
         operation="stream",
         upstream=upstream,
         started_at=10.0,
-        ended_at=12.5,
         status=status,
         outcome=outcome,
     )
@@ -55,22 +57,34 @@ def test_ending_says_what_the_client_got(
     assert record(outcome, status, upstream).ending == ending
 
 
-def test_usage_is_that_of_the_outcome_or_what_was_known_by_then() -> None:
-    call = record(Completed("end_turn", Usage(3, 2)), 200)
-    call.partial_usage = Usage(3, 1)
-    assert call.usage == Usage(3, 2)
-    call.outcome = Abandoned()
-    assert call.usage == Usage(3, 1)
+@pytest.mark.anyio
+async def test_usage_is_that_of_the_outcome_or_what_was_known_by_then() -> None:
+    observers = Observers(gateway_config("http://127.0.0.1:1"))
+    for outcome, usage in (
+        (Completed("end_turn", Usage(3, 2)), Usage(3, 2)),
+        (Abandoned(), Usage(3, 1)),
+    ):
+        call = record(outcome, 200)
+        call.usage = Usage(3, 1)
+        observers.end(call)
+        assert call.usage == usage
 
 
-def test_first_event_is_timed_for_streams_alone() -> None:
-    call = record(CUT, 200)
-    assert call.first_event_s is None
-    call.first_event_at = 10.5
-    assert call.first_event_s == 0.5
-    assert call.seconds == 2.5
-    call.operation = "message"
-    assert call.first_event_s is None
+@pytest.mark.anyio
+async def test_first_event_is_timed_for_streams_alone() -> None:
+    observers = Observers(gateway_config("http://127.0.0.1:1"))
+    for operation in ("stream", "message"):
+        call = record(CUT, 200)
+        call.operation = operation
+        call.started_at = asyncio.get_running_loop().time() - 2
+        time_first_event(call)
+        observers.end(call)
+        assert call.seconds >= 2
+        if operation == "message":
+            assert call.first_event_s is None
+        else:
+            assert call.first_event_s is not None
+            assert 2 <= call.first_event_s <= call.seconds
 
 
 def test_error_is_that_of_failed_and_truncated_answers() -> None:

@@ -138,8 +138,9 @@ def test_tokens_have_the_names_of_the_conventions(exporter: InMemorySpanExporter
         operation="stream",
         upstream="local",
         started_at=1.0,
-        ended_at=2.0,
+        seconds=1.0,
         outcome=Completed("tool_use", usage),
+        usage=usage,
     )
     Telemetry(gateway_config("http://127.0.0.1:1")).end(call)
     span, attributes = only_span(exporter)
