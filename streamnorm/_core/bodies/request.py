@@ -252,6 +252,24 @@ def same_parts(before: tuple[Part, ...], after: tuple[Part, ...]) -> tuple[Part,
     return after
 
 
+def has_cache_marks(request: Request) -> bool:
+    """Return whether a request, or a part of it, has a cache mark."""
+    return (
+        request.cache is not None
+        or any(part.cache is not None for part in (*request.tools, *request.system))
+        or any(is_marked(block) for message in request.messages for block in message.blocks)
+    )
+
+
+def is_marked(block: InputBlock) -> bool:
+    """Return whether a block, or a block in its content, has a cache mark."""
+    if block.cache is not None:
+        return True
+    if type(block) is ToolResult:
+        return any(item.cache is not None for item in block.content)
+    return False
+
+
 def drop_foreign_fields(part: S, dialect: str, losses: Losses, where: str) -> S:
     """Return a part without the `extra` fields of other dialects; each is counted by its name.
 

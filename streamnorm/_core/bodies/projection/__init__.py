@@ -1,25 +1,33 @@
-"""The projection of a request onto what a target accepts, cache marks last.
+"""The projection of a request onto what a target accepts.
 
-Results of tools are placed first, since later steps see whole turns; blocks, instructions, tools
-and options follow.  Each step is a module beside this one.
+The order of its messages is fitted here: results of tools are placed first, since later steps see
+whole turns, then instructions, and the roles that the target demands.  A target has a field for
+system instructions, a system message, or both; it may refuse system messages in the middle, two
+messages of one role in a row, or a last message of the assistant.
 
-A mark that the target refuses is dropped or moved; the request stays valid without it, and only
-costs more.
+The other steps are the modules beside this one: blocks, tools, cache marks and options.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from operator import is_not
 
 from msgspec import structs
 
-from streamnorm._core.blocks import CacheMark, InputBlock, OpaqueBlock, ToolCall, ToolResult
+from streamnorm._core.blocks import (
+    InputBlock,
+    OpaqueBlock,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.projection.cache_marks import project_cache_marks
 from streamnorm._core.bodies.projection.content import ContentProjector
-from streamnorm._core.bodies.projection.instructions import drop_prefill, place_instructions
 from streamnorm._core.bodies.projection.options import project_options
 from streamnorm._core.bodies.projection.reasoning_options import (
     drop_unsigned_budget,
@@ -45,7 +53,9 @@ from streamnorm._core.bodies.request import (
     InputMessage,
     Reply,
     Request,
+    Role,
     drop_foreign_fields,
+    has_cache_marks,
     is_same_dialect,
     replace_parts,
     same_parts,
@@ -54,17 +64,13 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.bodies.wire_fields import is_joint_beta
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.tools import AnyTool
 
 # Error texts never carry a payload: a kind that is no plain word is described by its length.
 _KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _MAX_KINDS = 3
 
-# Along tools, instructions and messages lifetimes may not grow: Anthropic answers a mark of one
-# hour behind a mark of five minutes with status 400.
-_LONGEST_TTL = "1h"
-
-M = TypeVar("M", bound="InputBlock | AnyTool")
+_INSTRUCTIONS = ("system", "developer")
+_FILLER = InputMessage("assistant", (Text("OK."),))
 
 
 def project_request(
@@ -174,12 +180,11 @@ def project_request(
         choice, tools = project_choice(
             choice, request, tools, target, names, losses, lenient=lenient
         )
-    projected = project_cache_marks(
-        replace_parts(request, system=system, messages=messages, tools=tools, tool_choice=choice),
-        target,
-        losses,
-        lenient=lenient,
+    projected = replace_parts(
+        request, system=system, messages=messages, tools=tools, tool_choice=choice
     )
+    if has_cache_marks(projected):
+        projected = project_cache_marks(projected, target, losses, lenient=lenient)
     if projected.betas and not same_dialect:
         projected = replace_parts(projected, betas=_drop_joint_betas(projected, target))
     projected = project_options(
@@ -325,168 +330,254 @@ def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities)
     return count if is_answered and not more else last
 
 
-def project_cache_marks(
-    request: Request, target: BodyCapabilities, losses: Losses, *, lenient: bool
-) -> Request:
-    """Return a request with the cache marks that the target accepts.
+def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages without the assistant messages at the end.
+
+    The next request of the conversation, with the complete answer and the user's reply, still
+    begins with these messages.  An answer paused for server tools stays: the server continues
+    it.
+    """
+    end = len(messages)
+    while end and messages[end - 1].role == "assistant" and not _is_paused(messages[end - 1]):
+        losses.add("prefill_dropped", "messages", "refused as the last message")
+        end -= 1
+    return messages[:end]
+
+
+def _is_paused(message: InputMessage) -> bool:
+    """Return whether an assistant message ends in a block that the server continues from."""
+    last = message.blocks[-1] if message.blocks else None
+    if isinstance(last, OpaqueBlock):
+        return last.kind == "compaction"
+    return isinstance(last, ServerToolCall | ServerToolResult)
+
+
+def place_instructions(
+    system: tuple[Text, ...],
+    messages: tuple[InputMessage, ...],
+    target: BodyCapabilities,
+    losses: Losses,
+    *,
+    checks: bool = False,
+) -> tuple[tuple[Text, ...], tuple[InputMessage, ...]]:
+    """Return the instructions for the target's field, and the messages in a legal order.
 
     Args:
-        request: The request.
+        system: The instructions of the source's field.
+        messages: The messages.
         target: Capabilities of the target.
-        losses: Counter of dropped marks and changed lifetimes.
-        lenient: Whether the number of marks is left to the client, whose dialect it is.
+        losses: Counter of moved and changed messages.
+        checks: Whether instructions among messages in the target's dialect are moved, too.
+
+    Raises:
+        EncodeError: The server demands a user message, and there is none; or the roles cannot
+            alternate.
     """
-    if request.cache is None and not _has_marks(request):
-        return request
-    projector = _MarkProjector(target, losses, lenient=lenient)
-    marked = projector.project(request)
-    excess = projector.kept - target.max_marks
-    if target.counts_request_mark and marked.cache is not None and "cache" in target.fields:
-        excess += 1
-    if lenient or target.counts_written_marks or excess <= 0:
-        return marked
-    # A mark caches the whole prefix before it, so the last marks cover what the first ones do.
-    return _MarkProjector(target, losses, lenient=lenient, to_drop=excess).project(marked)
+    leading = 0
+    while leading < len(messages) and messages[leading].role in _INSTRUCTIONS:
+        leading += 1
+    first, rest = messages[:leading], messages[leading:]
+    if target.system == "blocks" and first and _leaves_messages(first, target):
+        if target.only_refusals:
+            losses.add("system_moved", "messages", "written as the system prompt")
+        texts = tuple(b for message in first for b in message.blocks if isinstance(b, Text))
+        system, first = system + texts, ()
+    elif target.system == "message" and system:
+        first, system = (InputMessage("system", system), *first), ()
+    elif target.system == "text" and not _is_one_text(system):
+        first, system = (InputMessage("developer", system), *first), ()
+    first = tuple(_fit_role(message, target) for message in first)
+    if target.single_system and len(first) > 1:
+        losses.add("messages_merged", "system", "joined to the first")
+        blocks = tuple(block for message in first for block in message.blocks)
+        first = (InputMessage("system", blocks),)
+    match target.inline_system:
+        case "message":
+            rest = tuple(_fit_role(message, target) for message in rest)
+        case "after_user":
+            rest = _move_instructions(rest, target, losses, checks=checks)
+        case _:
+            rest = tuple(_demote(message, losses) for message in rest)
+    messages = same_parts(messages, first + rest)
+    if target.strict_alternation:
+        messages = _alternate_roles(_merge_same_roles(messages, target, losses), losses)
+    if target.results_then_assistant:
+        messages = _fill_after_results(messages, losses)
+    if target.user_message and not any(map(_is_question, messages)):
+        raise EncodeError("no message of the user, expected one", path="messages")
+    return system, messages
 
 
-class _MarkProjector:
-    """Drop the cache marks that a target does not accept.
-
-    Args:
-        target: Capabilities of the target.
-        losses: Counter of dropped marks and changed lifetimes.
-        lenient: Whether the marks are left to the client.
-        to_drop: Number of accepted marks to drop, the first ones, since there are too many.
-
-    Attributes:
-        kept: Number of marks that remain.
-    """
-
-    def __init__(
-        self, target: BodyCapabilities, losses: Losses, *, lenient: bool, to_drop: int = 0
-    ) -> None:
-        self.kept = 0
-        self._target = target
-        self._losses = losses
-        self._lenient = lenient
-        self._to_drop = to_drop
-        self._has_short_mark = False
-
-    def project(self, request: Request) -> Request:
-        """Return the projected request: tools first, then instructions, then messages.
-
-        This is the order of the prefix that a provider caches.
-        """
-        tools = tuple(self._project_mark(tool, "tool", "tools") for tool in request.tools)
-        system = tuple(self._project_mark(text, "system", "system") for text in request.system)
-        messages = tuple(map(self._project_message, request.messages))
-        return replace_parts(
-            request,
-            tools=same_parts(request.tools, tools),
-            system=same_parts(request.system, system),
-            messages=same_parts(request.messages, messages),
-            cache=self._project_request_mark(request.cache, messages),
-        )
-
-    def _project_message(self, message: InputMessage) -> InputMessage:
-        if not any(map(_is_marked, message.blocks)):
-            return message
-        is_assistant = message.role == "assistant"
-        blocks = tuple(
-            self._project_block(block, is_assistant=is_assistant) if _is_marked(block) else block
-            for block in message.blocks
-        )
-        if same_parts(message.blocks, blocks) is message.blocks:
-            return message
-        return structs.replace(message, blocks=blocks)
-
-    def _project_block(self, block: InputBlock, *, is_assistant: bool) -> InputBlock:
-        if isinstance(block, ToolResult):
-            block = self._project_result(block)
-        kind = _tag(block)
-        if is_assistant and "assistant" not in self._target.marks:
-            kind = "assistant"
-        return self._project_mark(block, kind, "messages")
-
-    def _project_result(self, result: ToolResult) -> ToolResult:
-        """Return a tool result whose content has only marks that the target accepts there."""
-        if not (self._target.marks_in_results or self._lenient):
-            return self._move_marks_out(result)
-        content: Sequence[Any] = result.content
-        marked = tuple(self._project_mark(item, _tag(item), "messages") for item in content)
-        if same_parts(result.content, marked) is result.content:
-            return result
-        return structs.replace(result, content=marked)
-
-    def _move_marks_out(self, result: ToolResult) -> ToolResult:
-        """Return a tool result with the last mark of its content moved to the result itself."""
-        marks = [item.cache for item in result.content if item.cache is not None]
-        if not marks:
-            return result
-        content = tuple(structs.replace(item, cache=None) for item in result.content)
-        if result.cache is None:
-            self._losses.add("cache_mark_moved", "messages", "to the tool result")
-            result = structs.replace(result, cache=marks.pop())
-        for _ in marks:
-            self._losses.add("cache_mark_dropped", "messages", "within a tool result")
-        return structs.replace(result, content=content)
-
-    def _project_mark(self, part: M, kind: str, where: str) -> M:
-        mark = part.cache
-        if mark is None:
-            return part
-        if kind not in self._target.marks or self._to_drop > 0:
-            self._to_drop -= 1
-            self._losses.add("cache_mark_dropped", where, "dropped")
-            return structs.replace(part, cache=None)
-        self.kept += 1
-        changed = self._fit_lifetime(mark, self._target.mark_ttls, where)
-        return part if changed is mark else structs.replace(part, cache=changed)
-
-    def _project_request_mark(
-        self, mark: CacheMark | None, messages: tuple[InputMessage, ...]
-    ) -> CacheMark | None:
-        """Return the mark of the whole request, which stands behind all other marks."""
-        if mark is None or self._lenient or "cache" not in self._target.fields:
-            return mark
-        last = messages[-1].blocks[-1].cache if messages and messages[-1].blocks else None
-        # The API places this mark on the last block, whose own mark must have the same lifetime.
-        if self._target.counts_request_mark and last is not None:
-            if last.ttl != mark.ttl:
-                self._losses.add("cache_ttl", "request", "written as that of the last block")
-            return last
-        return self._fit_lifetime(mark, self._target.request_ttls, "request")
-
-    def _fit_lifetime(self, mark: CacheMark, ttls: dict[str, str], where: str) -> CacheMark:
-        if self._target.only_refusals and not ttls:
-            return mark
-        ttl = ttls.get(mark.ttl or "", "") or None
-        if self._target.falling_ttls and not self._lenient:
-            is_long = ttl == _LONGEST_TTL
-            if is_long and self._has_short_mark:
-                ttl = None
-            self._has_short_mark = self._has_short_mark or not is_long
-        if ttl == mark.ttl:
-            return mark
-        self._losses.add("cache_ttl", where, f"written as {ttl or 'the default'}")
-        return CacheMark(ttl)
+def _leaves_messages(first: tuple[InputMessage, ...], target: BodyCapabilities) -> bool:
+    """Return whether leading system messages move to the target's field for instructions."""
+    is_refused = target.only_refusals and target.inline_system == "text"
+    return is_refused or not all(is_same_dialect(message, target.dialect) for message in first)
 
 
-def _has_marks(request: Request) -> bool:
-    """Return whether a part of a request has a cache mark."""
-    return any(part.cache is not None for part in (*request.tools, *request.system)) or any(
-        _is_marked(block) for message in request.messages for block in message.blocks
+def _is_question(message: InputMessage) -> bool:
+    """Return whether a user message has other content than tool results."""
+    if message.role != "user":
+        return False
+    return not message.tool_results or len(message.tool_results) < len(message.blocks)
+
+
+def _is_turn(message: InputMessage) -> bool:
+    """Return whether chat templates count a message as a turn; calls and results are none."""
+    is_answer = message.role == "assistant"
+    return not message.tool_calls if is_answer else _is_question(message)
+
+
+def _is_one_text(system: tuple[Text, ...]) -> bool:
+    """Return whether instructions are a single text without a cache mark or other fields."""
+    return not system or (len(system) == 1 and system[0].cache is None and system[0].extra is None)
+
+
+def _fit_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
+    if message.role not in _INSTRUCTIONS or message.role in target.roles:
+        return message
+    role: Role = "developer" if "developer" in target.roles else "system"
+    return message if message.role == role else structs.replace(message, role=role)
+
+
+def _demote(message: InputMessage, losses: Losses) -> InputMessage:
+    """Return a system message as a user message with `<system>` tags; any other unchanged."""
+    if message.role not in _INSTRUCTIONS:
+        return message
+    losses.add("system_demoted", "messages", "written as <system> in a user message")
+    _count_extra(message, losses)
+    blocks: tuple[InputBlock, ...] = tuple(
+        structs.replace(block, text=f"<system>\n{block.text}\n</system>")
+        if isinstance(block, Text)
+        else block
+        for block in message.blocks
     )
+    return InputMessage("user", blocks, message.name)
 
 
-def _is_marked(block: InputBlock) -> bool:
-    """Return whether a block, or a block in its content, has a cache mark."""
-    if block.cache is not None:
-        return True
-    if type(block) is ToolResult:
-        return any(item.cache is not None for item in block.content)
-    return False
+def _count_extra(message: InputMessage, losses: Losses) -> None:
+    """Count the vendor fields of a system message as lost."""
+    for fields in (message.extra or {}).values():
+        for name in fields:
+            losses.add(name, "messages", "dropped with its message")
 
 
-def _tag(block: InputBlock) -> str:
-    return str(block.__struct_config__.tag)
+def _move_instructions(
+    messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses, *, checks: bool
+) -> tuple[InputMessage, ...]:
+    """Return messages whose instructions stand last in each turn, joined into one message."""
+    if not any(message.role in _INSTRUCTIONS for message in messages):
+        return messages
+    placed: list[InputMessage] = []
+    turn: list[InputMessage] = []  # messages since the last one of the assistant
+    for position, message in enumerate((*messages, None)):
+        if message is not None and message.role != "assistant":
+            turn.append(message)
+            continue
+        is_settled = not checks and all(is_same_dialect(each, target.dialect) for each in turn)
+        placed += turn if is_settled else _put_instructions_last(turn, placed, losses)
+        placed += messages[position : position + 1]
+        turn = []
+    return same_parts(messages, tuple(placed))
+
+
+def _put_instructions_last(
+    turn: list[InputMessage], before: list[InputMessage], losses: Losses
+) -> list[InputMessage]:
+    """Return the messages of a turn with its instructions last, joined to one message.
+
+    Args:
+        turn: The messages between two assistant messages.
+        before: The messages before the turn.
+        losses: Counter of moved messages.
+    """
+    instructions = [message for message in turn if message.role in _INSTRUCTIONS]
+    if not instructions:
+        return turn
+    others = [message for message in turn if message.role not in _INSTRUCTIONS]
+    if not others and not (before and _is_paused(before[-1])):
+        return [_demote(message, losses) for message in turn]
+    if any(map(is_not, others + instructions, turn)):
+        losses.add("system_moved", "messages", "written after the messages of the user")
+    return [*others, _join_instructions(instructions, losses)]
+
+
+def _join_instructions(instructions: list[InputMessage], losses: Losses) -> InputMessage:
+    """Join instructions to one system message: two in a row are refused."""
+    first, *more = instructions
+    if not more:
+        return first if first.role == "system" else structs.replace(first, role="system")
+    losses.add("messages_merged", "messages", "instructions joined")
+    for message in instructions:
+        _count_extra(message, losses)
+    return InputMessage("system", tuple(block for each in instructions for block in each.blocks))
+
+
+def _merge_same_roles(
+    messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses
+) -> tuple[InputMessage, ...]:
+    """Join consecutive messages of one role; messages with tool results stay apart."""
+    merged: list[InputMessage] = []
+    for message in messages:
+        last = merged[-1] if merged else None
+        if last is None or last.role != message.role or last.tool_results or message.tool_results:
+            merged.append(message)
+            continue
+        if target.only_refusals and not (_is_turn(last) and _is_turn(message)):
+            merged.append(message)
+            continue
+        losses.add("messages_merged", "messages", "joined by a blank line")
+        merged[-1] = structs.replace(last, blocks=_join_blocks(last.blocks, message.blocks))
+    return same_parts(messages, tuple(merged))
+
+
+def _alternate_roles(
+    messages: tuple[InputMessage, ...], losses: Losses
+) -> tuple[InputMessage, ...]:
+    """Return messages whose turns alternate between user and assistant, the user first.
+
+    Two user turns in a row get a filler of the assistant between them.
+
+    Raises:
+        EncodeError: An assistant turn comes where the user's is expected.
+    """
+    placed: list[InputMessage] = []
+    expected = "user"
+    for position, message in enumerate(messages):
+        is_counted = _is_turn(message)
+        if is_counted and message.role != expected:
+            if message.role == "assistant":
+                raise EncodeError(
+                    "a message of the assistant, expected one of the user before it",
+                    path=f"messages[{position}]",
+                )
+            losses.add("assistant_filled", "messages", "written between results and the user")
+            placed.append(_FILLER)
+            expected = "user"
+        if is_counted:
+            expected = "assistant" if expected == "user" else "user"
+        placed.append(message)
+    return same_parts(messages, tuple(placed))
+
+
+def _fill_after_results(
+    messages: tuple[InputMessage, ...], losses: Losses
+) -> tuple[InputMessage, ...]:
+    """Return messages with a filler of the assistant between tool results and a user message."""
+    answered: list[InputMessage] = []
+    for message in messages:
+        follows = bool(answered) and bool(answered[-1].tool_results)
+        if follows and message.role != "assistant" and not message.tool_results:
+            losses.add("assistant_filled", "messages", "written between results and the user")
+            answered.append(_FILLER)
+        answered.append(message)
+    return same_parts(messages, tuple(answered))
+
+
+def _join_blocks(
+    before: tuple[InputBlock, ...], after: tuple[InputBlock, ...]
+) -> tuple[InputBlock, ...]:
+    """Join the blocks of two messages; adjacent texts become one, with a blank line between."""
+    if before and after and isinstance(before[-1], Text) and isinstance(after[0], Text):
+        text = f"{before[-1].text}\n\n{after[0].text}"
+        return (*before[:-1], structs.replace(after[0], text=text), *after[1:])
+    return before + after

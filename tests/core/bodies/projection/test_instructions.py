@@ -17,7 +17,7 @@ from support.bodies.projection_targets import (
 )
 
 from streamnorm import CacheMark, EncodeError, Image, InputMessage, Text
-from streamnorm._core.bodies.projection.instructions import place_instructions
+from streamnorm._core.bodies.projection import place_instructions
 from streamnorm._core.losses import Losses
 
 DEVELOPER = InputMessage("developer", (Text("Dev."),))
