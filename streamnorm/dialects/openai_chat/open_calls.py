@@ -120,14 +120,12 @@ class PendingStarts(Struct, eq=False):
 _KINDS: tuple[Literal["function"], Literal["custom"]] = ("function", "custom")
 
 
-class ToolCalls:
+class ToolCalls(Struct, eq=False):
     """The tool calls of one choice.
 
-    Args:
+    Attributes:
         note: Records an accepted deviation.
         stored: Counter of what the decoder stores.
-
-    Attributes:
         all: The calls, in order of appearance.
         by_index: The calls that have an index on the wire.
         by_id: The calls that have an id.
@@ -135,20 +133,19 @@ class ToolCalls:
         held_signatures: Signatures that arrived before their calls, by id of the call.
     """
 
-    def __init__(self, note: Callable[[str, str], None], stored: StoredBytes) -> None:
-        self.all: list[Call] = []
-        self.by_index: dict[int, Call] = {}
-        self.by_id: dict[str, Call] = {}
-        self._note = note
-        self._stored = stored
-        self._left: set[int] = set()  # indexes from which a call has drifted
-        self._reached: set[int] = set()  # indexes to which a call has drifted
-        self._blank_at: int | None = None  # unknown index of whitespace that may begin a drift
-        self.open: dict[int, Call] = {}
-        self.held_signatures: dict[str, str] = {}
-        self._held_bytes = 0  # of all signatures held so far, replaced ones included
-        # Calls, by block index, that may be complete when the next block starts.
-        self._unsettled: dict[int, Call] = {}
+    note: Callable[[str, str], None]
+    stored: StoredBytes
+    all: list[Call] = []
+    by_index: dict[int, Call] = {}
+    by_id: dict[str, Call] = {}
+    open: dict[int, Call] = {}
+    held_signatures: dict[str, str] = {}
+    _left: set[int] = set()  # indexes from which a call has drifted
+    _reached: set[int] = set()  # indexes to which a call has drifted
+    _blank_at: int | None = None  # unknown index of whitespace that may begin a drift
+    _held_bytes: int = 0  # of all signatures held so far, replaced ones included
+    # Calls, by block index, that may be complete when the next block starts.
+    _unsettled: dict[int, Call] = {}
 
     def resolve(self, fragment: CallFragment, chunk_id: ChunkId) -> Call:
         """Return the call that a fragment belongs to, a new one if the fragment begins it.
@@ -319,8 +316,8 @@ class ToolCalls:
             self._blank_at = index
             return call
         self._blank_at = None
-        store_bytes(self._stored, OBJECT_BYTES)  # of both indexes
-        self._note("index_drift", "tool call")
+        store_bytes(self.stored, OBJECT_BYTES)  # of both indexes
+        self.note("index_drift", "tool call")
         if call.wire_index is not None:
             self._left.add(call.wire_index)
             del self.by_index[call.wire_index]
@@ -345,7 +342,7 @@ class ToolCalls:
         index, kind = fragment.index, _KINDS[fragment.is_custom]
         if index in self._reached:
             raise malformed(f"a tool call begins at index {index}, to which another had drifted")
-        arguments = Arguments(self._stored)
+        arguments = Arguments(self.stored)
         call = Call(fragment.id, fragment.name, arguments, index, chunk_id, kind)
         self.all.append(call)
         if call.id is not None:
