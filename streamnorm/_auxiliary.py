@@ -105,11 +105,13 @@ def count_request_of(
         if other is None:
             raise DecodeError("no path with the name of a model, expected one")
         body = body_object(invoked, limits)
-        request = request_of(body, reader_of(other), path=path, headers=headers, limits=limits)
+        request = request_of(
+            body, reader_of(lookup(other)), path=path, headers=headers, limits=limits
+        )
         # Of a message: in its own dialect, too, a count has fewer fields.
         return structs.replace(request, source=None)
     asked = count.read_request(value)
-    return request_of(asked, reader_of(dialect), path=path, headers=headers, limits=limits)
+    return request_of(asked, reader_of(lookup(dialect)), path=path, headers=headers, limits=limits)
 
 
 class CountRequest(Struct, frozen=True):

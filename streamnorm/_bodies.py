@@ -105,7 +105,7 @@ def decode_request(
     value = body_object(body, limits)
     by_path = None if path is None else detect_path(path)
     known = dialect or by_path or _detected(value, "request")
-    return request_of(value, reader_of(known), path=path, headers=headers, limits=limits)
+    return request_of(value, reader_of(lookup(known)), path=path, headers=headers, limits=limits)
 
 
 def request_of(
@@ -481,16 +481,12 @@ def _upstream_error(error: StreamError) -> UpstreamError:
     )
 
 
-def reader_of(name: str) -> RequestReader:
+def reader_of(known: Dialect) -> RequestReader:
     """Return the reader of the requests of a dialect.
 
     Raises:
-        UnknownDialect: There is no such dialect, or it has no requests.
+        UnknownDialect: It has no requests.
     """
-    return _reader_of(lookup(name))
-
-
-def _reader_of(known: Dialect) -> RequestReader:
     if known.body is None:
         others = ", ".join(other.name for other in DIALECTS.values() if other.body is not None)
         raise UnknownDialect(f"no whole bodies of dialect {known.name!r}, expected one of {others}")
@@ -504,7 +500,7 @@ def codec_of(name: str) -> BodyCodec:
         UnknownDialect: There is no such dialect, it has no whole bodies, or only reads requests.
     """
     known = lookup(name)
-    reader = _reader_of(known)
+    reader = reader_of(known)
     if not isinstance(reader, BodyCodec):
         others = ", ".join(other.name for other in DIALECTS.values() if other.codec is not None)
         raise UnknownDialect(

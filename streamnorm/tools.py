@@ -27,6 +27,7 @@ from streamnorm._core.tools import (
     Tool,
     qualified_name,
 )
+from streamnorm._registry import lookup
 from streamnorm.profiles import Profiles, shipped_profiles
 
 __all__ = [
@@ -88,7 +89,7 @@ def decode_tools(values: Sequence[dict[str, Any]], dialect: str) -> tuple[AnyToo
         DecodeError: One is no tool of the dialect, or nests too deep.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    read_tools = reader_of(dialect).read_tools
+    read_tools = reader_of(lookup(dialect)).read_tools
     return (*read_tools(body_object({"tools": [*values]}, Limits())),)
 
 

@@ -138,7 +138,7 @@ def call_steps(
             return _encode_list(received, client, upstream)
         case "model":
             return _find_model(received, asked.model, client, upstream)
-        case _ if lookup(client) is lookup(upstream.dialect):
+        case _ if lookup(client) is upstream.spoken:
             return _forward(received, asked, client, upstream)
         case _:
             raise RequestRefused("a request that only the vendor's own server can answer", 404)
@@ -278,7 +278,7 @@ def _build_call(
     body_headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
 ) -> UpstreamCall:
-    known, target = lookup(client), lookup(upstream.dialect)
+    known, target = lookup(client), upstream.spoken
     with refusals():
         url = target.endpoints.url(upstream.base_url, path)
     headers = request_headers(
@@ -296,7 +296,7 @@ def _build_call(
 
 def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
     """Return the headers that a server requires of every request, such as the API's version."""
-    if lookup(client) is lookup(upstream.dialect):
+    if lookup(client) is upstream.spoken:
         return {}  # the client has sent its own
     base = codec_of(upstream.dialect).capabilities
     profiles = upstream.profiles or shipped_profiles()

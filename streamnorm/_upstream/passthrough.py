@@ -100,7 +100,7 @@ def prepare_passthrough(
             it differently, since a key is repeated or differs from a known field in case alone;
             or the server refuses it in every form.
     """
-    dialect = lookup(upstream.dialect)
+    dialect = upstream.spoken
     data, body = json_body(received), decode_request_body(received, limits)
     with refusals():
         _check_keys(data)
@@ -159,7 +159,7 @@ def _prepare_cloud_passthrough(
     Raises:
         EncodeError: No path has such a name of a model.
     """
-    dialect = lookup(upstream.dialect)
+    dialect = upstream.spoken
     model = path_segment(upstream.upstream_model(asked.model))
     path = dialect.endpoints.rename_model(received.path, model)
     passed = {
@@ -219,7 +219,7 @@ def _narrow(
     try:
         request = request_of(
             body,
-            reader_of(dialect.name),
+            reader_of(dialect),
             path=received.path,
             headers=received.headers,
             limits=limits,

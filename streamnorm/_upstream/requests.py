@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -141,7 +142,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
         return structs.replace(self, body=body, decoded=None)
 
 
-class Upstream(Struct, frozen=True, kw_only=True):
+class Upstream(Struct, frozen=True, kw_only=True, dict=True):
     """A provider that answers requests.
 
     Attributes:
@@ -168,6 +169,15 @@ class Upstream(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Upstream({self.dialect!r}, …)"
+
+    @cached_property
+    def spoken(self) -> Dialect:
+        """The dialect.
+
+        Raises:
+            UnknownDialect: There is none of that name.
+        """
+        return lookup(self.dialect)
 
     def upstream_model(self, name: str) -> str:
         """Return the provider's name of a model."""
@@ -269,10 +279,10 @@ def build_upstream_request(
         RequestRefused: The request is not of the client's dialect, or has no legal form in the
             upstream's.
     """
-    known, target = lookup(client), lookup(upstream.dialect)
+    known, target = lookup(client), upstream.spoken
     data, body = json_body(received), decode_request_body(received, limits)
     with refusals():
-        codec = reader_of(known.name)
+        codec = reader_of(known)
         asked = known.endpoints.match(received.method, received.path)
         sent_headers = received.headers
         is_of_cloud = asked is not None and asked.cloud is not None

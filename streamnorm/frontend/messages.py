@@ -52,10 +52,11 @@ def encode_messages(
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it is of no page.
     """
-    codec = reader_of(dialect)
+    known = lookup(dialect)
+    codec = reader_of(known)
     if not isinstance(codec, PageCodec):
-        pages = [known.name for known in DIALECTS.values() if _is_of_page(known.name)]
-        problem = f"no messages of a page in dialect {lookup(dialect).name!r}"
+        pages = [name for name in DIALECTS if _is_of_page(name)]
+        problem = f"no messages of a page in dialect {known.name!r}"
         raise UnknownDialect(f"{problem}, expected one of {', '.join(pages)}")
     losses = Losses(strict=strict)
     if isinstance(history, Conversation):

@@ -41,7 +41,7 @@ from streamnorm._core.json import clean
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.messages import Accumulator, Message
-from streamnorm._registry import DIALECTS, encoder
+from streamnorm._registry import DIALECTS, encoder, lookup
 
 RunItem: TypeAlias = Event | ToolResult | Iterable[ToolResult]
 """What a run consists of: the events of an answer, and the results of its tool calls."""
@@ -301,7 +301,7 @@ def _ids_of(request: Request) -> dict[str, str]:
     source = request.source
     if not isinstance(source, Source):
         return {}
-    codec = reader_of(source.dialect)
+    codec = reader_of(lookup(source.dialect))
     if not isinstance(codec, PageCodec) or codec.echoed_fields is None:
         return {}
     return codec.echoed_fields(source.value)

@@ -24,7 +24,6 @@ from streamnorm._core.failures import broken_connection
 from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
-from streamnorm._registry import lookup
 from streamnorm._transcoder import TranscodeOptions, WriterOptions
 from streamnorm._upstream.answers import (
     TranslatedAnswer,
@@ -288,8 +287,7 @@ class Attempts:
             return self._failure(_NO_HTTP, target, {}, reason="protocol")
         except (aiohttp.ClientError, OSError) as exc:
             return self._failure(failed_request(exc), target, {}, reason=failure_reason(exc))
-        spoken = lookup(target.upstream.dialect)
-        headers = response_headers(answer.headers, self._client, spoken)
+        headers = response_headers(answer.headers, self._client, target.upstream.spoken)
         if self._client.cloud is not None:
             headers |= cloud_headers(answer.headers, self._client, target.upstream.framing)
         is_success = answer.status is not None and 200 <= answer.status <= 299
@@ -524,5 +522,5 @@ def _request_id(answer: UpstreamResponse, target: Target) -> str:
 
     Claude Code takes two messages of one id for the same, and drops the reasoning of the first.
     """
-    endpoints = lookup(target.upstream.dialect).endpoints
-    return answer.headers.get(endpoints.request_id_header) or str(uuid4())
+    name = target.upstream.spoken.endpoints.request_id_header
+    return answer.headers.get(name) or str(uuid4())

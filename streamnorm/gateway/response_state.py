@@ -235,7 +235,7 @@ class ResponseState:
         try:
             request = request_of(
                 self.body,
-                reader_of(self._client.name),
+                reader_of(self._client),
                 path=path,
                 headers=headers,
                 limits=Limits(),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from streamnorm._registry import lookup
 from streamnorm._upstream.requests import Upstream
 
 _BEARER = "Bearer "
@@ -40,7 +39,7 @@ class UpstreamKey:
     @classmethod
     def of(cls, upstream: Upstream) -> UpstreamKey | None:
         """Return the key of an upstream; None if it has none of its own, or a placeholder."""
-        for name in lookup(upstream.dialect).endpoints.key_headers:
+        for name in upstream.spoken.endpoints.key_headers:
             key = upstream.headers.get(name, "").removeprefix(_BEARER)
             if len(key) >= _MIN_CHARS:
                 return cls(key)

@@ -203,7 +203,7 @@ class LoggedStreams:
             digest = hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
             id = stored_form(client).id_prefix + digest
             turn.rename(id)
-        echoed = reader_of(client.name).echoed_fields
+        echoed = reader_of(client).echoed_fields
         fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}
         return LoggedRequest((scope, id), b"" if asked is None else asked.fingerprint, "", fields)
 

@@ -491,7 +491,7 @@ class Connection:
         client, body = self._client, received.decoded or {}
         self._owner.services.routing.targets(call.model, client)
         turn = await states.begin(received, client, body)
-        echoed = reader_of(client.name).echoed_fields
+        echoed = reader_of(client).echoed_fields
         fields = {} if echoed is None else echoed(turn.body)
         fields |= {"id": f"resp_{uuid4().hex}", **turn.fields}
         events: list[Event] = [

@@ -288,7 +288,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         self._options = options
         self._request = request
         self._exchange = UpstreamExchange(received, options, created=time.time())
-        self._responses = ClientResponses(family, options.client, lookup(options.upstream.dialect))
+        self._responses = ClientResponses(family, options.client, options.upstream.spoken)
         self._response: ResponseT | None = None
         self._answer: Answer | None = None
 
@@ -418,7 +418,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
 
     def _request_id(self, response: ResponseT) -> str:
         """Return the id of a response, in the header of the provider's dialect, or a new one."""
-        endpoints = lookup(self._options.upstream.dialect).endpoints
+        endpoints = self._options.upstream.spoken.endpoints
         return response.headers.get(endpoints.request_id_header, "") or str(uuid4())
 
     def _add_losses(self, losses: tuple[Loss, ...]) -> None:

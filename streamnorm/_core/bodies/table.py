@@ -27,11 +27,14 @@ unknown one is the rest of one that is unified in part.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
+from streamnorm._core.blocks import ToolCall
+from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import (
     get_bool,
     get_int,
@@ -40,12 +43,15 @@ from streamnorm._core.bodies.fields import (
     get_str,
     prefix_path,
 )
-from streamnorm._core.bodies.request import Request, Source, is_same_dialect
+from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.request import InputMessage, Request, Source, is_same_dialect
+from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, arguments_object
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Losses
 
-if TYPE_CHECKING:
-    from streamnorm._core.codec import ReadContext, WriteContext
+T = TypeVar("T")
 
 JSONObject: TypeAlias = dict[str, Any]
 
@@ -53,6 +59,68 @@ Getter: TypeAlias = Callable[[JSONObject, str], Any]
 
 NO_CONTEXT: Any = None
 """Context of tables whose readers and writers need none."""
+
+
+class ReadContext(Struct, frozen=True):
+    """Metadata for the readers of bodies: path, headers, server and limits.
+
+    Attributes:
+        path: Path of the request's URL; "" if unknown.
+        headers: Headers of the request, names in lower case.
+        server: Name of the server that answered; None if unknown.
+        limits: Bounds.
+    """
+
+    path: str = ""
+    headers: Mapping[str, str] = {}
+    server: str | None = None
+    limits: Limits = Limits()
+
+
+class WriteContext(Struct, eq=False):
+    """Context of the writer of a request: the target, the losses, and the cache of messages.
+
+    Attributes:
+        capabilities: Capabilities of the target, narrowed by its profile.
+        losses: Counter of what the body cannot carry.
+        arguments: Policy for tool arguments that are no JSON object.
+        memo: Cache of a growing history; None if the request is written once.
+        named: Whether the target is a named server with profiles, whose rules also apply to
+            requests in its own dialect.
+    """
+
+    capabilities: BodyCapabilities
+    losses: Losses
+    arguments: ArgumentsPolicy = "error"
+    memo: EncodingMemo | None = None
+    named: bool = False
+
+    def arguments_of(self, call: ToolCall, path: str) -> dict[str, Any]:
+        """Return the arguments of a call as an object.
+
+        Raises:
+            EncodeError: The arguments are no JSON object, and the policy is `error`.
+        """
+        value: dict[str, Any] = arguments_object(call, self.arguments, self.losses, path)
+        return value
+
+    def memoize(self, write: Callable[[InputMessage, int], T]) -> Callable[[InputMessage, int], T]:
+        """Return a function that gets the JSON of a message from the cache, or else from `write`.
+
+        The value must not be changed: later bodies of the same history share it.
+
+        Args:
+            write: Function that returns the JSON of a message, from the message and its position.
+        """
+        memo = self.memo
+        if memo is None:
+            return write
+
+        def get(message: InputMessage, number: int) -> T:
+            work = partial(write, message, number)
+            return memo.result("written", number, message, self.losses, work)
+
+        return get
 
 
 class Reading(Struct):

@@ -5,6 +5,7 @@ error bodies, frames without JSON, notes and the end of a stream; a subclass rea
 (`read`), knows which frame may be the last (`may_end_with`), and renders one event (`render`).
 """
 
+from streamnorm._core.bodies.table import ReadContext, WriteContext
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.codec.decoder import ALL_EVENTS, DONE, Decoder, read_no_json
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
@@ -23,12 +24,10 @@ from streamnorm._core.codec.dialect import (
     Order,
     OrderTable,
     PageCodec,
-    ReadContext,
     RequestCheck,
     RequestFacts,
     RequestReader,
     RequestViolation,
-    WriteContext,
     Written,
     on_first_use,
 )

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from itertools import islice
 from typing import Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.chats import HistoryItem
 from streamnorm._core.bodies.fields import require_count
-from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.models import ModelsCodec
-from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request
+from streamnorm._core.bodies.request import ReasoningOptions, Request
+from streamnorm._core.bodies.table import ReadContext, WriteContext
 from streamnorm._core.bodies.token_count import TokenCount
-from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, arguments_object
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Cloud, Endpoints, Route
@@ -36,68 +34,6 @@ from streamnorm._core.tools import AnyTool
 from streamnorm.sse import Frame
 
 T = TypeVar("T")
-
-
-class ReadContext(Struct, frozen=True):
-    """Metadata for the readers of bodies: path, headers, server and limits.
-
-    Attributes:
-        path: Path of the request's URL; "" if unknown.
-        headers: Headers of the request, names in lower case.
-        server: Name of the server that answered; None if unknown.
-        limits: Bounds.
-    """
-
-    path: str = ""
-    headers: Mapping[str, str] = {}
-    server: str | None = None
-    limits: Limits = Limits()
-
-
-class WriteContext(Struct, eq=False):
-    """Context of the writer of a request: the target, the losses, and the cache of messages.
-
-    Attributes:
-        capabilities: Capabilities of the target, narrowed by its profile.
-        losses: Counter of what the body cannot carry.
-        arguments: Policy for tool arguments that are no JSON object.
-        memo: Cache of a growing history; None if the request is written once.
-        named: Whether the target is a named server with profiles, whose rules also apply to
-            requests in its own dialect.
-    """
-
-    capabilities: BodyCapabilities
-    losses: Losses
-    arguments: ArgumentsPolicy = "error"
-    memo: EncodingMemo | None = None
-    named: bool = False
-
-    def arguments_of(self, call: ToolCall, path: str) -> dict[str, Any]:
-        """Return the arguments of a call as an object.
-
-        Raises:
-            EncodeError: The arguments are no JSON object, and the policy is `error`.
-        """
-        value: dict[str, Any] = arguments_object(call, self.arguments, self.losses, path)
-        return value
-
-    def memoize(self, write: Callable[[InputMessage, int], T]) -> Callable[[InputMessage, int], T]:
-        """Return a function that gets the JSON of a message from the cache, or else from `write`.
-
-        The value must not be changed: later bodies of the same history share it.
-
-        Args:
-            write: Function that returns the JSON of a message, from the message and its position.
-        """
-        memo = self.memo
-        if memo is None:
-            return write
-
-        def get(message: InputMessage, number: int) -> T:
-            work = partial(write, message, number)
-            return memo.result("written", number, message, self.losses, work)
-
-        return get
 
 
 class Written(Struct, frozen=True):
@@ -258,19 +194,22 @@ class Feed(Protocol[T]):
 
 
 class FirstUse:
-    """A function that imports a module at its first call, and calls a member of the module."""
+    """A function that imports a module at its first call, and calls a member of the module.
+
+    Attributes:
+        load: Returns the member, after it has imported the module if need be.
+    """
 
     def __init__(self, module: str, name: str) -> None:
-        self._module = module
-        self._name = name
+        self.load: Callable[[], Any] = cache(partial(_import_member, module, name))
 
     def __call__(self, *args: object, **options: object) -> Any:
         """Import the module if need be, and call the member."""
         return self.load()(*args, **options)
 
-    def load(self) -> Any:
-        """Import the module, and return the member."""
-        return getattr(import_module(self._module), self._name)
+
+def _import_member(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
 
 
 def on_first_use(module: str, name: str) -> FirstUse:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -191,7 +192,7 @@ class RequestedOperation(Struct, frozen=True):
         return RequestedOperation(operation, model, self.response_id)
 
 
-class Endpoints(Struct, frozen=True, kw_only=True):
+class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
     """The HTTP interface of a dialect.
 
     Paths are decoded, without empty segments and without query; those of a cloud stand as the
@@ -279,7 +280,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         """Return the route of a cloud that has a path, for any method; None if there is none."""
         return next((r for r in self.routes if r.cloud is not None and r.path.search(path)), None)
 
-    @property
+    @cached_property
     def compacts(self) -> bool:
         """Whether the server compacts the conversations of its clients."""
         return any(route.operation == "compact" for route in self.routes)

@@ -34,6 +34,7 @@ from streamnorm import (
     encode_request,
 )
 from streamnorm._bodies import reader_of
+from streamnorm._registry import lookup
 from streamnorm.tools import decode_tools
 
 AG_UI = "ag_ui"
@@ -558,7 +559,7 @@ def test_ids_that_each_event_repeats_are_bounded(name: str) -> None:
 
 def test_answer_repeats_thread_and_run() -> None:
     body = run(user(), threadId="t-1", runId="r-1")
-    echoed_fields = reader_of(AG_UI).echoed_fields
+    echoed_fields = reader_of(lookup(AG_UI)).echoed_fields
     assert echoed_fields is not None
     assert echoed_fields(body) == {"threadId": "t-1", "runId": "r-1"}
     newer = {**body, "protocolVersion": "1.0"}

@@ -36,6 +36,7 @@ from streamnorm import (
     encode_request,
 )
 from streamnorm._bodies import reader_of
+from streamnorm._registry import lookup
 from streamnorm.tools import decode_tools
 
 # The body
@@ -293,7 +294,7 @@ def test_deep_json_is_refused() -> None:
 
 def test_answer_continues_the_message_of_the_assistant_that_comes_last() -> None:
     """`src/ui/get-response-ui-message-id.ts`: another id makes a second message."""
-    echoed_fields = reader_of(UI).echoed_fields
+    echoed_fields = reader_of(lookup(UI)).echoed_fields
     assert echoed_fields is not None
     said = {**assistant(text("Hello")), "id": "page-7"}
     assert echoed_fields(chat(user(), said)) == {"messageId": "page-7"}
