@@ -20,6 +20,7 @@ from msgspec import Struct
 from streamnorm._core.errors import LocalProtocolError, UnrecordedRequest
 from streamnorm.asgi.responses import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.http.headers import reason_of
+from streamnorm.http.urls import dialect_of_url
 from streamnorm.recording.format import Playback, Responder, WireRequest
 from streamnorm.recording.library import ReplayOptions, open_responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
@@ -87,10 +88,35 @@ class Application:
         match scope["type"]:
             case "http":
                 await self._serve(scope, receive, send)
+            case "websocket":
+                await self._open_websocket(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
             case other:
-                raise LocalProtocolError(f"scope of type {other!r}, expected http or lifespan")
+                raise LocalProtocolError(
+                    f"scope of type {other!r}, expected http, websocket or lifespan"
+                )
+
+    async def serve_websocket(
+        self, scope: Scope, receive: Receive, send: Send, target: bytes
+    ) -> None:
+        """Answer one WebSocket.
+
+        Args:
+            scope: Its scope.
+            receive: The server's `receive`, from which nothing was received.
+            send: The server's `send`.
+            target: Path and query, as of a request.
+        """
+        raise NotImplementedError
+
+    async def _open_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from streamnorm.asgi.websockets import refuse_handshake
+
+        if (target := _target(scope)) is None:
+            await refuse_handshake(scope, send, 400, "invalid_request", "target is no path")
+        else:
+            await self.serve_websocket(scope, receive, send, target)
 
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Respond to one request; a response left incomplete breaks the connection."""
@@ -254,6 +280,14 @@ class ReplayApp(Application):
             return
         await self._play(playback, exchange)
 
+    async def serve_websocket(
+        self, scope: Scope, receive: Receive, send: Send, target: bytes
+    ) -> None:
+        """Play the recordings that answer the creates on a WebSocket."""
+        from streamnorm.asgi.websockets import replay
+
+        await replay(scope, receive, send, target, self.responder, self._pace)
+
     async def _play(self, playback: Playback, exchange: Exchange) -> None:
         # The recorded body is the one after content decoding.
         recorded = [(name.encode(), value.encode()) for name, value in playback.headers.items()]
@@ -328,11 +362,34 @@ class RecordingProxy(Application):
         self._upstream = _base_url(upstream)
         self._base_path = self._upstream.raw_path.rstrip(b"/")
         self._is_ours = client is None
+        self._recorder: Recorder | None = None
         if client is None:
             if not isinstance(directory, Recorder):
                 directory = Recorder(directory, redact=redact, request_bodies=request_bodies)
-            client = _recording_client(directory, _trust(ca))
+            self._recorder = directory
+            self._trust = _trust(ca)
+            client = _recording_client(directory, self._trust)
         self._client = client
+
+    async def serve_websocket(
+        self, scope: Scope, receive: Receive, send: Send, target: bytes
+    ) -> None:
+        """Forward a WebSocket, and record the exchanges on it."""
+        from streamnorm.asgi.websockets import ProxySocket, refuse_handshake
+
+        try:
+            url = str(self._url(target))
+        except ValueError as exc:
+            await refuse_handshake(scope, send, 400, "invalid_request", str(exc))
+            return
+        url = f"ws{url.removeprefix('http')}"
+        if self._recorder is None or dialect_of_url(url) is None:
+            # The status at which clients go on with HTTP at once.
+            found = "a WebSocket that cannot be recorded, expected a request over HTTP"
+            await refuse_handshake(scope, send, 426, "invalid_request", found)
+            return
+        socket = ProxySocket(url, self._recorder, self._trust, MAX_BODY_BYTES)
+        await socket.run(scope, receive, send, target)
 
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Forward a request, and its response chunk by chunk."""

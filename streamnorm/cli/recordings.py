@@ -154,6 +154,7 @@ def _parse_pattern(text: str) -> re.Pattern[str]:
 
 def _record(arguments: argparse.Namespace) -> int:
     from streamnorm.asgi import RecordingProxy
+    from streamnorm.asgi.servers import MAX_BODY_BYTES
     from streamnorm.cli.serving import serve
     from streamnorm.recording.recorder import Recorder
 
@@ -178,12 +179,13 @@ def _record(arguments: argparse.Namespace) -> int:
         console.print_status(f"recording into {arguments.out}")
         console.print_base_urls(url, path)
 
-    status = serve(proxy, arguments.port, announce)
+    status = serve(proxy, arguments.port, announce, max_message_bytes=MAX_BODY_BYTES)
     return _UNRECORDED if recorder.failures else status
 
 
 def _replay(arguments: argparse.Namespace) -> int:
     from streamnorm.asgi import ReplayApp
+    from streamnorm.asgi.servers import MAX_BODY_BYTES
     from streamnorm.cli.serving import serve
     from streamnorm.recording.library import Library
 
@@ -208,7 +210,7 @@ def _replay(arguments: argparse.Namespace) -> int:
         console.print_status(f"recordings: {len(library.recordings)} in {arguments.path}")
         console.print_base_urls(url, "")
 
-    status = serve(app, arguments.port, announce)
+    status = serve(app, arguments.port, announce, max_message_bytes=MAX_BODY_BYTES)
     return _UNRECORDED if library.unrecorded else status
 
 
@@ -327,12 +329,12 @@ def add_file_commands(add_parser: console.AddParser) -> None:
     """Add `import`, `export` and `scan`."""
     importing = add_parser(
         "import",
-        help="make recordings of a cassette or a HAR",
-        description="Make recordings of a YAML cassette (vcrpy, cassetter) or a HAR file, and\n"
-        "name each on stdout.",
+        help="make recordings of a cassette, a HAR or a transcript",
+        description="Make recordings of a YAML cassette (vcrpy, cassetter), a HAR file, or a\n"
+        "transcript of a WebSocket (lines of JSON), and name each on stdout.",
         epilog=console.format_statuses(_FILE_STATUSES),
     )
-    importing.add_argument("file", metavar="FILE", help="the cassette or HAR")
+    importing.add_argument("file", metavar="FILE", help="the cassette, HAR or transcript")
     importing.add_argument("--out", required=True, metavar="DIR", help="where to write recordings")
     importing.set_defaults(run=_import)
     exporting = add_parser(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from msgspec import structs
+
 from streamnorm._core.codec import Dialect
 from streamnorm._registry import DIALECTS, detect_path, dialect_at
 
@@ -71,7 +73,16 @@ def detect_url(url: str) -> str | None:
 
 def dialect_of_url(url: str) -> Dialect | None:
     """Return the dialect whose endpoints match a URL, as it is spoken there, or None."""
-    return dialect_at(path_of(url))
+    known = dialect_at(path_of(url))
+    if known is None or not is_websocket_url(url):
+        return known
+    framing = known.endpoints.socket_framing
+    return None if framing is None else structs.replace(known, framing=framing)
+
+
+def is_websocket_url(url: str) -> bool:
+    """Return whether a URL is that of a WebSocket."""
+    return split_url(url).scheme in ("ws", "wss")
 
 
 def split_url(url: str) -> SplitResult:

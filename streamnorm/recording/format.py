@@ -4,7 +4,8 @@
 reproduce, a person can read it, and `curl -N … > x.sse` is already a recording.  A body
 that is no stream is `NAME.body.json`, or `NAME.body.bin` if it is no JSON.  A stream in the
 messages of AWS (`application/vnd.amazon.eventstream`) is `NAME.eventstream`; its companion
-states the framing, unless the dialect has no other.
+states the framing, unless the dialect has no other.  The answer to a create on a WebSocket is
+`NAME.ws.jsonl`, a message a line.
 
 `NAME.json` is optional and holds everything else, as JSON indented by two spaces:
 
@@ -37,7 +38,12 @@ Without `chunks`, each event is a read, and takes no time.  A secret is replaced
 
 `end` is how the body ended: `eof` completely, `reset` when the connection broke, `timeout`
 when the client's read timed out, `aborted` when the client stopped reading, `incomplete`
-when not all of it could be written.
+when not all of it could be written.  A server that closed a WebSocket in the middle of a response
+has a `close_code` beside it.
+
+The request of a `NAME.ws.jsonl` has a URL that begins with `ws`, the headers of the handshake, and
+the create as its body; `sent` holds what else the client sent meanwhile, as
+`{"after": 5, "data": {"type": "response.steer", …}}` behind five messages of the server.
 
 `NAME.events.jsonl` may hold the events that the body is expected to decode to, one a line.
 
@@ -136,6 +142,8 @@ class Playback(Struct, frozen=True):
         dialect: Name of the dialect; None if unknown.
         framing: How events stand in the body, if it is a stream.
         cloud: Cloud that answers, in whose form its errors are; None for the vendor.
+        close_code: Code with which the server closes a WebSocket behind the body, if it does not
+            end as `eof`; None if it has none.
     """
 
     status: int
@@ -145,6 +153,7 @@ class Playback(Struct, frozen=True):
     dialect: str | None = None
     framing: Framing = SSE
     cloud: Cloud | None = None
+    close_code: int | None = None
 
     @property
     def body(self) -> bytes:
@@ -168,6 +177,18 @@ class Responder(Protocol):
         ...
 
 
+class SentMessage(Struct, frozen=True, forbid_unknown_fields=True):
+    """A message that a client sent on a WebSocket while its create was answered.
+
+    Attributes:
+        after: Number of messages of the server that preceded it.
+        data: Its JSON; a text if it was none.
+    """
+
+    after: int
+    data: Any
+
+
 class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A request as it is stored: without secrets.
 
@@ -178,6 +199,7 @@ class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         body: The decoded JSON body.
         text: The body, if it is text but no JSON.
         bytes: Size of a body that is not stored.
+        sent: What the client sent later, on a WebSocket, in order.
     """
 
     method: str
@@ -187,6 +209,7 @@ class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     body: Any | UnsetType = UNSET
     text: str | None = None
     bytes: int | None = None
+    sent: list[SentMessage] = []
 
 
 class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
@@ -197,12 +220,14 @@ class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
         headers: Headers known to be public, by lower-case name.
         body: Suffix of the file that holds the body.
         end: How the body ended.
+        close_code: Code with which the server closed the WebSocket before the response had ended.
     """
 
     status: Annotated[int, Meta(ge=MIN_STATUS, le=MAX_STATUS)] = 200
     headers: dict[str, str] = {}
     body: Suffix = ".sse"
     end: End = "eof"
+    close_code: int | UnsetType = UNSET
 
 
 class Companion(Struct, frozen=True, forbid_unknown_fields=True):

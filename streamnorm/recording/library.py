@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias, TypedDict, Unpack
 from msgspec import Struct, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.http.urls import detect_url, dialect_of_url
+from streamnorm.http.urls import detect_url, dialect_of_url, is_websocket_url
+from streamnorm.recording.conversations import SWITCHED, as_response, is_handshake
 from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import (
     CONTENT_TYPES,
@@ -96,7 +97,9 @@ class _LibraryEntry(Struct, eq=False):
             asked = dialect_of_url(compared.url)
             if asked is None:
                 return True
-            is_readable = not recording.is_stream or recording.framing is asked.framing
+            # A recording over a WebSocket answers a request over HTTP, and one of that a create.
+            framings = (asked.framing, asked.endpoints.socket_framing)
+            is_readable = not recording.is_stream or recording.framing in framings
             return is_readable and dialect in (asked.name, None)
         return same_operation(compared, self.compared, dialect)
 
@@ -196,6 +199,8 @@ class Library:
         """
         asked = Secrets(self._redact).scrub_request(request)
         compared = self._normalise(asked)
+        if is_handshake(request):
+            return self._shake_hands(compared)
         with self._lock:
             entry, left = self._find(asked, compared)
             drifted = entry is None
@@ -218,9 +223,26 @@ class Library:
         if known is not None:
             dialect, cloud = playback.dialect or known.name, playback.cloud or known.cloud
             playback = structs.replace(playback, dialect=dialect, cloud=cloud)
+        if not is_websocket_url(request.url):
+            playback = as_response(playback)
         for fault in faults:
             playback = fault(playback)
         return playback
+
+    def _shake_hands(self, compared: RecordedRequest) -> Playback:
+        """Return the answer to a handshake: 101, unless the next recording is a refusal."""
+        create = structs.replace(compared, method="POST")
+        with self._lock:
+            for entry in self._entries:
+                if entry.compared is None or (self._once and entry.played):
+                    continue
+                if entry.is_for(compared):
+                    entry.played = True
+                    self.replayed += 1
+                    return entry.recording.playback()
+                if entry.is_for(create):
+                    break
+        return Playback(SWITCHED, {}, ())
 
     def _make_entry(self, recording: Recording) -> _LibraryEntry:
         request = recording.request

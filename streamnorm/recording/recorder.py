@@ -25,6 +25,7 @@ from streamnorm.recording.format import (
     End,
     RecordedRequest,
     RecordedResponse,
+    SentMessage,
     WireRequest,
     content_type_of,
     create_file,
@@ -43,6 +44,7 @@ _BATCH_BYTES = 64 * 1024  # scrubbed and written at once
 _LINES_IN_MEMORY_BYTES = 1024 * 1024
 _MAX_BYTES = Limits().max_recording_bytes
 _MAX_SLUG_CHARS = 60
+_MAX_SENT = 1000  # messages of a client during one response
 _VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LONG_PIECE = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16}|[0-9a-f]{32}|x{8}", re.ASCII)
@@ -66,6 +68,7 @@ class Recorder:
     Attributes:
         directory: The directory.
         failures: The failures so far.
+        request_bodies: Whether the bodies of requests are written.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class Recorder:
         self.directory = Path(directory)
         self.failures: tuple[RecordingError, ...] = ()
         self._redact = tuple(redact)
-        self._request_bodies = request_bodies
+        self.request_bodies = request_bodies
         self._on_failure = on_failure
         self._on_recorded = on_recorded
         self._lock = threading.Lock()
@@ -94,7 +97,7 @@ class Recorder:
         """
         secrets = Secrets(self._redact)
         recorded = secrets.scrub_request(request)
-        if not self._request_bodies:
+        if not self.request_bodies:
             recorded = structs.replace(recorded, body=UNSET, text=None, bytes=None)
         return RecordingWriter(self, recorded, secrets)
 
@@ -152,6 +155,7 @@ class RecordingWriter:
         self._buffered_lines: list[str] = []  # the companion's line of each of them
         self._buffered_bytes = 0
         self._written_bytes = 0
+        self._writes = self._sent = 0
         self._out: BinaryIO | None = None  # open from `begin` to `end` or `fail`
         self._slug = slug_of(request.url)
         self._name = recorder.take_name(self._slug)
@@ -193,6 +197,7 @@ class RecordingWriter:
         elapsed_ms = round((time.monotonic() - self._started_at) * 1000)
         if self._out is None or not data:
             return
+        self._writes += 1
         self._buffered.append(data)
         self._buffered_lines.append(f"+{elapsed_ms - self._elapsed_ms} {len(data)}\n")
         self._elapsed_ms = elapsed_ms
@@ -200,11 +205,32 @@ class RecordingWriter:
         if self._buffered_bytes >= _BATCH_BYTES:
             self._try(self._flush)
 
-    def end(self, how: End) -> None:
-        """Record the end of the body and complete the files; further calls do nothing."""
+    def add_sent(self, message: bytes) -> None:
+        """Record what the client sends on a WebSocket, other than the create."""
+        request = self._companion.request
+        if request is None or not self._recorder.request_bodies or self._sent >= _MAX_SENT:
+            return
+        self._sent += 1
+        # The same secrets: those of the handshake must not be written here, either.
+        recorded = self._secrets.scrub_request(WireRequest("POST", request.url, (), message))
+        data = recorded.text if recorded.body is UNSET else recorded.body
+        sent = [*request.sent, SentMessage(self._writes, data)]
+        request = structs.replace(request, sent=sent)
+        self._companion = structs.replace(self._companion, request=request)
+
+    def end(self, how: End, close_code: int | None = None) -> None:
+        """Record the end of the body and complete the files; further calls do nothing.
+
+        Args:
+            how: How the body ended.
+            close_code: Code with which a server closed its WebSocket; None for none.
+        """
         if self._ended:
             return
         self._ended = True
+        if close_code is not None:
+            response = structs.replace(self._companion.response, close_code=close_code)
+            self._companion = structs.replace(self._companion, response=response)
         self._try(lambda: self._finish(how))
         if self._error is not None:
             self._leave_incomplete()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import RecordingError, UnknownDialect
@@ -289,6 +290,7 @@ class Recording:
             self.dialect,
             self.framing,
             None if asked is None else asked.cloud,
+            None if self.response.close_code is UNSET else self.response.close_code,
         )
 
     def events(self) -> list[Event]:

@@ -7,16 +7,26 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, overload
 
+from msgspec import structs
+
 from streamnorm._core.codec import Endpoints, RequestViolation
 from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
-from streamnorm._core.events import StreamError
-from streamnorm._core.json import InvalidJSON, decode_any, is_object
+from streamnorm._core.events import (
+    Event,
+    MessageStart,
+    MessageStop,
+    StreamError,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._core.json import InvalidJSON, decode_any, dumps, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import Message
 from streamnorm._registry import encoder, lookup
 from streamnorm._upstream.requests import asks_for_usage
-from streamnorm.http.urls import detect_url, path_of
+from streamnorm.http.urls import detect_url, is_websocket_url, path_of
+from streamnorm.recording.conversations import SWITCHED, body_of_create, is_handshake
 from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import Playback, WireRequest
 from streamnorm.recording.recording import Recording
@@ -43,6 +53,11 @@ ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
 _NO_EVENTS = Answer(())
+_PREPARED: tuple[Event, ...] = (
+    MessageStart("", ""),
+    UsageUpdate(Usage(0, 0)),
+    MessageStop("end_turn"),
+)
 
 
 class _ScheduledAnswer(NamedTuple):
@@ -89,7 +104,10 @@ class FakeProvider:
     with a whole body: the message of the stream; an error takes its place.  A recording
     that has the other form is translated.  A request that asks for no message, as one that
     counts tokens, gets an error response 400 and uses no turn, unless the next turn is a
-    recording.  The paths of Amazon Bedrock are answered in its framing, with its errors.  Gemini
+    recording.  The paths of Amazon Bedrock are answered in its framing, with its errors.  A create
+    on a WebSocket of Responses (of `app()`, on a server that has them) is answered by messages, and
+    its `FakeRequest` is the request over HTTP that it stands for; one with `generate: false` uses
+    no turn.  Gemini
     is streamed as server-sent events, as for `alt=sse`.  The provider is a `Responder`, a source
     of `ReplayTransport` and `ReplayApp`.  Its methods may be called from several threads.
 
@@ -163,12 +181,15 @@ class FakeProvider:
             ValueError: The answer lacks what a fault needs.
         """
         received = _parse_request(request, self._dialect)
+        if is_handshake(request):
+            self._make_writer(received, is_socket=True)
+            return Playback(SWITCHED, {}, ())
         with self._lock:
             self._requests.append(received)
-        writer = self._make_writer(received)
+        writer = self._make_writer(received, is_socket=is_websocket_url(request.url))
         if self._strict:
             refusal = refusal_of(
-                request.body or b"",
+                dumps(received.body) if is_websocket_url(request.url) else request.body or b"",
                 writer.dialect,
                 cloud=writer.spoken.cloud,
                 method=received.method,
@@ -180,6 +201,9 @@ class FakeProvider:
                 with self._lock:
                     self._violations += refusal.violations
                 return refusal.answer
+        if is_object(received.body) and received.body.get("generate") is False:
+            # Codex prepares a connection by one, which asks no model.
+            return writer.write_events([*_PREPARED], "prepared")
         turn = self._take_answer(received)
         answer = turn.answer
         if callable(answer):
@@ -233,7 +257,7 @@ class FakeProvider:
 
         return ReplayApp(self)
 
-    def _make_writer(self, received: FakeRequest) -> AnswerWriter:
+    def _make_writer(self, received: FakeRequest, *, is_socket: bool) -> AnswerWriter:
         if received.dialect is None:
             raise UnrecordedRequest(
                 f"{received.method} {received.path}: a path of no known dialect; "
@@ -244,8 +268,15 @@ class FakeProvider:
             written = encoder(received.dialect, model=self._model, include_usage=include_usage)
         except UnknownDialect as exc:
             raise UnrecordedRequest(f"{received.method} {received.path}: {exc}") from exc
+        spoken = lookup(received.dialect).at_path(received.path)
+        if is_socket:
+            framing = spoken.endpoints.socket_framing
+            if framing is None:
+                found = f"a WebSocket of {received.dialect}, which has none"
+                raise UnrecordedRequest(f"{received.path}: {found}")
+            spoken = structs.replace(spoken, framing=framing)
         return AnswerWriter(
-            spoken=lookup(received.dialect).at_path(received.path),
+            spoken=spoken,
             encoder=written,
             model=self._model,
             requested_model=_endpoints_of(received).model(received.path, received.body),
@@ -282,6 +313,8 @@ def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
         body = decode_any(text, max_depth=_MAX_DEPTH)
     except InvalidJSON:
         body = None
+    if is_websocket_url(request.url) and is_object(body):
+        body = body_of_create(body)
     return FakeRequest(
         request.method,
         path_of(request.url),

@@ -175,8 +175,8 @@ async def test_lifespan_is_answered_and_closes_the_application() -> None:
 
 
 async def test_scope_of_another_type_raises_local_protocol_error() -> None:
-    caller = Caller(type="websocket")
-    with pytest.raises(LocalProtocolError, match="'websocket', expected http or lifespan"):
+    caller = Caller(type="x")
+    with pytest.raises(LocalProtocolError, match="'x', expected http, websocket or lifespan"):
         await caller.call(Listening())
     assert caller.messages == []
 

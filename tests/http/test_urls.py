@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from streamnorm._registry import DIALECTS
-from streamnorm.codec import INVOKE_CHUNKS, SSE
+from streamnorm.codec import INVOKE_CHUNKS, SSE, WS_MESSAGE
 from streamnorm.http.urls import (
     check_base_url,
     detect_url,
     dialect_of_url,
+    is_websocket_url,
     path_of,
     query_of,
 )
@@ -114,6 +115,15 @@ def test_dialect_at_the_url_of_a_cloud_is_spoken_in_its_framing(model: str, oper
     assert found is not None
     assert (found.name, found.framing) == ("anthropic", INVOKE_CHUNKS)
     assert found.cloud is not None
+
+
+def test_dialect_at_the_url_of_a_websocket_is_spoken_in_messages() -> None:
+    found = dialect_of_url("wss://h.example/v1/responses")
+    assert found is not None
+    assert (found.name, found.framing) == ("openai_responses", WS_MESSAGE)
+    assert dialect_of_url("ws://h.example/v1/chat/completions") is None
+    assert dialect_of_url("ws://h.example/v1/files") is None
+    assert not is_websocket_url("https://h.example/v1/responses")
 
 
 def test_dialect_at_the_url_of_a_vendor_is_spoken_as_ever() -> None:

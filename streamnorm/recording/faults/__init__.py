@@ -168,7 +168,7 @@ class error_event(PositionedFault, frozen=True):
     """
 
     def __call__(self, playback: Playback) -> Playback:
-        if not is_stream(playback.body):
+        if not is_stream(playback):
             raise self._make_error("body that is no stream")
         events = events_of(playback)
         dialect = find_dialect(playback.dialect, events)

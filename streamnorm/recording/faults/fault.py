@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.endpoints import Cloud
+from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, object_in
 from streamnorm._core.limits import Limits
@@ -217,9 +218,10 @@ def events_of(playback: Playback) -> list[Located]:
     return events
 
 
-def is_stream(body: bytes) -> bool:
-    """Return whether a body may be an event stream: it starts as neither JSON nor HTML."""
-    return body.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<")
+def is_stream(playback: Playback) -> bool:
+    """Return whether a body may be a stream: one of events starts as neither JSON nor HTML."""
+    start = playback.body.lstrip(_BLANK)[:1]
+    return playback.framing is WS_MESSAGE or start not in (b"{", b"[", b"<")
 
 
 def find_event_boundary(playback: Playback, at: int) -> int:

@@ -62,6 +62,7 @@ from streamnorm.recording.importing.entries import (
     read_yaml,
     resolve_scalars,
 )
+from streamnorm.recording.importing.transcripts import is_transcript, read_transcript
 from streamnorm.recording.recorder import Recorder, slug_of
 from streamnorm.recording.recording import Recording, companion_of
 
@@ -74,12 +75,12 @@ def import_file(
     *,
     on_present: Callable[[Recording], None] | None = None,
 ) -> list[Recording]:
-    """Write the exchanges of a cassette or a HAR file as recordings.
+    """Write the exchanges of a cassette, a HAR file or a transcript of a WebSocket as recordings.
 
-    Cassettes of vcrpy and cassetter are read.  The format is detected from the content, YAML
-    or JSON from the suffix.  Secrets are removed as when a stream is recorded.  These formats
-    have no reads and no timing, so neither have the recordings; a HAR file that `export_har`
-    wrote gives the exported recordings.
+    Cassettes of vcrpy and cassetter are read, and transcripts as `transcripts` describes them.  The
+    format is detected from the content, YAML or JSON from the suffix.  Secrets are removed as when
+    a stream is recorded.  These formats have no reads and no timing, so neither have the
+    recordings; a HAR file that `export_har` wrote gives the exported recordings.
 
     Args:
         path: The file.
@@ -107,6 +108,8 @@ def import_file(
 
 
 def _read_exchanges(data: bytes, path: Path) -> Iterator[ForeignExchange]:
+    if is_transcript(data):
+        return iter(read_transcript(data))
     is_yaml = _is_yaml(data, path)
     value = (read_yaml if is_yaml else read_json)(data, max_depth=MAX_FILE_DEPTH)
     if is_object(value) and "interactions" in value:

@@ -26,8 +26,10 @@ from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError
 from streamnorm.http.urls import dialect_of_url, server_of
 from streamnorm.recording.format import (
     Companion,
+    End,
     RecordedRead,
     RecordedResponse,
+    SentMessage,
     Suffix,
     WireRequest,
     content_type_of,
@@ -283,6 +285,9 @@ class ForeignExchange(Struct, frozen=True):
         body: Body of the response, after content decoding.
         companion: The companion, if `export_har` wrote the file; it overrides the other fields.
         reads: The reads of the body, if `export_har` wrote the file.
+        end: How the body ended.
+        close_code: Code with which the server closed the WebSocket; None for none.
+        sent: What the client sent on it besides the create.
     """
 
     request: WireRequest
@@ -291,6 +296,9 @@ class ForeignExchange(Struct, frozen=True):
     body: bytes
     companion: Companion | None = None
     reads: list[RecordedRead] | None = None
+    end: End = "eof"
+    close_code: int | None = None
+    sent: tuple[SentMessage, ...] = ()
 
     def __repr__(self) -> str:
         return f"ForeignExchange({self.request!r}, {self.status}, …)"
@@ -323,6 +331,9 @@ def make_recording(exchange: ForeignExchange) -> Recording:
     if exchange.companion is not None:
         return _restore(exchange, exchange.companion, secrets)
     request = secrets.scrub_request(exchange.request)
+    if exchange.sent:
+        sent = structs.replace(request, body=UNSET, text=None, sent=list(exchange.sent))
+        request = structs.replace(request, sent=secrets.scrub_recorded(sent).sent)
     headers = secrets.scrub_response_headers(exchange.headers)
     url = exchange.request.url
     known = dialect_of_url(url)
@@ -337,7 +348,13 @@ def make_recording(exchange: ForeignExchange) -> Recording:
         framing_name(dialect, framing, suffix),
         server_of(url),
         request=request,
-        response=RecordedResponse(exchange.status, headers, suffix),
+        response=RecordedResponse(
+            exchange.status,
+            headers,
+            suffix,
+            exchange.end,
+            UNSET if exchange.close_code is None else exchange.close_code,
+        ),
         redacted=secrets.count,
     )
     return Recording(body, companion)

@@ -301,7 +301,8 @@ class Secrets:
             body = msgspec.json.encode(request.body)
         headers = tuple(request.headers.items())
         scrubbed = self.scrub_request(WireRequest(request.method, request.url, headers, body))
-        return structs.replace(scrubbed, bytes=request.bytes)
+        sent = [structs.replace(each, data=self._scrub_json(each.data)) for each in request.sent]
+        return structs.replace(scrubbed, bytes=request.bytes, sent=sent)
 
     def scrub_response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Collect the credentials of a response; return its public headers without them."""

@@ -1,0 +1,321 @@
+"""Conversations over a WebSocket: each create and what answers it is one exchange.
+
+The create of a client is the request, a `POST` to the `wss` URL; what the server sends in its lane
+until the response ends is the body, a message a line (`WS_MESSAGE`).  So a conversation is
+recorded, replayed and compared as requests over HTTP are, and a recording of one answers the other.
+A handshake is a request without a body: only one that is refused has a recording.
+
+https://developers.openai.com/api/docs/guides/websocket-mode (read 2026-11-23).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct, structs
+
+from streamnorm._core.codec.framing import SSE
+from streamnorm._core.codec.websocket_messages import (
+    WS_MESSAGE,
+    WebSocketSplitter,
+    error_message,
+    message_line,
+    name_stream,
+)
+from streamnorm._core.failures import find_error, response_status
+from streamnorm._core.json import FAST_ERRORS, compact, is_object, object_in
+from streamnorm._core.limits import Limits
+from streamnorm.http.urls import is_websocket_url
+from streamnorm.recording.format import (
+    MAX_STATUS,
+    End,
+    Playback,
+    RecordedRequest,
+    Step,
+    WireRequest,
+)
+from streamnorm.sse import Frame
+
+SWITCHED = 101
+"""Status of a handshake that was accepted."""
+
+CREATE = "response.create"
+
+# Fields of a create that a request over HTTP does not have, or that mean nothing on a WebSocket,
+# where every answer is a stream.  Codex sends `stream` all the same.
+_OWN_FIELDS = frozenset(
+    {"type", "stream_id", "client_metadata", "stream", "stream_options", "background"}
+)
+_TERMINALS = frozenset(
+    {"response.completed", "response.incomplete", "response.failed", "response.cancelled", "error"}
+)
+_OK = 200
+# What a server sends without a create, such as rate limits.
+_MAX_HELD_MESSAGES = 64
+_MAX_HELD_BYTES = 1024 * 1024
+
+
+class MessageHead(Struct):
+    """What every message may have.
+
+    Attributes:
+        type: Its type.
+        stream_id: Its lane; None for the default one.
+    """
+
+    type: Any = None
+    stream_id: Any = None
+
+
+_HEAD: msgspec.json.Decoder[MessageHead] = msgspec.json.Decoder(MessageHead)
+
+
+def head_of(message: bytes) -> MessageHead:
+    """Return the head of a message; an empty one if it is no JSON object."""
+    try:
+        return _HEAD.decode(message)
+    except FAST_ERRORS:
+        return MessageHead()
+
+
+def body_of_create(create: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of the request over HTTP that a create stands for."""
+    rest = {name: value for name, value in create.items() if name not in _OWN_FIELDS}
+    return {**rest, "stream": True}
+
+
+def compared_over_http(request: RecordedRequest) -> RecordedRequest:
+    """Return a create as the request over HTTP that it stands for; any other unchanged."""
+    if not is_websocket_url(request.url) or not is_object(request.body):
+        return request
+    return structs.replace(request, body=body_of_create(request.body))
+
+
+def is_handshake(request: WireRequest) -> bool:
+    """Return whether a request is for a WebSocket, and no create on one."""
+    return is_websocket_url(request.url) and not request.body
+
+
+# Playing
+
+
+def as_response(playback: Playback) -> Playback:
+    """Return the answer to a create as one over HTTP, if it is one on a WebSocket.
+
+    An error in place of a response is an error response.
+    """
+    if playback.framing is not WS_MESSAGE or playback.status != _OK:
+        return playback
+    splitter = WebSocketSplitter(Limits())
+    steps: list[Step] = []
+    for step in playback.steps:
+        frames = [frame for raw in splitter.split(step.data) for frame in splitter.parse(raw)]
+        first = frames[0] if frames and not any(each.data for each in steps) else None
+        if isinstance(first, Frame) and first.event == "error":
+            return _error_response(object_in(first.data), playback, step)
+        steps.append(structs.replace(step, data=splitter.as_event_stream(b"")))
+    headers = {**playback.headers, "content-type": SSE.media_type}
+    return structs.replace(playback, headers=headers, steps=tuple(steps), framing=SSE)
+
+
+def _error_response(event: dict[str, Any], playback: Playback, step: Step) -> Playback:
+    error = find_error(event)
+    given = event.get("status")
+    status = given if isinstance(given, int) and 400 <= given <= MAX_STATUS else 500
+    found = event.get("headers")
+    headers = {name: str(value) for name, value in found.items()} if is_object(found) else {}
+    nested = event.get("error")
+    fields = nested if is_object(nested) else {"message": "" if error is None else error.message}
+    body = compact({"error": fields}).encode()
+    return structs.replace(
+        playback,
+        status=status,
+        headers={**headers, "content-type": "application/json"},
+        steps=(structs.replace(step, data=body),),
+        framing=SSE,
+    )
+
+
+class MessageReader:
+    """Reads the messages of an answer to a create, from its chunks as they are played.
+
+    An answer over HTTP becomes that of a WebSocket: an event is a message, and an error response
+    is an `error` with its status.
+
+    Args:
+        playback: The answer.
+        stream_id: The lane of the create; None for the default one.
+
+    Attributes:
+        has_ended: Whether a message has ended the response.
+    """
+
+    def __init__(self, playback: Playback, stream_id: str | None) -> None:
+        self.has_ended = False
+        self._playback = playback
+        self._stream_id = stream_id
+        self._frames = playback.framing.layout.frame_reader(Limits())
+        content_type = playback.headers.get("content-type", "").partition(";")[0]
+        self._is_stream = playback.status == _OK and content_type == playback.framing.media_type
+        self._body: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[str]:
+        """Return the messages that a chunk completes."""
+        if not self._is_stream:
+            self._body.append(data)
+            return []
+        return [text for frame in self._frames.feed(data) if (text := self._message_of(frame))]
+
+    def close(self) -> list[str]:
+        """Return the messages at the end of the answer."""
+        if self._is_stream:
+            return []
+        self.has_ended = True
+        status = self._playback.status
+        body = b"".join(self._body)
+        status = status if status >= 400 else 502  # what is no stream answers no create
+        return [error_message(status, body, self._playback.headers, self._stream_id)]
+
+    def _message_of(self, frame: Frame) -> str:
+        text = frame.data
+        head = head_of(text.encode())
+        if self._playback.framing is SSE:
+            if head.type is None:  # `[DONE]`, or an event without data
+                return ""
+            if head.type == "error":
+                text = _as_socket_error(text)
+        self.has_ended = self.has_ended or head.type in _TERMINALS
+        return name_stream(text.encode(), self._stream_id).decode()
+
+
+def _as_socket_error(text: str) -> str:
+    """Return an `error` event of server-sent events with the status that a message needs."""
+    event = object_in(text)
+    if isinstance(event.get("status"), int):
+        return text
+    error = find_error(event)
+    return error_message(500 if error is None else response_status(error), text.encode(), {})
+
+
+# Recording
+
+
+class ExchangeWriter(Protocol):
+    """Writes one exchange; `RecordingWriter` says what the methods are."""
+
+    def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        """Record status and headers."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Record a message."""
+        ...
+
+    def add_sent(self, message: bytes) -> None:
+        """Record what the client sends besides the create."""
+        ...
+
+    def end(self, how: End, close_code: int | None = None) -> None:
+        """Record the end."""
+        ...
+
+
+class ExchangeRecorder(Protocol):
+    """Writes exchanges, such as a `Recorder` to files."""
+
+    def start(self, request: WireRequest) -> ExchangeWriter:
+        """Begin an exchange."""
+        ...
+
+
+class _Lane(Struct):
+    """A lane of a connection.
+
+    Attributes:
+        writers: Writers of the exchanges whose responses have not ended, oldest first.
+        held: Messages that came while there was none; the next exchange begins with them.
+    """
+
+    writers: deque[ExchangeWriter]
+    held: list[str]
+    held_bytes: int = 0
+
+
+class ConversationRecorder:
+    """Records the exchanges on one WebSocket.
+
+    Args:
+        recorder: The recorder.
+        handshake: The request of the handshake; its URL begins with `ws`.
+        headers: Headers of the answer that accepted it.
+    """
+
+    def __init__(
+        self, recorder: ExchangeRecorder, handshake: WireRequest, headers: Iterable[tuple[str, str]]
+    ) -> None:
+        self._recorder = recorder
+        self._handshake = handshake
+        self._headers = [*headers, ("content-type", WS_MESSAGE.media_type)]
+        self._lanes: dict[str | None, _Lane] = {}
+
+    def add_sent(self, message: str) -> None:
+        """Record a message of the client."""
+        data = message.encode("utf-8", "replace")
+        head = head_of(data)
+        lane = self._lane_of(head)
+        if head.type != CREATE:
+            # `response.steer` names no lane.
+            found = [each.writers[0] for each in self._lanes.values() if each.writers]
+            if found:
+                found[-1].add_sent(data)
+            return
+        writer = self._recorder.start(structs.replace(self._handshake, method="POST", body=data))
+        writer.begin(_OK, self._headers)
+        if not lane.writers:
+            for held in lane.held:
+                writer.write(message_line(held))
+            lane.held, lane.held_bytes = [], 0
+        lane.writers.append(writer)
+
+    def add_received(self, message: str) -> None:
+        """Record a message of the server."""
+        head = head_of(message.encode("utf-8", "replace"))
+        lane = self._lane_of(head)
+        if lane.writers:
+            writer = lane.writers[0]
+            writer.write(message_line(message))
+            if head.type in _TERMINALS and not _is_continued(message):
+                lane.writers.popleft()
+                writer.end("eof")
+        elif head.type not in _TERMINALS and len(lane.held) < _MAX_HELD_MESSAGES:
+            lane.held_bytes += len(message)
+            if lane.held_bytes <= _MAX_HELD_BYTES:
+                lane.held.append(message)
+
+    def end(self, how: End, close_code: int | None = None) -> None:
+        """Record the end of the connection.
+
+        Args:
+            how: How it ended for responses that had not ended.
+            close_code: Code with which the server closed it; None if the client did.
+        """
+        for lane in self._lanes.values():
+            for writer in lane.writers:
+                writer.end(how, close_code)
+            lane.writers.clear()
+
+    def _lane_of(self, head: MessageHead) -> _Lane:
+        name = head.stream_id if isinstance(head.stream_id, str) else None
+        return self._lanes.setdefault(name, _Lane(deque(), []))
+
+
+def _is_continued(terminal: str) -> bool:
+    """Return whether a response that ended is followed by one that no create asks for."""
+    if '"steered"' not in terminal:
+        return False
+    response = object_in(terminal).get("response")
+    details = response.get("incomplete_details") if is_object(response) else None
+    return is_object(details) and details.get("reason") == "steered"

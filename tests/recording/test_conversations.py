@@ -1,0 +1,501 @@
+"""Conversations over a WebSocket: their exchanges, as recordings and as answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.streams.corpus import needs_corpus
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Completed,
+    Event,
+    Failed,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    StreamError,
+    Text,
+    TextDelta,
+    Truncated,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._core.errors import RecordingError, UnrecordedRequest
+from streamnorm.codec import SSE, WS_MESSAGE
+from streamnorm.recording import Recording
+from streamnorm.recording.conversations import (
+    ConversationRecorder,
+    MessageReader,
+    as_response,
+    body_of_create,
+)
+from streamnorm.recording.format import Playback, Step, WireRequest
+from streamnorm.recording.importing import import_file
+from streamnorm.recording.library import Library
+from streamnorm.recording.matching import normalise
+from streamnorm.recording.recorder import Recorder
+from streamnorm.testing import faults
+
+URL = "wss://api.openai.com/v1/responses"
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+HANDSHAKE = WireRequest("GET", URL, (("authorization", f"Bearer {KEY}"),), b"")
+CREATE = {"type": "response.create", "model": "m", "input": "Hi."}
+
+
+def event(type: str, stream_id: str | None = None, **fields: Any) -> str:
+    lane = {} if stream_id is None else {"stream_id": stream_id}
+    return json.dumps({"type": type, **fields, **lane})
+
+
+def done(id: str, status: str = "completed", **fields: Any) -> str:
+    response = {"id": id, "status": status, "output": [], **fields}
+    return event(f"response.{status}", sequence_number=1, response=response)
+
+
+def created(id: str, stream_id: str | None = None) -> str:
+    response = {"id": id, "model": "m", "status": "in_progress", "output": []}
+    return event("response.created", stream_id, sequence_number=0, response=response)
+
+
+def create(**fields: Any) -> str:
+    return json.dumps({**CREATE, **fields})
+
+
+def record(folder: Path, **options: Any) -> ConversationRecorder:
+    return ConversationRecorder(Recorder(folder, **options), HANDSHAKE, [("date", "now")])
+
+
+def load(folder: Path) -> list[Recording]:
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".ws.jsonl"))
+    return [Recording.load(folder / name) for name in names]
+
+
+def ask(library: Library, **fields: Any) -> Playback:
+    return library.respond(WireRequest("POST", URL, (), create(**fields).encode()))
+
+
+# Recording
+
+
+def test_each_create_is_an_exchange_with_what_answers_it(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    limits = event("codex.rate_limits", plan_type="plus")
+    both.add_received(limits)
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    both.add_received(done("r1"))
+    both.add_received(event("responsesapi.websocket_timing"))
+    both.add_sent(create(previous_response_id="r1"))
+    both.add_received(created("r2"))
+    both.end("aborted")
+    first, second = load(tmp_path)
+    assert first.body.decode().splitlines() == [limits, created("r1"), done("r1")]
+    assert (first.response.end, first.response.status) == ("eof", 200)
+    assert first.framing is WS_MESSAGE
+    assert first.request is not None
+    assert (first.request.method, first.request.url) == ("POST", URL)
+    assert first.request.body == CREATE
+    assert json.loads(second.body.splitlines()[0])["type"] == "responsesapi.websocket_timing"
+    assert second.response.end == "aborted"
+    assert first.server == "openai"
+
+
+def test_lanes_are_recorded_apart_and_in_the_order_of_their_creates(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    for name in ("a", "b", "a"):
+        both.add_sent(create(stream_id=name))
+    both.add_received(created("a1", "a"))
+    both.add_received(created("b1", "b"))
+    both.add_received(event("error", "a", status=400, error={"message": "No."}))
+    both.add_received(created("a2", "a"))
+    both.end("reset", 1011)
+    a, b, waiting = load(tmp_path)
+    assert [json.loads(line)["type"] for line in a.body.splitlines()] == [
+        "response.created",
+        "error",
+    ]
+    assert isinstance(a.outcome, Failed)
+    assert b.body.decode() == created("b1", "b") + "\n"
+    assert waiting.body.decode() == created("a2", "a") + "\n"
+    assert [each.response.end for each in (a, b, waiting)] == ["eof", "reset", "reset"]
+    assert b.response.close_code == 1011
+    assert b.playback().close_code == 1011
+    assert a.playback().close_code is None
+
+
+def test_steered_response_goes_on_in_its_exchange(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent("no JSON")  # before any create
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    steer = {"type": "response.steer", "previous_response_id": "r1", "input": f"Use {KEY}"}
+    both.add_sent(json.dumps(steer))
+    both.add_sent("no JSON")
+    details = {"reason": "steered"}
+    both.add_received(done("r1", "incomplete", incomplete_details=details))
+    both.add_received(created("r2"))
+    both.add_received(done("r2", text='"steered"'))
+    both.add_received(event("error", status=400, error={"message": "of no create"}))
+    both.end("aborted")
+    (recording,) = load(tmp_path)
+    assert recording.response.end == "eof"
+    assert len(recording.body.splitlines()) == 4
+    assert recording.request is not None
+    sent = [(each.after, each.data) for each in recording.request.sent]
+    assert sent == [(1, {**steer, "input": f"Use {'x' * len(KEY)}"}), (1, "no JSON")]
+    assert recording.redacted > 0
+
+
+def test_keys_are_in_no_file(tmp_path: Path) -> None:
+    own = "a-password-of-ours"
+    both = record(tmp_path, redact=[own])
+    both.add_sent(create(input=f"{KEY} {own}", client_metadata={"authorization": KEY}))
+    both.add_received(created(KEY))
+    both.add_received(event("response.newer", text=f"{KEY} and {own}"))
+    both.add_received(done("r1"))
+    both.end("aborted")
+    for name in os.listdir(tmp_path):
+        content = (tmp_path / name).read_bytes()
+        assert KEY.encode() not in content
+        assert own.encode() not in content
+        assert b"authorization: " not in content.lower()
+    (recording,) = load(tmp_path)
+    assert recording.request is not None
+    assert recording.request.headers == {}
+
+
+def test_bodies_of_creates_may_be_left_out(tmp_path: Path) -> None:
+    both = record(tmp_path, request_bodies=False)
+    both.add_sent(create())
+    both.add_sent(event("response.steer", input="x"))
+    both.add_received(done("r1"))
+    library = Library(tmp_path)
+    assert library.recordings[0].request is not None
+    assert library.recordings[0].request.sent == []
+    assert ask(library, input="anything").status == 200
+
+
+# Answers
+
+
+def test_what_a_websocket_adds_is_not_compared(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent(create(stream_id="a", stream=True, client_metadata={"x": "1"}))
+    both.add_received(event("response.completed", "a", response={}))
+    both.end("aborted")
+    library = Library(tmp_path)
+    with pytest.raises(UnrecordedRequest, match="query or body differs"):
+        ask(library, input="Else.")
+    with pytest.raises(UnrecordedRequest):
+        ask(library, generate=False)
+    assert ask(library, stream_id="b").framing is WS_MESSAGE
+    with pytest.raises(UnrecordedRequest, match="all played"):
+        ask(library)
+    body = {**CREATE, "background": False}
+    assert body_of_create(body) == {"model": "m", "input": "Hi.", "stream": True}
+    (recording,) = library.recordings
+    assert recording.request is not None
+    assert normalise(recording.request).body == {"model": "m", "input": "Hi.", "stream": True}
+
+
+def test_handshake_is_accepted_unless_the_next_recording_refuses_it(tmp_path: Path) -> None:
+    handshake = WireRequest("GET", URL, (), b"")
+    recorder = Recorder(tmp_path)
+    for status in (426, 101):
+        if status == 101:
+            both = ConversationRecorder(recorder, HANDSHAKE, ())
+            both.add_sent(create())
+            both.add_received(done("r1"))
+            continue
+        writer = recorder.start(handshake)
+        writer.begin(status, [("content-type", "application/json")])
+        writer.write(b'{"error":{"message":"HTTP"}}')
+        writer.end("eof")
+    library = Library(tmp_path)
+    assert library.respond(handshake).status == 426
+    assert library.respond(handshake).status == 101
+    assert ask(library).status == 200
+    assert library.respond(handshake).status == 101
+    assert library.replayed == 2
+    assert library.unplayed == ()
+
+
+def test_create_answers_a_request_over_http(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    both.add_received(done("r1"))
+    both.add_sent(create())
+    error = {"type": "rate_limit_error", "message": "Slow."}
+    both.add_received(event("error", status=429, error=error, headers={"retry-after": 3}))
+    library = Library(tmp_path)
+    body = json.dumps({"model": "m", "input": "Hi.", "stream": True}).encode()
+    request = WireRequest("POST", "https://h.example/v1/responses", (), body)
+    playback = library.respond(request)
+    assert (playback.framing, playback.headers["content-type"]) == (SSE, "text/event-stream")
+    assert playback.body.decode() == (
+        f"event: response.created\ndata: {created('r1')}\n\n"
+        f"event: response.completed\ndata: {done('r1')}\n\n"
+    )
+    refused = library.respond(request)
+    assert (refused.status, refused.headers["retry-after"]) == (429, "3")
+    assert json.loads(refused.body) == {"error": error}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "body"),
+    [
+        ({"error": "It broke.", "status": 200}, 500, {"message": "It broke."}),
+        ({"code": "a", "message": "Flat."}, 500, {"message": "Flat."}),
+    ],
+)
+def test_error_without_a_status_is_an_error_response(
+    fields: dict[str, Any], status: int, body: dict[str, Any]
+) -> None:
+    line = event("error", **fields).encode() + b"\n"
+    playback = as_response(Playback(200, {}, (Step(1.0, line),), framing=WS_MESSAGE))
+    assert (playback.status, json.loads(playback.body)) == (status, {"error": body})
+    assert playback.steps[0].delay_s == 1.0
+
+
+def messages(playback: Playback, stream_id: str | None = None) -> tuple[list[Any], bool]:
+    reader = MessageReader(playback, stream_id)
+    found = [text for step in playback.steps for text in reader.feed(step.data)]
+    return [json.loads(text) for text in (*found, *reader.close())], reader.has_ended
+
+
+def test_answers_over_http_are_messages() -> None:
+    sse = {"content-type": "text/event-stream; charset=utf-8"}
+    data = b'event: a\ndata: {"type":"a"}\n\ndata: [DONE]\n\ndata: {"type":"response.failed"}\n\n'
+    steps = (Step(0, data[:9]), Step(0, data[9:]))
+    found, has_ended = messages(Playback(200, sse, steps), "l")
+    assert found == [
+        {"type": "a", "stream_id": "l"},
+        {"type": "response.failed", "stream_id": "l"},
+    ]
+    assert has_ended
+    assert not messages(Playback(200, sse, steps[:1]))[1]
+    flat = b'data: {"type":"error","code":"rate_limit_exceeded","message":"Slow."}\n\n'
+    ((error,), _) = messages(Playback(200, sse, (Step(0, flat),)))
+    assert (error["status"], error["error"]["message"]) == (429, "Slow.")
+    with_status = b'data: {"type":"error","status":400,"error":{"message":"No."}}\n\n'
+    ((error,), _) = messages(Playback(200, sse, (Step(0, with_status),)))
+    assert error == {"type": "error", "status": 400, "error": {"message": "No."}}
+    bare = b'data: {"type":"error"}\n\n'
+    assert messages(Playback(200, sse, (Step(0, bare),)))[0][0]["status"] == 502
+
+
+def test_whole_bodies_are_errors() -> None:
+    json_type = {"content-type": "application/json", "retry-after": "1"}
+    body = b'{"error":{"message":"Busy.","type":"server_error"}}'
+    ((error,), has_ended) = messages(Playback(503, json_type, (Step(0, body),)))
+    assert (error["status"], error["headers"]) == (503, {"retry-after": "1"})
+    assert error["error"]["message"] == "Busy."
+    assert has_ended
+    assert messages(Playback(200, json_type, (Step(0, b"{}"),)))[0][0]["status"] == 502
+
+
+def test_faults_change_messages(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    for text in (created("r1"), event("response.newer"), done("r1")):
+        both.add_received(text)
+    (recording,) = load(tmp_path)
+    for fault in faults.every(recording):
+        playback = fault(recording.playback())
+        reader = MessageReader(playback, None)
+        texts = [text for step in playback.steps for text in reader.feed(step.data)]
+        assert len([*texts, *reader.close()]) <= 4, fault
+    assert len(messages(faults.cut(event=2)(recording.playback()))[0]) == 2
+    assert len(messages(faults.drop_terminal()(recording.playback()))[0]) == 2
+    *_, error = messages(faults.error_event(event=1)(recording.playback()))[0]
+    assert (error["type"], error["status"]) == ("error", 503)
+    assert len(messages(faults.duplicate(event=1)(recording.playback()))[0]) == 4
+
+
+# Transcripts
+
+
+TRANSCRIPT = [
+    {"at": "handshake", "path": "/v1/responses", "headers": {"authorization": KEY}, "status": 101},
+    {"at": "client", "data": CREATE},
+    {"at": "server", "data": {"type": "response.created", "response": {"id": "r", "key": KEY}}},
+    {"at": "client", "data": {"type": "response.steer", "input": KEY}},
+    {"at": "close", "by": "server", "code": 1011, "reason": ""},
+]
+
+
+def write(path: Path, lines: list[Any]) -> Path:
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def test_transcript_becomes_its_exchanges(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", TRANSCRIPT)
+    (recording,) = import_file(path, tmp_path / "out")
+    assert recording.request is not None
+    assert recording.request.body == CREATE
+    assert (recording.response.end, recording.response.close_code) == ("reset", 1011)
+    assert (recording.request.sent[0].after, len(recording.request.sent)) == (1, 1)
+    names = os.listdir(tmp_path / "out")
+    assert sorted(names) == ["01-responses.json", "01-responses.ws.jsonl"]
+    assert not any(KEY in (tmp_path / "out" / name).read_text() for name in names)
+    present: list[Recording] = []
+    import_file(path, tmp_path / "out", on_present=present.append)
+    assert len(present) == 1
+    left = write(tmp_path / "b.jsonl", [*TRANSCRIPT[:3], {"at": "close", "by": "client"}])
+    assert import_file(left, tmp_path / "b")[0].response.end == "aborted"
+    open_end = write(tmp_path / "c.jsonl", TRANSCRIPT[:3])
+    assert import_file(open_end, tmp_path / "c")[0].response.end == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ([{"at": "client", "data": {}}], "line 1: no handshake, expected one first"),
+        ([{**TRANSCRIPT[0], "path": "/v1/files"}], "a handshake at another path than that of"),
+        ([{**TRANSCRIPT[0], "status": None}], "line 1: a handshake without a status"),
+        ([{**TRANSCRIPT[0], "status": 7}], "line 1: a handshake without a status"),
+        ([TRANSCRIPT[0], {"at": "server"}], "line 2: no JSON object as data"),
+        ([TRANSCRIPT[0], {"at": "x"}], "line 2: expected client, server or close"),
+        ([TRANSCRIPT[0], [1]], "line 2: no JSON object"),
+    ],
+)
+def test_what_is_no_transcript_is_refused(tmp_path: Path, lines: list[Any], problem: str) -> None:
+    path = write(tmp_path / "a.jsonl", lines)
+    with pytest.raises(RecordingError, match=problem):
+        import_file(path, tmp_path / "out")
+    path.write_text(json.dumps(TRANSCRIPT[0]) + "\n{")
+    with pytest.raises(RecordingError, match="line 2: "):
+        import_file(path, tmp_path / "out")
+
+
+# Real and made transcripts
+
+
+OK = [
+    BlockStart(0, Text("")),
+    TextDelta(0, "ok"),
+    BlockStop(0),
+    UsageUpdate(Usage(5, 2, 0, None, 0)),
+    MessageStop("end_turn", "completed"),
+]
+
+
+def answered(id: str, text: str = "ok") -> list[Event]:
+    return [
+        MessageStart(id, "gpt-test"),
+        *(TextDelta(0, text) if isinstance(each, TextDelta) else each for each in OK),
+    ]
+
+
+def failed(message: str, code: str, status: int | None, **extra: Any) -> list[Event]:
+    retryable = None if status is None else status in (408, 409, 429) or status >= 500
+    return [StreamError("upstream", message, code, status, retryable, extra or None)]
+
+
+INVALID = "invalid_request_error"
+LIMIT = (
+    "Responses websocket connection limit reached (60 minutes)."
+    " Create a new websocket connection to continue."
+)
+GONE = "Previous response with id 'resp_gone' not found."
+PREWARMED = [MessageStart("resp_w", "gpt-test"), *OK[-2:]]
+MADE: dict[str, list[list[Event] | str]] = {
+    # What was cut is named by the kind of its outcome.
+    "closed-1011": ["truncated"],
+    "cut-mid-response": ["truncated"],
+    "codex-extras": [answered("resp_1")],
+    "connection-limit": [failed(LIMIT, "websocket_connection_limit_reached", 400, type=INVALID)],
+    "error-without-status": [
+        failed("The usage limit has been reached", "usage_limit_reached", None)
+    ],
+    "failed-turn-then-next": [
+        [
+            MessageStart("resp_f", "gpt-test"),
+            *failed("The model failed.", "server_error", 500),
+        ],
+        answered("resp_2"),
+    ],
+    "previous-response-not-found": [
+        failed(
+            GONE, "previous_response_not_found", 400, type=INVALID, param="previous_response_id"
+        ),
+        answered("resp_2"),
+    ],
+    "prewarm-then-delta": [PREWARMED, answered("resp_1", "Hi.")],
+    "rate-limited-with-headers": [
+        failed(
+            "Rate limit reached.",
+            "rate_limit_exceeded",
+            429,
+            type="rate_limit_error",
+            headers={"retry-after": "3", "x-ratelimit-remaining-requests": 0},
+        )
+    ],
+    "steered": ["other"],
+    "three-turns": [answered(f"resp_{n}", str(n)) for n in (1, 2, 3)],
+    "two-lanes-interleaved": [answered("resp_a", "A"), answered("resp_b", "B")],
+}
+
+
+def plain(events: list[Event]) -> list[Event]:
+    """Return events without what the vendor's server adds to all responses."""
+    found: list[Event] = []
+    for each in events:
+        match each:
+            case MessageStart(id, model):
+                found.append(MessageStart(id, model))
+            case BlockStart(index, block):
+                found.append(BlockStart(index, block))
+            case MessageStop(reason, raw):
+                found.append(MessageStop(reason, raw))
+            case Opaque():
+                pass
+            case _:
+                found.append(each)
+    return found
+
+
+@needs_corpus
+def test_made_transcripts_say_what_was_written_into_them(tmp_path: Path) -> None:
+    folder = Path(os.environ["STREAMNORM_CORPUS"]) / "responses-websocket"
+    for name, expected in MADE.items():
+        recordings = import_file(folder / f"made__{name}.jsonl", tmp_path / name)
+        assert len(recordings) == len(expected), name
+        for recording, events in zip(recordings, expected, strict=True):
+            match events:
+                case "truncated":
+                    assert isinstance(recording.outcome, Truncated), name
+                case str(reason):
+                    assert isinstance(recording.outcome, Completed), name
+                    assert recording.outcome.reason == reason, name
+                case _:
+                    assert plain(recording.events()) == events, name
+    refused = import_file(folder / "made__upgrade-refused-426.jsonl", tmp_path / "refused")
+    assert [(each.response.status, each.is_stream) for each in refused] == [(426, False)]
+
+
+@needs_corpus
+def test_rebuilt_transcripts_are_the_streams_that_they_were(tmp_path: Path) -> None:
+    """A message is the JSON of an event, and as server-sent events they are the same stream."""
+    folder = Path(os.environ["STREAMNORM_CORPUS"]) / "responses-websocket"
+    paths = [
+        path for path in sorted(folder.glob("*__*.jsonl")) if not path.name.startswith("made__")
+    ]
+    assert len(paths) == 24
+    for path in paths:
+        (recording,) = import_file(path, tmp_path / path.stem)
+        assert isinstance(recording.outcome, Completed), path.name
+        as_sse = as_response(recording.playback())
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        events = [line["data"] for line in lines if line["at"] == "server"]
+        data = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+        decoded = Recording(data.encode())
+        assert Recording(as_sse.body).events() == decoded.events() == recording.events(), path.name
