@@ -20,6 +20,7 @@ from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import EventPump
 from streamnorm.log.cursors import START, Position
 from streamnorm.log.records import Chunk, Ending, Origin, read_options
+from streamnorm.log.tails import READ_BYTES
 
 if TYPE_CHECKING:
     from streamnorm._transcoder import TranscodeOptions, WriterOptions
@@ -78,11 +79,7 @@ class LogReader:
             await self._tail.note_reader()
         while True:
             if self._next == len(self._chunk.reads):
-                try:
-                    self._chunk, self._next = await self._tail.read(self.position), 0
-                except Exception:
-                    self.has_lost_stream = True
-                    raise
+                self._chunk, self._next = await self._read_tail(), 0
                 if not self._chunk.reads:
                     break
             if 0 < self.position < self._joined_before - 2:
@@ -101,6 +98,20 @@ class LogReader:
         if self.ending is None or self.ending.cause == "eof":
             raise StopAsyncIteration
         raise _failure_of(self.ending)
+
+    async def _read_tail(self) -> Chunk:
+        """Return reads behind the position; none if the stream ends there."""
+        left = self._joined_before - self.position
+        try:
+            if left <= 0:
+                return await self._tail.read(self.position)
+            chunk = await self._tail.read(self.position, READ_BYTES)
+        except Exception:
+            self.has_lost_stream = True
+            raise
+        # What its client has is returned at once: a reader that waits for its client holds the
+        # less that `Tail.read` returns by itself.
+        return Chunk(chunk.first, chunk.reads[:left], chunk.gaps_ms[:left])
 
     def _join(self) -> bytes:
         """Return the next reads before `joined_before`, up to some size."""
@@ -229,7 +240,8 @@ class _BytesPump(TranscodePump):
         return self._places.cursor()
 
     def feed(self, data: bytes) -> bytes | None:
-        self._replace_fields()
+        if self._reader.last_fields:
+            self._replace_fields()
         written = super().feed(data)
         return None if written is None else self._mark(written)
 
@@ -238,8 +250,7 @@ class _BytesPump(TranscodePump):
         super()._close()
 
     def _replace_fields(self) -> None:
-        if self._reader.last_fields:
-            self._fields.update(self._reader.last_fields)
+        self._fields.update(self._reader.last_fields)
 
     def _finish(self, pieces: list[bytes]) -> None:
         super()._finish(pieces)

@@ -211,9 +211,9 @@ class Production:
                 self._ending = self._ending or ending
 
     async def _read_stream(self, source: ObservedSource, origin: Origin, opened_s: float) -> None:
-        stream, append = source.stream, self._appender.append
+        pump, append = source.pump, self._appender.append
         size = elapsed_ms = 0
-        async for data in stream:
+        async for data in source.stream:
             # It may have been stopped meanwhile, and an end has nothing behind it.
             if data and self._ending is None:
                 # Times since the start are rounded, so that errors do not add up.
@@ -226,7 +226,7 @@ class Production:
             if size > self._max_bytes:
                 self._stop("truncated", f"the bound of {self._max_bytes} bytes was reached")
             # Some servers leave the connection open behind the terminal.
-            if stream.outcome is not None or self._ending is not None:
+            if pump.outcome is not None or self._ending is not None:
                 break
             if self._appender.is_full:
                 await self._appender.wait_for_room()

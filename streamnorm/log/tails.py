@@ -22,7 +22,8 @@ from streamnorm.log.records import (
 
 # A reader that is further behind reads the store.
 _MAX_BYTES = 256 * 1024
-_READ_BYTES = 256 * 1024
+READ_BYTES = 256 * 1024
+"""Bytes that are read from a store at once."""
 # What such a reader holds alone: a thousand that read no more must not fill the memory.
 _BEHIND_BYTES = 64 * 1024
 _WAIT_S = 1.0
@@ -119,8 +120,12 @@ class Tail:
         self.failure = failure
         self._notify()
 
-    async def read(self, after: int) -> Chunk:
+    async def read(self, after: int, max_bytes: int = _BEHIND_BYTES) -> Chunk:
         """Return reads behind a position, once there are some; none if the stream ends there.
+
+        Args:
+            after: The position.
+            max_bytes: Bytes to read from the store, approximately, if the tail lacks them.
 
         Raises:
             LogError: The stream is stored no longer, or lacks its start.
@@ -133,7 +138,7 @@ class Tail:
             if after < self.count:
                 if self._chunks and self._chunks[0].first <= after + 1:
                     return self._behind(after)
-                return await self._read_store(after)
+                return await self._read_store(after, max_bytes)
             if self.ending is not None:
                 return _join((), after)
             if self._is_fed:
@@ -169,8 +174,8 @@ class Tail:
             lacking.append(chunk)
         return _join(reversed(lacking), after)
 
-    async def _read_store(self, after: int) -> Chunk:
-        reading = self._check(await self._store.aread(*self.key, after, _BEHIND_BYTES, 0))
+    async def _read_store(self, after: int, max_bytes: int) -> Chunk:
+        reading = self._check(await self._store.aread(*self.key, after, max_bytes, 0))
         found = _join(reading.chunks, after)
         if not found.reads:
             raise LogError(_GONE, code="trimmed")
@@ -216,7 +221,7 @@ class Tail:
         try:
             reading = self._check(
                 await self._store.aread(
-                    *self.key, self.count, _READ_BYTES, min(_WAIT_S, max(0.0, left_s))
+                    *self.key, self.count, READ_BYTES, min(_WAIT_S, max(0.0, left_s))
                 )
             )
         except StoreError as exc:

@@ -104,6 +104,21 @@ def test_the_end_of_a_long_stream_costs_what_reading_it_does() -> None:
     assert operations(_run(resume)) < operations(_run(read))
 
 
+def test_the_end_of_a_long_stream_takes_few_reads_of_the_store() -> None:
+    async def run() -> int:
+        store = CountingStore()
+        log = Log(store)
+        async with log.produce("a", source_of(long_stream(12_000))) as run:
+            assert await run.wait() == "complete"
+            cursor = ids_in(await follow(log, "a", "anthropic"))[-2]
+            store.steps.clear()
+            assert b"message_stop" in await follow(log, "a", "anthropic", after=cursor)
+        return store.steps["read"]
+
+    # The stream has 0.9 MB, the last 256 KB of them in memory.
+    assert asyncio.run(run()) <= 5
+
+
 def _run(step: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     return lambda: asyncio.run(step())
 
