@@ -105,7 +105,7 @@ class MessageEndpoint:
         Args:
             received: The request.
             client: The client's dialect.
-            asked: Its operation, by its path; the body may ask for a stream.
+            asked: The operation, by its path; the body may ask for a stream.
             exchange: Exchange to send the answer on.
             call: Record of the request, to be completed.
             states: Begins the turn of the request; None for what is the same for all connections.
@@ -123,9 +123,9 @@ class MessageEndpoint:
         # A summary is the gateway's own answer, made of the whole one of the upstream.
         if streams is not None and is_compaction(asked, body):
             streams = None
-        logged = None if streams is None else streams.asked_in(received, client)
+        logged = None if streams is None else streams.find_request(received, client)
         if streams is not None and page is not None and page.options.resume and logged is None:
-            logged = streams.of_chat(received, client, body.get("id"))
+            logged = streams.find_chat(received, client, body.get("id"))
         model = asked.model if page is None else page.options.model
         call.operation, call.model = asked.operation, model
         targets = self._services.routing.targets(model, client)
@@ -134,7 +134,7 @@ class MessageEndpoint:
         is_whole = asked.operation == "compact"
         turn = await (states or self._states).begin(received, client, body)
         if turn.is_background and streams is not None:
-            logged = streams.in_background(turn, logged, received, client)
+            logged = streams.name_background(turn, logged, received, client)
         targets = self._balancer.order(targets, received.headers, turn.body)
         compaction = None
         if client.endpoints.compacts:

@@ -67,14 +67,14 @@ class StreamEndpoint:
         """Return the dialect of a request about a stream; None if it is about none."""
         for path, page in self._chats.items():
             if path.search(received.path):
-                return _spoken(page, received, path)
+                return _adapt_dialect(page, received, path)
         if not _PATH.search(received.path):
             return None
         try:
             known = lookup(encoder(dict(received.query).get("to", "")).dialect)
         except UnknownDialect:
             known = DIALECTS[DEFAULT_ERROR_DIALECT]
-        return _spoken(known, received, _PATH)
+        return _adapt_dialect(known, received, _PATH)
 
     def plain_path(self, path: str) -> str | None:
         """Return the path of a request about a stream without its id; None if it is none."""
@@ -94,8 +94,8 @@ class StreamEndpoint:
 
         Args:
             received: The request.
-            client: Its dialect, as `client_at` returned it.
-            asked: Its operation.
+            client: The dialect, as `client_at` returned it.
+            asked: The operation.
             exchange: Exchange to send the answer on.
             call: Record of the request.
 
@@ -158,7 +158,7 @@ class StreamEndpoint:
             await send_followed(followed, client, stream, call, {})
 
 
-def _spoken(dialect: Dialect, received: ClientRequest, path: re.Pattern[str]) -> Dialect:
+def _adapt_dialect(dialect: Dialect, received: ClientRequest, path: re.Pattern[str]) -> Dialect:
     """Return a dialect as it is spoken where streams are asked for."""
     headers = {name: None for each in DIALECTS.values() for name in each.endpoints.key_headers}
     routes = (Route("GET", path, "response"), Route("DELETE", path, "cancel"))

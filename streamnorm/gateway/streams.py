@@ -63,7 +63,7 @@ ID_HEADER = "x-streamnorm-stream"
 """Header that names a stream."""
 
 # A draft of the IETF has it as a string in quotes; SDKs send it bare.
-_ASKED_IN = (ID_HEADER, "idempotency-key")
+_ID_HEADERS = (ID_HEADER, "idempotency-key")
 _ID = re.compile(r"[\w.~:@+=-]{1,128}", re.ASCII)
 _CHAT = "chat:"
 _STORED = {name: known.stored for name, known in DIALECTS.items() if known.stored is not None}
@@ -140,13 +140,13 @@ class LoggedStreams:
         self._end_call = end_call
         self._tasks: set[asyncio.Task[None]] = set()  # the loop has weak references only
 
-    def asked_in(self, received: ClientRequest, client: Dialect) -> LoggedRequest | None:
-        """Return what a request for a message asks of the log; None if it does not.
+    def find_request(self, received: ClientRequest, client: Dialect) -> LoggedRequest | None:
+        """Return the stream that the headers of a request name; None if they name none.
 
         Raises:
-            RequestRefused: Its id is none.
+            RequestRefused: The id is not one of a client.
         """
-        header = next((name for name in _ASKED_IN if name in received.headers), None)
+        header = next((name for name in _ID_HEADERS if name in received.headers), None)
         if header is None:
             return None
         id = check_id(received.headers[header].strip().strip('"'), header)
@@ -162,13 +162,15 @@ class LoggedStreams:
         key = (self.scope_of(received, client), id)
         return LoggedRequest(key, digest.digest(), received.headers.get("last-event-id", ""))
 
-    def of_chat(self, received: ClientRequest, client: Dialect, id: object) -> LoggedRequest | None:
-        """Return what the message of a chat asks of the log; None if its chat has no id for that.
+    def find_chat(
+        self, received: ClientRequest, client: Dialect, id: object
+    ) -> LoggedRequest | None:
+        """Return the stream of a chat; None if the chat has no id that can name one.
 
         Args:
             received: The request.
             client: The client's dialect.
-            id: What the page says that the id of its chat is.
+            id: Id of the chat, as the page states it.
         """
         if not isinstance(id, str) or not _ID.fullmatch(id):
             return None
@@ -182,18 +184,18 @@ class LoggedStreams:
         """Return scope and id of the stream of a chat."""
         return self.scope_of(received, client), f"{_CHAT}{id}"
 
-    def in_background(
+    def name_background(
         self,
         turn: ResponseState,
         asked: LoggedRequest | None,
         received: ClientRequest,
         client: Dialect,
     ) -> LoggedRequest:
-        """Return what a request for a response in the background asks of the log.
+        """Return the stream of a response in the background.
 
         Args:
-            turn: Its turn, whose response gets the id of the stream.
-            asked: What its headers ask of the log; None for nothing.
+            turn: The turn, whose response gets the id of the stream.
+            asked: The stream that the headers name; None if they name none.
             received: The request.
             client: The client's dialect.
         """
@@ -405,7 +407,7 @@ class LoggedStreams:
                 losses=Losses(on_loss=partial(add_loss, call)),
             )
         if isinstance(whole, StreamError):
-            raise NoAnswer(_failed(whole, None, client))
+            raise NoAnswer(_describe_failure(whole, None, client))
         call.outcome = call.outcome or whole.outcome
         return whole.body
 
@@ -485,7 +487,7 @@ async def send_followed(
         except FAILURES:
             match followed.outcome:
                 case Failed(error) | Truncated(error):
-                    failed = _failed(error, followed.dialect, client)
+                    failed = _describe_failure(error, followed.dialect, client)
                     await send_failure(failed, client, stream, call)
                     return
                 case _:
@@ -537,12 +539,12 @@ def _check_outcome(outcome: Outcome | None, upstream: str | None, client: Dialec
     """Raise `NoAnswer` for a stream that has failed."""
     match outcome:
         case Failed(error) | Truncated(error):
-            raise NoAnswer(_failed(error, upstream, client))
+            raise NoAnswer(_describe_failure(error, upstream, client))
         case _:
             pass
 
 
-def _failed(error: StreamError, upstream: str | None, client: Dialect) -> FailedAttempt:
+def _describe_failure(error: StreamError, upstream: str | None, client: Dialect) -> FailedAttempt:
     """Return the failure of a stream, as a client is told of it."""
     failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
     return FailedAttempt(error, error, failed.status, failed.body, failed.headers)

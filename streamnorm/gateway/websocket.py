@@ -57,7 +57,7 @@ from streamnorm.gateway.websocket_messages import (
     read_create,
     read_message,
     refusal_message,
-    steer_failed,
+    refuse_steering,
     strip_handshake,
 )
 from streamnorm.gateway.websocket_state import ConnectionState, Continuation, Histories
@@ -193,7 +193,7 @@ class _Lane(Struct):
     """A lane.
 
     Attributes:
-        stream_id: Its name; None for the default one.
+        stream_id: The name; None for the default one.
         waiting: Creates that have not begun.
         writer: Writes the answer to the one that is being answered; None if none is.
         is_running: Whether creates are being answered.
@@ -315,7 +315,7 @@ class Connection:
                 case "response.create":
                     self._add_create(data, stream_id)
                 case "response.steer":
-                    await self._say(steer_failed(data, limits, self._find_lane))
+                    await self._say(refuse_steering(data, limits, self._find_lane))
                 case "response.processed":
                     pass  # Codex acknowledges an answer, and expects none
                 case _:

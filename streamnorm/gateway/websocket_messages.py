@@ -65,8 +65,8 @@ class ClientMessage(Struct):
     """What every message of a client may have.
 
     Attributes:
-        type: Its type.
-        stream_id: Its lane; None for the default one.
+        type: The type.
+        stream_id: The lane; None for the default one.
     """
 
     type: Any = None
@@ -155,12 +155,12 @@ def _metadata_headers(metadata: object) -> dict[str, str]:
     return {name: text for name, text in found.items() if text.isascii() and text.isprintable()}
 
 
-def steer_failed(data: bytes, limits: Limits, known: Callable[[str], str | None]) -> str:
+def refuse_steering(data: bytes, limits: Limits, known: Callable[[str], str | None]) -> str:
     """Return the answer to a `response.steer`, which nothing over HTTP can be steered by.
 
     Args:
         data: The message.
-        limits: Its bounds.
+        limits: The bounds.
         known: Returns the lane of a response of the connection: "" for the default one, None if it
             has no such response.
 

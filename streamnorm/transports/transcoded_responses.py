@@ -89,7 +89,7 @@ class _DecodedReads:
 
     Args:
         source: Iterator over the reads of the body.
-        coding: Its `content-encoding`.
+        coding: The `content-encoding`.
     """
 
     def __init__(self, source: Any, coding: str) -> None:
@@ -251,7 +251,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         try:
             body.begin()
         except _FAILURES as exc:
-            return self._failed(exc, body, response)
+            return self._answer_failure(exc, body, response)
         return self._start_stream(body, response)
 
     async def stream_async(
@@ -268,7 +268,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         try:
             await body.begin()
         except _FAILURES as exc:
-            return self._failed(exc, body, response)
+            return self._answer_failure(exc, body, response)
         return self._start_stream(body, response)
 
     def _start_stream(
@@ -303,7 +303,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
                 headers = self._headers(response, _JSON) | answer.headers
                 return self._respond(200, dumps(answer.body), headers)
 
-    def _failed(
+    def _answer_failure(
         self, exc: Exception, stream: Stream[bytes] | SyncStream[bytes], response: ResponseT
     ) -> ResponseT:
         """Return the error response of a stream that failed before its first chunk.
