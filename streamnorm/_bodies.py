@@ -401,7 +401,7 @@ def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Messag
     Args:
         events: The events of the response.
         body: The response.
-        dialect: Its dialect.
+        dialect: The dialect.
     """
     message = accumulate(events)
     others = [event.choice for event in events if isinstance(event, MessageStop) and event.choice]

@@ -486,7 +486,7 @@ class _VariantDecoder(_UnnamedDecoder):
 
     Args:
         known: The dialect that was named.
-        variants: Its variants.
+        variants: The variants.
         own: Options that one of them alone has.
         shared: Options of all decoders.
     """

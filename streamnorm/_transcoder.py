@@ -242,7 +242,7 @@ class Transcoder:
 
         Args:
             data: The bytes of the read.
-            frames: Its frames.
+            frames: The frames.
             position: Index of the first frame to read in full.
             parts: Bytes of the frames before it; the list to append to.
         """

@@ -83,7 +83,7 @@ def encode_error_response(
         error: The error.
         client: The client's dialect.
         upstream: Dialect of the upstream that reports the error; None for an error of ours.
-            Its further fields reach clients of the same dialect alone.
+            Further fields of the error reach clients of the same dialect alone.
         cloud: Cloud at whose paths the client speaks the dialect; None for the vendor.
     """
     same_dialect = upstream is None or lookup(upstream) is lookup(client)
@@ -107,7 +107,7 @@ def word_for_cloud(status: int, error: StreamError, body: bytes, cloud: Cloud) -
     Args:
         status: HTTP status.
         error: The error.
-        body: Its body in the client's dialect.
+        body: The body in the client's dialect.
         cloud: The cloud.
     """
     # The dialect's words, at which clients compact a conversation, in the form of the cloud.

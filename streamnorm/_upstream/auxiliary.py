@@ -90,7 +90,7 @@ class UpstreamReply(Struct, frozen=True, kw_only=True):
 
     Attributes:
         status: HTTP status.
-        content_type: Its `content-type`.
+        content_type: The `content-type`.
         body: The whole body.
         error_type: Type of the error that a header states; None if none does.
         request_id: Id of the response, in the header of the upstream's dialect.

@@ -103,7 +103,7 @@ class Application:
         """Answer one WebSocket.
 
         Args:
-            scope: Its scope.
+            scope: The scope.
             receive: The server's `receive`, from which nothing was received.
             send: The server's `send`.
             target: Path and query, as of a request.

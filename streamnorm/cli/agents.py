@@ -57,7 +57,7 @@ class ForegroundCommand:
 
     Args:
         command: The program, which is searched for in `PATH`, and its arguments.
-        environ: Its environment.
+        environ: The environment.
     """
 
     def __init__(self, command: list[str], environ: Mapping[str, str]) -> None:

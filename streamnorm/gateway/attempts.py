@@ -62,7 +62,7 @@ class StartedStream(Struct, frozen=True):
 
     Attributes:
         stream: The stream, in the client's dialect.
-        first: Its first chunk; empty if it has none.
+        first: The first chunk; empty if it has none.
         headers: Headers for the client.
         target: The upstream that answers.
         pump: The pump of the stream.
@@ -417,7 +417,7 @@ class Attempts:
 
         Args:
             stream: The stream.
-            pump: Its pump.
+            pump: The pump.
             waits_for_block: Whether to read on to the first block, or the end.
         """
         first = await anext(stream, b"")

@@ -74,7 +74,7 @@ class BackgroundResponses:
         Args:
             received: The request.
             client: The client's dialect.
-            asked: Its operation.
+            asked: The operation.
             scope: Scope of the client in the store.
             exchange: Exchange to send the answer on.
             call: Record of the request.

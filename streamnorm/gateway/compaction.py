@@ -133,7 +133,7 @@ class Compactor:
 
         Args:
             received: The request.
-            body: Its decoded body.
+            body: The decoded body.
             is_own: Whether the upstream is of the client's dialect.
 
         Raises:

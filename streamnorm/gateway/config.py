@@ -62,8 +62,8 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A provider.
 
     Attributes:
-        dialect: Its dialect.
-        base_url: Its base URL, with the version of its API or without.
+        dialect: The dialect.
+        base_url: The base URL, with the version of its API or without.
         key: Where its key comes from: `env:NAME`, a variable of the environment; `client`,
             the key of each request; `aws` or `aws:PROFILE`, the credentials of AWS, with which
             each request is signed; None sends no key.

@@ -76,9 +76,9 @@ class CallRecord(Struct, kw_only=True):
         client: The client's dialect.
         operation: Operation that the request asks for.
         model: The model that it named.
-        path: Its path, as `plain_path` returns it, if the gateway has no such endpoint; else "".
+        path: The path, as `plain_path` returns it, if the gateway has no such endpoint; else "".
         upstream: Name of the upstream that answered, or was asked last; "" if none was.
-        trace: Its `traceparent` and `tracestate`, if it sent them.
+        trace: The `traceparent` and `tracestate`, if it sent them.
         started_at: When the request arrived, in seconds of the loop's clock.
         first_event_s: Seconds to the first piece of a stream; None if there was none.
         seconds: Seconds from the request to the end of its answer; 0.0 before that.

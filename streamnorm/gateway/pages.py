@@ -70,7 +70,7 @@ class _Authority(Struct, frozen=True):
 
     Attributes:
         host: A name in lower case without a dot at its end, or an address.
-        port: Its port; None if none is named.
+        port: The port; None if none is named.
     """
 
     host: str | _Address
@@ -293,7 +293,7 @@ class Page(Struct, frozen=True):
 
         Args:
             error: Error of the upstream; the log has it as it is.
-            status: Its HTTP status.
+            status: The HTTP status.
         """
         is_of_account = status in _OF_ACCOUNT or NO_CREDIT in error.message
         return _NO_ACCESS if is_of_account else error

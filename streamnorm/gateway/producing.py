@@ -32,7 +32,7 @@ class ReadsPump(LargeEventPump):
 
     Args:
         answer: The answer; it must not be wrapped before.
-        dialect: Its dialect.
+        dialect: The dialect.
         to: The client's dialect.
         on_end: Called with the outcome.
         options: Options of the transcoder.

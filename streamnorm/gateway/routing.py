@@ -348,7 +348,7 @@ class FoundModel(NamedTuple):
 
     Attributes:
         entry: Number of its entry.
-        name: Its own name.
+        name: The own name of the model.
     """
 
     entry: int
@@ -394,7 +394,7 @@ class ModelNames:
 
         Args:
             entry: Number of its entry.
-            name: Its own name.
+            name: The own name of the model.
         """
         model, found = FoundModel(entry, name), self.find(name)
         if found is None or found.entry != entry:

@@ -212,7 +212,7 @@ def shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
 
     Args:
         url: The URL, or `env:NAME`, a variable of the environment that holds it.
-        where: Its key in the configuration.
+        where: The key in the configuration.
         environ: The environment.
 
     Raises:

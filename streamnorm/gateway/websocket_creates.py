@@ -131,7 +131,7 @@ class KnownResponse(Struct, frozen=True):
     """The latest response of a connection.
 
     Attributes:
-        id: Its id.
+        id: The id.
         input: The end of its whole input.
         output: Digest of its output.
         output_size: Bytes of which that is the digest.
@@ -249,7 +249,7 @@ class ErrorAnswer(Struct, frozen=True):
 
     Attributes:
         status: HTTP status.
-        headers: Its headers, by lower-case name.
+        headers: The headers, by lower-case name.
         body: The JSON body.
         code: Code of the error.
     """

@@ -213,7 +213,7 @@ class Continuation(ResponseStates):
         """Store a response that is complete, unless the store has it.
 
         Args:
-            response_id: Its id.
+            response_id: The id.
             output: JSON of its items; None if they are not known.
         """
         turn, given = self._turn, self._input

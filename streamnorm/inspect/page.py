@@ -457,7 +457,7 @@ class FrameLines:
         Args:
             number: Number of the frame, from 0, as violations name it.
             frame: The next frame.
-            at_ms: Its arrival since the request; None if it is unknown.
+            at_ms: The arrival since the request; None if it is unknown.
         """
         glyphs, width = self._style.glyphs, self._style.width
         line = f"{number:>6}  "

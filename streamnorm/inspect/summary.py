@@ -65,7 +65,7 @@ class Track(Struct):
             millisecond if the times are known, else the number of an event.
         chars: Size of its text, arguments or data, in characters.
         bytes: The same size in UTF-8 bytes.
-        head: Its first characters, at most `HEAD_CHARS`.
+        head: The first characters, at most `HEAD_CHARS`.
         problem: Defect of its arguments; empty if there is none.
         citations: Number of its citations.
         signature_chars: Size of its signature; None without one.

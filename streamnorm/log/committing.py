@@ -99,7 +99,7 @@ class Appender:
         """Append a read.
 
         Args:
-            data: Its bytes.
+            data: The bytes.
             gap_ms: Milliseconds since the read before.
         """
         if self._commits is None:

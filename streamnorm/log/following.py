@@ -38,7 +38,7 @@ class LogReader:
 
     Args:
         tail: The last reads of the stream.
-        origin: Its origin.
+        origin: The origin.
         joined_before: Number of a read; of those before it the reader's client has all that they
             give, so that several may be returned as one.
 
@@ -47,7 +47,7 @@ class LogReader:
         position: Number of the last read that was returned; one more for the end.
         gap_ms: Milliseconds between its arrival and that of the one before.
         status: HTTP status of the response; None if the source is none.
-        content_type: Its `content-type`.
+        content_type: The `content-type`.
         error_type: Type of the error that a header states.
         headers: Those that a stream depends on.
         has_lost_stream: Whether the log failed: what is read then is not the stream's.
@@ -367,7 +367,7 @@ def follow_bytes(
 
     Args:
         tail: The last reads of the stream.
-        origin: Its origin.
+        origin: The origin.
         to: The dialect.
         after: Position of the last event that the reader has.
         tag: Tag of its cursors.

@@ -71,7 +71,7 @@ class StreamStatus(Struct, frozen=True):
     """What a log knows of a stream.
 
     Attributes:
-        state: Its state.
+        state: The state.
         reads: Number of reads stored.
         size: Bytes of them.
         usage: The usage, once it has ended.
@@ -505,7 +505,7 @@ def _position(after: str, tail: Tail, tag: str, count: int) -> Position:
     """Return the position of the last item that a reader has.
 
     Args:
-        after: Its cursor; "" if it has none.
+        after: The cursor; "" if it has none.
         tail: The last reads of the stream.
         tag: Tag of its cursors.
         count: Number of reads that there are.

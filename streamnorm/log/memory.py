@@ -29,7 +29,7 @@ class _Stream(Struct):
 
     Attributes:
         record: All but its reads; without `lease_s`.
-        chunks: Its reads.
+        chunks: The reads.
         changed: Set when it changes; None if nobody waits for that.
         lease_until: When its producer is dead.
         expires_at: When its reads are forgotten, and after as long again its id.

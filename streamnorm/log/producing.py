@@ -56,10 +56,10 @@ class OpenedSource(Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: The source, as for `events`, or one that is observed; it is closed on every path.
-        dialect: Its dialect; None to detect it.
+        dialect: The dialect; None to detect it.
         server: Name of its server.
         think_tags: Whether `<think>…</think>` is reasoning.
-        framing: Its framing; None for that of the dialect.
+        framing: The framing; None for that of the dialect.
         reply: What `encode_request` returned for the request that is answered.
         to: Dialect that the stream is asked for in; see `Log.follow_answer`.
         options: Options of its writer, without `limits` and functions.
@@ -95,7 +95,7 @@ class Production:
 
     Args:
         commits: The group commit of the process; None to publish without a store.
-        key: Its scope and id.
+        key: The scope and id.
         tail: What readers in this process follow.
         lease_s: Seconds without news after which its producer counts as dead.
         max_bytes: Bytes of its source.

@@ -81,9 +81,9 @@ class Origin(Struct, frozen=True, array_like=True):
         minted_id: Id of a message that its provider gives none.
         reply: What the request has changed, as JSON; None if nothing.
         status: HTTP status of the response; None if the source is none, as for what follows.
-        content_type: Its `content-type`.
+        content_type: The `content-type`.
         error_type: Type of the error that a header states.
-        headers: Its headers that a stream depends on, by lower-case name.
+        headers: The headers that a stream depends on, by lower-case name.
         to: Dialect that it was asked for in; None if that is for each reader to say.
         options: The options of its writer then, as `pack_options` returned them.
         format: Version of what is stored.
@@ -108,7 +108,7 @@ class Ending(Struct, frozen=True, array_like=True):
     """The end of a stream.
 
     Attributes:
-        state: Its state from then on.
+        state: The state from then on.
         cause: How the source ended.
         reason: What stopped or damaged it, for the reader: a clause without data of the stream;
             "" if nothing is known.
@@ -132,7 +132,7 @@ class Record(Struct, frozen=True):
         count: Number of reads stored.
         size: Bytes of them.
         is_cancelled: Whether a caller has cancelled it.
-        ending: Its end; None while it runs.
+        ending: The end; None while it runs.
         lease_s: Seconds until its producer is dead unless it is heard of; negative after that.
         is_expired: Whether only its id is still known.
         linger_s: Seconds without readers after which it is cancelled; None for never.

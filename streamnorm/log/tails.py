@@ -42,7 +42,7 @@ class Tail:
     Args:
         store: The store.
         key: Scope and id of the stream.
-        epoch: Its epoch.
+        epoch: The epoch.
         is_fed: Whether its producer is in this process.
         on_read: Called as a reader reads or waits; None if the stream runs without readers, too.
 
@@ -50,7 +50,7 @@ class Tail:
         key: As above.
         epoch: As above.
         on_read: As above.
-        ending: Its end; None while it runs.
+        ending: The end; None while it runs.
         failure: Why its producer got no stream; None unless that happened.
         is_broken: Whether the store lacks what readers of this process get.
         count: Number of reads known; the tail has the last of them.

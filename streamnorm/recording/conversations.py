@@ -62,8 +62,8 @@ class MessageHead(Struct):
     """What every message may have.
 
     Attributes:
-        type: Its type.
-        stream_id: Its lane; None for the default one.
+        type: The type.
+        stream_id: The lane; None for the default one.
     """
 
     type: Any = None

@@ -182,7 +182,7 @@ class SentMessage(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         after: Number of messages of the server that preceded it.
-        data: Its JSON; a text if it was none.
+        data: The JSON; a text if it was none.
     """
 
     after: int

@@ -77,8 +77,8 @@ class _LibraryEntry(Struct, eq=False):
 
     Attributes:
         recording: The recording.
-        request: Its request without secrets; None if unknown.
-        compared: Its request, normalised for comparison; None if unknown.
+        request: The request without secrets; None if unknown.
+        compared: The request, normalised for comparison; None if unknown.
         played: Whether it has answered a request.
     """
 

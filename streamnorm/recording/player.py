@@ -66,7 +66,7 @@ class Player:
 
     Args:
         playback: The playback.
-        pace: Its speed.
+        pace: The speed.
         read_timeout_s: Seconds of silence after which the reader gives up; None for never.
 
     Raises:

@@ -290,10 +290,10 @@ class Entry(Struct):
     """A response that a script found.
 
     Attributes:
-        id: Its id.
+        id: The id.
         previous: Id of the response that it continues.
         size: Bytes of its content.
-        content: Its content; None if it was not returned.
+        content: The content; None if it was not returned.
     """
 
     id: bytes

@@ -57,7 +57,7 @@ class SQLiteFile:
 
     Args:
         path: Path of the file, which is created if there is none.
-        schema: Its schema.
+        schema: The schema.
         timeout_s: Seconds to wait for other processes that write.
     """
 

@@ -38,7 +38,7 @@ class Item(Struct, frozen=True):
     """An item of an input or an output.
 
     Attributes:
-        id: Its id; one that the client sent without has an id for the lists of items alone.
+        id: The id; one that the client sent without has an id for the lists of items alone.
         json: The item as the client sent or received it.
     """
 
@@ -50,7 +50,7 @@ class StoredResponse(Struct, frozen=True):
     """A response with the input that it answers.
 
     Attributes:
-        id: Its id.
+        id: The id.
         previous: Id of the response that it continues; None if it is the first.
         body: The response object as JSON, without `output`.
         input: The items of its own request, with references replaced by the items.
@@ -71,7 +71,7 @@ class StoredResponse(Struct, frozen=True):
 
     @property
     def items_by_id(self) -> dict[str, Item]:
-        """Its items by their ids."""
+        """The items by their ids."""
         return {item.id: item for item in (*self.input, *self.output)}
 
 
@@ -201,7 +201,7 @@ def unpack(id: str, previous: str | None, content: object) -> StoredResponse:
     """Return a response made of its content.
 
     Args:
-        id: Its id.
+        id: The id.
         previous: Id of the response that it continues.
         content: Result of `pack`.
 

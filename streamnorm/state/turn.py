@@ -309,7 +309,7 @@ def forbid_storing(
 
     Args:
         body: The request, with its whole input.
-        dialect: Its dialect.
+        dialect: The dialect.
         encrypts_reasoning: Whether to ask for reasoning that can be sent back; models that do
             not reason refuse that.
     """

@@ -174,16 +174,16 @@ class Family(Generic[RequestT, ResponseT]):
 
     Attributes:
         name: Name of the package.
-        request: Its class of requests.
-        response: Its class of responses.
+        request: The class of requests.
+        response: The class of responses.
         sync_stream: Base of the bodies that its synchronous clients accept.
         async_stream: Base of the bodies that its asynchronous clients accept.
         timeout: Base of its timeout errors.
         read_error: Raised when a connection breaks.
         read_timeout: Raised when a read takes too long.
         request_error: Base of the errors of its transports.
-        network: Its synchronous transport that reaches the network.
-        async_network: Its asynchronous transport that reaches the network.
+        network: The synchronous transport that reaches the network.
+        async_network: The asynchronous transport that reaches the network.
         transport: Base of its synchronous transports.
         async_transport: Base of its asynchronous transports.
     """

@@ -395,7 +395,7 @@ class _ReplayedBody:
 
     Args:
         playback: The body to play.
-        pace: Its speed.
+        pace: The speed.
         request: The request it answers; its read timeout applies.
         family: Package of the client.
     """

@@ -343,7 +343,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
 
         Args:
             response: The provider's response.
-            body: Its body, or why that could not be decoded: for an error response, an empty one.
+            body: The body, or why that could not be decoded: for an error response, an empty one.
         """
         self._response = response
         if isinstance(body, StreamError) and response.is_success:

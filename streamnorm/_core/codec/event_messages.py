@@ -68,7 +68,7 @@ def exception_error(name: str, payload: str) -> StreamError:
 
     Args:
         name: Type of the exception.
-        payload: Its JSON.
+        payload: The JSON.
     """
     fields: dict[str, Any] = object_in(payload)
     status, retryable = _STATUSES.get(name, (None, None))

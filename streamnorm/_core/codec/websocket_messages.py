@@ -96,7 +96,7 @@ def error_message(
     Args:
         status: HTTP status.
         body: The body of the response.
-        headers: Its headers.
+        headers: The headers.
         stream_id: The lane; None for the default one.
     """
     value = object_in(body.decode(errors="replace"))

@@ -75,7 +75,7 @@ class Span(Struct):
         id: Id of the span; "" for a message outside of any span.
         message: Id of the last message; None before the first.
         is_open: Whether the last message is open.
-        block: Its block; None before the first text or signature.
+        block: The block; None before the first text or signature.
         parts: Messages with text.
         has_text: Whether the last message has text.
         is_spent: Whether a block was emitted for it.

@@ -537,7 +537,7 @@ def learn_template(
 
     Args:
         payload: A chunk that was read.
-        text: Its text.
+        text: The text.
         peek: Returns the text of a chunk that has no other effect, without reading it.
     """
     literal = _encode_string(text)

@@ -82,7 +82,7 @@ class _EncodedBlock(Struct):
     """State of a block that is written.
 
     Attributes:
-        choice: Its choice.
+        choice: The choice.
         block: The block.
         head: Constant beginning of its chunks, up to the text.
         tail: Constant end of its chunks.

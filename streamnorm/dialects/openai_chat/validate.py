@@ -295,7 +295,7 @@ class ChoiceChecker:
 
         Args:
             entry: The entry of `choices`.
-            path: Its path within the chunk.
+            path: The path within the chunk.
         """
         delta, reason = entry.get("delta"), entry.get("finish_reason")
         finishes = reason not in (None, "")

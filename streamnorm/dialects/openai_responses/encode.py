@@ -461,7 +461,7 @@ def initial_response(
     """Return a response without status, output and usage.
 
     Args:
-        id: Its id.
+        id: The id.
         model: Name of the model.
         created_at: Unix time in seconds; 0 is written for values of other types.
         extra: Fields of the source's first response.

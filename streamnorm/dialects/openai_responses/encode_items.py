@@ -74,7 +74,7 @@ class ItemHead(Struct):
         frames: Serializer of the item's events.
         output_index: Position in the output.
         id: Id of the item.
-        extra: Its other fields.
+        extra: The other fields.
         stored: Counter of what the encoder stores.
     """
 
@@ -357,7 +357,7 @@ class WholeItemWriter:
 
     Args:
         frames: Serializer of its events.
-        output_index: Its position in the output.
+        output_index: The position in the output.
         item: The item as JSON.
     """
 
@@ -433,10 +433,10 @@ class PartWriter:
     """Writer of one content part: text or a refusal.
 
     Args:
-        message: Its message.
+        message: The message.
         position: Item id and indexes of the part.
-        part_type: Its type.
-        extra: Its other fields.
+        part_type: The type.
+        extra: The other fields.
 
     Attributes:
         write: Returns a delta.

@@ -168,9 +168,9 @@ class _ItemState(Struct):
     """The received state of an item.
 
     Attributes:
-        type: Its type; empty if it has none.
+        type: The type; empty if it has none.
         added: The item at its start.
-        texts: Its texts.
+        texts: The texts.
         done: The complete item; None before its end.
     """
 
@@ -214,8 +214,8 @@ class ItemChecker:
         """Yield the problems that a terminal event shows.
 
         Args:
-            event_type: Its type.
-            response: Its response.
+            event_type: The type.
+            response: The response.
         """
         cut: set[int] = set()
         if event_type == "response.incomplete":
@@ -244,7 +244,7 @@ class ItemChecker:
 
         Args:
             event_type: Type of the terminal.
-            response: Its response.
+            response: The response.
             cut: Receives the indexes of these calls.
         """
         incomplete = {

@@ -68,10 +68,10 @@ class _TextState(Struct):
 
     Attributes:
         part_type: Type of its part; empty for a text without parts, or if a problem reported it.
-        deltas: Its deltas.
+        deltas: The deltas.
         complete: The last complete text that an event stated.
         is_ended: Whether its last event was received.
-        annotations: Its annotations.
+        annotations: The annotations.
     """
 
     part_type: str

@@ -68,7 +68,7 @@ class OpenPart(Struct):
     """A text or reasoning that grows.
 
     Attributes:
-        kind: Its kind.
+        kind: The kind.
         delta: Empty delta of its block; None until the block has started.
         metadata: Last `providerMetadata`.
         carry: High surrogate at the end of the last delta.
@@ -98,7 +98,7 @@ class Call(Struct):
         by_provider: Whether the provider executes it.
         name: Name of the tool.
         step: Number of its step.
-        fragments: Its arguments so far.
+        fragments: The arguments so far.
         stored_bytes: Bytes counted for the arguments.
         carry: High surrogate at the end of the last delta.
         metadata: `providerMetadata` of its start, until its end.
@@ -345,7 +345,7 @@ class MessageBlocks:
 
         Args:
             value: The chunk.
-            data: Its JSON text.
+            data: The JSON text.
             events: The list to append to.
 
         Raises:

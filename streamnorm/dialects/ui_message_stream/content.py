@@ -192,7 +192,7 @@ def text_citation_to_wire(citation: Citation, source: Chunk) -> Chunk:
 
     Args:
         citation: The citation.
-        source: Its source, from `citation_to_wire`.
+        source: The source, from `citation_to_wire`.
     """
     kind = "url" if source["type"] == URL else "document"
     fields = {"type": "source", "sourceType": kind, "id": source["sourceId"]}

@@ -111,7 +111,7 @@ def input_text(data: str, value: object) -> str:
 
     Args:
         data: The chunk.
-        value: Its decoded `input`.
+        value: The decoded `input`.
     """
     try:
         return bytes(_INPUT.decode(data).input).decode()

@@ -195,7 +195,7 @@ class Located(Struct, frozen=True):
     Attributes:
         start: Offset of its first byte.
         end: Offset after its last byte.
-        frame: Its fields.
+        frame: The fields.
     """
 
     start: int

@@ -154,10 +154,10 @@ class _OpenNode(Struct):
     """An open sequence or mapping.
 
     Attributes:
-        items: Its values so far; of a mapping, alternating keys and values.
+        items: The values so far; of a mapping, alternating keys and values.
         is_mapping: Whether it is a mapping.
         is_foreign: Whether its tag is unsupported.
-        anchor: Its anchor, to which aliases refer.
+        anchor: The anchor, to which aliases refer.
         size_before: Size of the document before it.
     """
 

@@ -150,7 +150,7 @@ def find_in_text(text: str, kind: str) -> Iterator[Field]:
 
     Args:
         text: The body of a request.
-        kind: Its content type.
+        kind: The content type.
     """
     kind_name = kind.partition(";")[0].strip().lower()
     boundary = _BOUNDARY.search(kind) if kind_name.startswith("multipart/") else None

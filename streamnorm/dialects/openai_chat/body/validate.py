@@ -60,8 +60,8 @@ class _Message(NamedTuple):
     """A message of a request.
 
     Attributes:
-        path: Its path.
-        role: Its role; "" if it has none.
+        path: The path.
+        role: The role; "" if it has none.
         value: The message.
     """
 
@@ -71,7 +71,7 @@ class _Message(NamedTuple):
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """Its tool calls."""
+        """The tool calls."""
         return objects_of(self.value.get("tool_calls"))
 
 

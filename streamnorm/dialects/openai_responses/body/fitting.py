@@ -49,7 +49,7 @@ def _complete_answer(item: dict[str, Any], number: int) -> dict[str, Any]:
 
     Args:
         item: An item of any type.
-        number: Its position, used for a minted id.
+        number: The position, used for a minted id.
     """
     parts = item.get("content")
     if item.get("role") != "assistant" or not is_array(parts):

@@ -414,7 +414,7 @@ class _InputWriter:
 
         Args:
             message: The message.
-            number: Its position among the messages, used for minted ids.
+            number: The position among the messages, used for minted ids.
         """
         before, self.items = self.items, []
         if message.role == "assistant":
@@ -481,8 +481,8 @@ class _InputWriter:
         """Append the items of an assistant message.
 
         Args:
-            blocks: Its blocks.
-            number: Its position among the messages, used for minted ids.
+            blocks: The blocks.
+            number: The position among the messages, used for minted ids.
         """
         before: _Item = {}  # unknown fields of the message of the last block
         for position, block in enumerate(blocks):

@@ -30,9 +30,9 @@ class Item(ABC):
         opener: Opens the blocks of the response.
 
     Attributes:
-        type: Its type.
-        name: Its name; empty if it has none.
-        id: Its first `id`, else its `call_id`; empty without both.
+        type: The type.
+        name: The name; empty if it has none.
+        id: The first `id`, else its `call_id`; empty without both.
         output_index: Position in the output; None if no event stated it.
         is_done: Whether the complete item was received.
         index: Index of its latest block; -1 before the first.

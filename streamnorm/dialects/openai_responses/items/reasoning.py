@@ -39,7 +39,7 @@ class _ReasoningPart(Struct):
     """A summary or a `reasoning_text` part.
 
     Attributes:
-        part: Its number within the block.
+        part: The number within the block.
         progress: Length and checksum of its text so far.
         is_whole: Whether an event stated the text as a whole.
         has_started: Whether an event started it.
@@ -63,8 +63,8 @@ class _FieldBlock(Struct):
     Attributes:
         index: Index of the block.
         is_open: Whether the block is open.
-        parts: Its parts by `summary_index` or `content_index`.
-        ordered: Its parts by number.
+        parts: The parts by `summary_index` or `content_index`.
+        ordered: The parts by number.
         started: The parts that an event has started and none has ended, in order.
     """
 

@@ -89,8 +89,8 @@ class ItemType(Struct, frozen=True):
     """A type of item.
 
     Attributes:
-        name: Its `type`.
-        texts: Its texts.
+        name: The `type`.
+        texts: The texts.
         id_prefix: Prefix of its ids.
         states: Suffixes of the types of events that report its progress.
         is_server_call: Whether it is a call that the server executes.

@@ -269,7 +269,7 @@ def _input_of(part: dict[str, Any], state: str, kind: object) -> tuple[bool, str
 
     Args:
         part: The call.
-        state: Its state.
+        state: The state.
         kind: What our own mark says of a call with a text.
     """
     value = part.get("input")
