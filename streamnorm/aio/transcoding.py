@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypedDict, Unpack, cast, overload
 
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.framing import SSE, Framing
+from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.events import Completed, Event, Failed, StreamError, Truncated
 from streamnorm._core.failures import broken_connection
 from streamnorm._core.limits import Limits
@@ -29,6 +30,8 @@ from streamnorm.aio.stream import (
     Stream,
     SyncStream,
 )
+from streamnorm.aio.websocket import WebSocketReader, open_reader
+from streamnorm.http.urls import is_websocket_url
 
 
 class EventPump(DecodingPump[Event]):
@@ -471,9 +474,13 @@ def connect(
         stream = streamnorm.connect(client, "POST", url, json=body, to="anthropic")
         return streamnorm.asgi.EventStreamResponse(stream)
 
+    A URL of `wss` asks a server of Responses over a WebSocket, which needs `websockets`, of the
+    extra `serve`, and asyncio: `json` is the create, or the body of a request for a stream, and the
+    handshake has the headers of the client.  The connection is closed with the stream.
+
     Args:
         client: An `httpx.AsyncClient` or `httpx2.AsyncClient`.
-        method: HTTP method.
+        method: HTTP method; `GET` for a WebSocket.
         url: URL of the request.
         to: Dialect to write, as for `transcode`; None to return events.
         dialect: Dialect to read; None detects it from the first frames, at most 16, and the framing
@@ -490,7 +497,13 @@ def connect(
     own = {name: options.pop(name) for name in names & options.keys()}
     # The first read would report a misspelt option as a failure of the connection.
     signature(client.stream).bind(method, url, **options)
-    connection = Connection(client, method, url, options, framing_of(dialect, own.get("framing")))
+    connection: Connection | WebSocketReader
+    if is_websocket_url(url):
+        connection = open_reader(client, url, options)
+        own.setdefault("framing", WS_MESSAGE)
+    else:
+        framing = framing_of(dialect, own.get("framing"))
+        connection = Connection(client, method, url, options, framing)
     if to is not None:
         return Stream(TranscodePump(connection, dialect, to, on_end=on_end, **own), connection)
     errors: Errors = own.pop("errors", "raise")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -281,7 +281,7 @@ class ProxySocket:
             await refuse_handshake(scope, send, 502, "upstream_failed", reason_of(exc))
 
     @asynccontextmanager
-    async def _open(self, handshake: WireRequest, scope: Scope) -> AsyncIterator[Any]:
+    async def _open(self, handshake: WireRequest, scope: Scope) -> AsyncGenerator[Any]:
         connect: Any = import_module("websockets.asyncio.client").connect
         headers = [
             (name, value)
@@ -302,7 +302,7 @@ class ProxySocket:
             **({"ssl": self._trust} if self._url.startswith("wss:") else {}),
         )
         # A redirect is passed on, as for requests: no credentials go to where it points.
-        connecting.process_redirect = lambda exc: exc
+        connecting.process_redirect = _follow_nothing
         async with connecting as upstream:
             yield upstream
 
@@ -321,6 +321,10 @@ class ProxySocket:
         }
         kept["content-length"] = str(len(body))
         await deny(scope, send, response.status_code, kept.items(), body)
+
+
+def _follow_nothing(refusal: Exception) -> Exception:
+    return refusal
 
 
 def _end_to_end(headers: _Headers) -> list[tuple[bytes, bytes]]:

@@ -195,7 +195,7 @@ class DeferredValidator:
             except UnknownDialect as exc:
                 self._leave_unchecked(str(exc))
                 return
-        is_text = self._framing.layout.rewriter is None
+        is_text = self._framing is SSE
         if is_text and not (self._decoder.is_plain or self._decoder.is_body):
             self._leave_unchecked("its format is not server-sent events")
             return
@@ -316,7 +316,7 @@ class Survey:
         self._summary = StreamSummary(limits=limits)
         # Counts frames, because a decoder does not read beyond the end of the message.
         self._frames = framing.layout.frame_reader(limits)
-        self._is_text = framing.layout.rewriter is None
+        self._is_text = framing is SSE
         self._framing = framing.name
         self._clock = Clock() if timed else None
         self._validator = DeferredValidator(self._decoder, framing, limits)

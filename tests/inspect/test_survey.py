@@ -21,7 +21,7 @@ from streamnorm import (
     UnknownDialect,
     Usage,
 )
-from streamnorm.codec import encoder
+from streamnorm.codec import WS_MESSAGE, encoder
 from streamnorm.inspect import Report, Survey, list_writable_dialects
 from streamnorm.recording import Recording
 
@@ -211,3 +211,15 @@ def test_source_that_fails_is_named_by_its_failure() -> None:
     assert [each.message for each in seen.violations if each.position == 1][-1:] == [
         "no [DONE], expected it last"
     ]
+
+
+def test_messages_of_a_websocket_are_counted_and_validated() -> None:
+    transcoder = Transcoder("openai_chat", "openai_responses", to_framing=WS_MESSAGE)
+    data = b"".join([*transcoder.feed(WHOLE), *transcoder.close()])
+    run = Survey("openai_responses", framing=WS_MESSAGE)
+    frames = run.feed(data)
+    run.close()
+    seen = run.report()
+    assert seen.frames == len(frames) == data.count(b"\n")
+    assert (seen.unchecked, seen.violations) == ("", ())
+    assert seen.framing == "ws_message"

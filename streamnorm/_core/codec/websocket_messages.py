@@ -234,7 +234,7 @@ class WebSocketSplitter:
 
     def _raw_of(self, line: bytes) -> RawFrame:
         if not line.startswith(self._start):  # nearly all messages are of one type
-            self._name, self._start = _type_of(line)
+            self._name, self._start = type_of(line)
         if self._name == self._run_name:
             return line
         return Fragment(b"%b%b%b%b\n\n" % (_EVENT, self._name, _DATA, drop_stream_id(line)))
@@ -243,13 +243,16 @@ class WebSocketSplitter:
         """Return the name and the JSON of an event."""
         if isinstance(raw, bytes):
             # The delta run may have gone on to events of another type since.
-            return _type_of(raw)[0], drop_stream_id(raw)
+            return type_of(raw)[0], drop_stream_id(raw)
         name, _, payload = raw.data.removesuffix(_EVENT_END).partition(_DATA)
         return name.removeprefix(_EVENT), payload
 
 
-def _type_of(message: bytes) -> tuple[bytes, bytes | tuple[()]]:
-    """Return the type of a message, and the start by which others of the type are known."""
+def type_of(message: bytes) -> tuple[bytes, bytes | tuple[()]]:
+    """Return the type of a message, and the start by which others of the type are known.
+
+    The type is `message`, and the start an empty tuple, if there is none.
+    """
     if named := _TYPE.match(message):
         return named[1], named[0]
     try:

@@ -43,6 +43,7 @@ from typing import TypedDict
 from msgspec import structs
 
 from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.framing import SSE
 from streamnorm.recording.faults.fault import (
     Fault,
     FaultQueue,
@@ -320,7 +321,7 @@ class http(ReplacingFault, frozen=True):
 
 
 def _is_text(playback: Playback) -> bool:
-    return playback.framing.layout.rewriter is None
+    return playback.framing is SSE
 
 
 class _Position(TypedDict, total=False):

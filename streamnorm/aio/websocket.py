@@ -1,0 +1,134 @@
+"""A create on a WebSocket of its own, as a source: what `connect` reads at a URL of a WebSocket.
+
+https://developers.openai.com/api/docs/guides/websocket-mode (read 2026-11-23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.websocket_messages import message_line, type_of
+from streamnorm._core.json import compact, is_object
+from streamnorm.http.urls import dialect_of_url
+from streamnorm.sse import Frame
+
+# The defaults of HTTP clients, which are of requests.
+_HTTP_HEADERS = ("accept", "accept-encoding", "connection", "content-length", "content-type")
+# Every answer is a stream, and a WebSocket has no other.
+_NOT_SENT = ("stream", "stream_options", "background")
+
+
+def open_reader(client: object, url: str, options: Mapping[str, Any]) -> WebSocketReader:
+    """Return the reader of a create.
+
+    Args:
+        client: The HTTP client, whose headers the handshake has.
+        url: URL of the WebSocket.
+        options: Arguments of the request: `json` is the create, `headers` those of the handshake.
+
+    Raises:
+        TypeError: An option means nothing on a WebSocket, or there is no create.
+        ValueError: The path is that of no dialect with WebSockets.
+    """
+    known = dialect_of_url(url)
+    if known is None:
+        raise ValueError("a WebSocket at another path, expected /v1/responses of a server")
+    unknown = sorted(options.keys() - {"json", "headers"})
+    create = options.get("json")
+    if unknown or not is_object(create):
+        found = ", ".join(unknown) or "no JSON object"
+        raise TypeError(f"{found} for a WebSocket, expected json and headers")
+    import httpx
+
+    headers = httpx.Headers(getattr(client, "headers", None))
+    headers.update(options.get("headers"))
+    return WebSocketReader(url, headers, create, known)
+
+
+class WebSocketReader:
+    """A reader that opens a WebSocket and sends a create at the first read.
+
+    A handshake that is refused is read as the response that it is.
+
+    Args:
+        url: URL of the WebSocket.
+        headers: Headers of the handshake.
+        create: The create, or the body of a request for a stream.
+        dialect: The dialect at the URL, which says what ends a response.
+    """
+
+    def __init__(
+        self, url: str, headers: Mapping[str, str], create: Mapping[str, Any], dialect: Dialect
+    ) -> None:
+        self.status: int | None = None
+        self.content_type: str | None = None
+        self.error_type: str | None = None
+        self.headers: Mapping[str, str] = {}
+        self._url = url
+        self._sent = {name: text for name, text in headers.items() if name not in _HTTP_HEADERS}
+        body = {name: value for name, value in create.items() if name not in _NOT_SENT}
+        self._create = compact({"type": "response.create", **body})
+        self._dialect = dialect
+        self._socket: Any = None
+        self._has_ended = False
+
+    @property
+    def read(self) -> Callable[[], Awaitable[bytes]]:
+        """Return the next message; the first call sends the create."""
+        return self._open if self._socket is None else self._read
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def _open(self) -> bytes:
+        """Open the connection, and send the create.
+
+        Raises:
+            ModuleNotFoundError: `websockets`, of the extra `serve`, is not installed.
+        """
+        if self._has_ended:
+            raise StopAsyncIteration
+        connect: Any = import_module("websockets.asyncio.client").connect
+        refused = import_module("websockets.exceptions").InvalidStatus
+        connecting = connect(
+            self._url,
+            additional_headers=self._sent,
+            compression=None,  # it costs more than it saves, one event at a time
+            max_size=None,  # the decoder has a bound
+        )
+        try:
+            self._socket = await connecting
+        except refused as exc:
+            return self._read_refusal(exc.response)
+        await self._socket.send(self._create)
+        return await self._read()
+
+    def _read_refusal(self, response: Any) -> bytes:
+        self._has_ended = True
+        self.status = response.status_code
+        self.headers = {name.lower(): text for name, text in response.headers.raw_items()}
+        self.content_type = self.headers.get("content-type")
+        return bytes(response.body or b"\n")
+
+    async def _read(self) -> bytes:
+        if self._has_ended:
+            raise StopAsyncIteration
+        exceptions = import_module("websockets.exceptions")
+        try:
+            message: str | bytes = await self._socket.recv()
+        except exceptions.ConnectionClosedOK as exc:
+            raise StopAsyncIteration from exc
+        except exceptions.ConnectionClosed as exc:
+            raise ConnectionResetError("the WebSocket was closed") from exc
+        text = message if isinstance(message, str) else message.decode(errors="replace")
+        line = message_line(text)
+        kind = type_of(line)[0].decode()
+        # The connection stays open behind the response, and nothing else would come.
+        if not kind.endswith(".delta"):
+            self._has_ended = kind == "error" or self._dialect.is_terminal(Frame(kind, text))
+        return line
