@@ -28,6 +28,7 @@ from streamnorm._exchange import (
     Step,
     UpstreamExchange,
     client_scope,
+    last_answer,
     store_scope,
 )
 from streamnorm._registry import DIALECTS, lookup
@@ -296,3 +297,20 @@ def test_scope_in_the_store_is_that_of_a_dialect() -> None:
     interactions = lookup("gemini_interactions")
     assert store_scope(received, RESPONSES) == client_scope(received, RESPONSES)
     assert store_scope(received, interactions) != client_scope(received, interactions)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", {}),
+        (b"data: [DONE]\n\n", {}),
+        (b'data: {"interaction":5}\n\n', {}),
+        (
+            b'data: {"interaction":{"id":"a"}}\n\ndata: {"interaction":{"id":"b"}}\n\n'
+            b"data: [DONE]\n\n",
+            {"id": "b"},
+        ),
+    ],
+)
+def test_last_answer_may_stand_before_the_last_frame(data: bytes, expected: Any) -> None:
+    assert last_answer(data, "interaction") == expected

@@ -130,3 +130,77 @@ async def test_stream_that_cannot_be_resumed_is_an_error() -> None:
     async with opened(NOWHERE, dialect="openai_responses") as app:
         status, _ = await asked(app, RESUMED, method="GET")
     assert status == 502
+
+
+INTERACTION = "/v1beta/interactions/v1_a"
+STEP = (
+    b"event: step.delta\n"
+    b'data: {"index":0,"delta":{"text":"Hi.","type":"text"},"event_type":"step.delta",'
+    b'"event_id":"e6"}\n\n'
+)
+COMPLETED = (
+    b"event: interaction.completed\n"
+    b'data: {"interaction":{"id":"v1_a","status":"completed","object":"interaction",'
+    b'"model":"m"},"event_type":"interaction.completed"}\n\n'
+    b"event: done\ndata: [DONE]\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "answer"),
+    [
+        ("GET", f"{INTERACTION}?include_input=true", {"id": "v1_a", "status": "in_progress"}),
+        ("DELETE", INTERACTION, {}),
+        ("POST", f"{INTERACTION}/cancel", {"id": "v1_a", "status": "cancelled"}),
+    ],
+)
+async def test_request_for_an_interaction_passes_to_an_upstream_of_the_api(
+    method: str, target: str, answer: dict[str, str]
+) -> None:
+    answers = {target.partition("?")[0]: Answered(answer, 200)}
+    async with scripted(answers, "gemini_interactions") as (app, upstream):
+        status, found = await asked(app, target, method=method)
+    assert (status, found) == (200, answer)
+    [request] = upstream.requests
+    assert (request.method, request.target) == (method, target)
+
+
+async def test_stream_of_an_interaction_is_resumed_unchanged() -> None:
+    target = f"{INTERACTION}?stream=true&last_event_id=e5"
+    answers = {target: Answered(STEP + COMPLETED, headers=EVENTS)}
+    async with scripted(answers, "gemini_interactions") as (app, _):
+        caller = await called(app, target, method="GET")
+    assert (caller.status, b"".join(caller.bodies)) == (200, STEP + COMPLETED)
+
+
+async def test_resumed_interaction_that_is_cut_ends_with_an_error() -> None:
+    target = f"{INTERACTION}?stream=true&last_event_id=e5"
+    answers = {target: Answered(STEP, headers=EVENTS)}
+    async with scripted(answers, "gemini_interactions") as (app, _):
+        caller = await called(app, target, method="GET")
+    kept, _, added = b"".join(caller.bodies).partition(STEP)
+    assert (kept, added.startswith(b"event: error\n")) == (b"", True)
+
+
+async def test_interaction_of_an_upstream_is_continued_there() -> None:
+    answer = {"id": "v1_b", "status": "completed", "object": "interaction", "steps": []}
+    async with scripted({"/v1beta/interactions": Answered(answer)}, "gemini_interactions") as (
+        app,
+        upstream,
+    ):
+        body = {"model": "m", "input": "2", "previous_interaction_id": "v1_a"}
+        status, found = await asked(app, "/v1beta/interactions", body)
+    assert (status, found) == (200, answer)
+    [request] = upstream.requests
+    assert request.json == body
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", ""), ("DELETE", ""), ("POST", "/cancel")])
+async def test_interaction_is_not_found_where_no_upstream_has_any(method: str, path: str) -> None:
+    async with opened() as app:
+        status, body = await asked(app, INTERACTION + path, method=method)
+    message = "Interaction with id 'v1_a' not found."
+    assert (status, body) == (
+        404,
+        {"error": {"code": 404, "message": message, "status": "NOT_FOUND"}},
+    )

@@ -277,3 +277,25 @@ def test_path_of_converse_names_model_and_operation(end: str, operation: Operati
     endpoints = DIALECTS["bedrock_converse"].endpoints
     assert endpoints.match("POST", f"/base/model/arn:x%2Fnova/{end}", {"stream": True}) == asked
     assert endpoints.match("POST", "/model/" * 20_000) is None
+
+
+def test_one_vendor_compacts_conversations_and_has_a_websocket() -> None:
+    endpoints = {name: known.endpoints for name, known in DIALECTS.items()}
+    assert [name for name, each in endpoints.items() if each.compacts] == ["openai_responses"]
+    assert [name for name, each in endpoints.items() if each.socket_framing is not None] == [
+        "openai_responses"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "operation"),
+    [
+        ("GET", "/v1beta/interactions/i", "response"),
+        ("DELETE", "/v1/interactions/i", "delete"),
+        ("POST", "/interactions/i/cancel", "cancel"),
+    ],
+)
+def test_path_of_an_interaction_names_it(method: str, path: str, operation: Operation) -> None:
+    endpoints = DIALECTS["gemini_interactions"].endpoints
+    assert endpoints.match(method, path) == RequestedOperation(operation, "", "i")
+    assert endpoints.match("PUT", path) is None
