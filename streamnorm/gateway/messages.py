@@ -27,19 +27,25 @@ from streamnorm.asgi.responses import (
     encode_headers,
     send_json,
 )
-from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
+from streamnorm.gateway.attempts import (
+    Attempts,
+    CompleteResponse,
+    FailedAttempt,
+    Result,
+    StartedStream,
+)
 from streamnorm.gateway.compaction import Compactor, is_compaction
 from streamnorm.gateway.config import Config, answer_limits, request_limits
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
-from streamnorm.gateway.pages import Pages
+from streamnorm.gateway.pages import Page, Pages
 from streamnorm.gateway.receiving import BodyThread
-from streamnorm.gateway.response_state import ResponseStates
-from streamnorm.gateway.routing import Balancer, Routing
+from streamnorm.gateway.response_state import ResponseState, ResponseStates
+from streamnorm.gateway.routing import Balancer, Routing, Target
 from streamnorm.gateway.storing import GatewayStore
 
 if TYPE_CHECKING:
-    from streamnorm.gateway.streams import LoggedStreams
+    from streamnorm.gateway.streams import LoggedRequest, LoggedStreams
 
 _POLL_INTERVAL_S = 0.01
 
@@ -131,15 +137,52 @@ class MessageEndpoint:
         targets = self._services.routing.targets(model, client)
         if all(target.upstream.dialect != client.name for target in targets):
             received.release()  # which is a fifth of the memory that its translation takes
-        is_whole = asked.operation == "compact"
         turn = await (states or self._states).begin(received, client, body)
         if turn.is_background and streams is not None:
             logged = streams.name_background(turn, logged, received, client)
         targets = self._balancer.order(targets, received.headers, turn.body)
         compaction = None
         if client.endpoints.compacts:
+            is_whole = asked.operation == "compact"
             begin = partial(self._services.compactor.begin, turn, client, is_whole=is_whole)
             compaction = await self._bodies.run(received.size, begin)
+        attempts = self._make_attempts(turn, client, targets, exchange, call, page, logged)
+        stream = self._open_stream(attempts, client, exchange, logged)
+        is_stream = asked.operation == "stream"
+        watched = (
+            stream.watch(self._poll_interval_s, self._config.idle_s) if is_stream else nullcontext()
+        )
+        with watched:
+            if streams is not None and logged is not None:
+                await streams.answer(logged, attempts, client, stream, call, is_stream=is_stream)
+                return
+            result = await self._run(attempts, stream, call)
+            if isinstance(result, FailedAttempt):
+                await send_failure(result, client, stream, call)
+            elif isinstance(result, CompleteResponse):
+                await stream.send_body(200, result.headers, result.answer.body)
+            else:
+                try:
+                    if compaction is not None and turn.makes_answer:
+                        await compaction.send(result, stream, call, streams=is_stream)
+                    else:
+                        await self._send_stream(result, stream, call)
+                finally:
+                    call.reason = result.reason
+        if turn.is_lost:
+            add_loss(call, Loss("store", "response", detail="written as false"))
+
+    def _make_attempts(
+        self,
+        turn: ResponseState,
+        client: Dialect,
+        targets: tuple[Target, ...],
+        exchange: Exchange,
+        call: CallRecord,
+        page: Page | None,
+        logged: LoggedRequest | None,
+    ) -> Attempts:
+        """Return the attempts to answer a request."""
 
         def end(outcome: Outcome) -> None:
             call.outcome = outcome
@@ -162,11 +205,21 @@ class MessageEndpoint:
             page=page,
             is_logged=logged is not None,
         )
+        return attempts
+
+    def _open_stream(
+        self,
+        attempts: Attempts,
+        client: Dialect,
+        exchange: Exchange,
+        logged: LoggedRequest | None,
+    ) -> ClientStream:
+        """Return the stream to a client, of which nothing is sent yet."""
         # Other framings have no pings: a stream begins with its first event.
         has_pings = client.framing is SSE
         may_commit = has_pings and exchange.has_status
         writer = self._unused_encoder(client.name)
-        stream = ClientStream(
+        return ClientStream(
             exchange,
             writer.ping if has_pings else bytes,
             self._config.keepalive_s,
@@ -174,38 +227,18 @@ class MessageEndpoint:
             client.framing,
             {**writer.response_headers, **({} if logged is None else logged.headers)},
         )
-        is_stream = asked.operation == "stream"
-        watched = (
-            stream.watch(self._poll_interval_s, self._config.idle_s) if is_stream else nullcontext()
-        )
-        with watched:
-            if streams is not None and logged is not None:
-                await streams.answer(logged, attempts, client, stream, call, is_stream=is_stream)
-                return
-            try:
-                result = await attempts.run()
-            finally:
-                call.attempts, call.upstream = attempts.count, attempts.asked
-                call.status = 200 if stream.is_started else 0
-            if not isinstance(result, FailedAttempt):
-                time_first_event(call)
-            match result:
-                case StartedStream():
-                    call.status = 200
-                    try:
-                        if compaction is not None and turn.makes_answer:
-                            await compaction.send(result, stream, call, streams=is_stream)
-                        else:
-                            await self._send_stream(result, stream, call)
-                    finally:
-                        call.reason = result.reason
-                case CompleteResponse():
-                    call.status = 200
-                    await stream.send_body(200, result.headers, result.answer.body)
-                case FailedAttempt():
-                    await send_failure(result, client, stream, call)
-        if turn.is_lost:
-            add_loss(call, Loss("store", "response", detail="written as false"))
+
+    async def _run(self, attempts: Attempts, stream: ClientStream, call: CallRecord) -> Result:
+        """Return the first answer that begins, or the last failure, and record it."""
+        try:
+            result = await attempts.run()
+        finally:
+            call.attempts, call.upstream = attempts.count, attempts.asked
+            call.status = 200 if stream.is_started else 0
+        if not isinstance(result, FailedAttempt):
+            time_first_event(call)
+            call.status = 200
+        return result
 
     async def _send_stream(
         self, begun: StartedStream, stream: ClientStream, call: CallRecord
