@@ -34,6 +34,7 @@ from streamnorm.testing.transports import (
 if TYPE_CHECKING:
     from typing import Literal
 
+    from streamnorm.asgi import RecordingProxy, ReplayApp
     from streamnorm.testing.transports import Httpx2Transport, HttpxTransport
 
 
@@ -178,12 +179,35 @@ class RecordingFixture:
             pytest.UsageError: The options differ from those of an earlier client.
             RecordingError: A recording cannot be read.
         """
-        unknown = sorted(options.keys() - set(REPLAY_OPTIONS))
-        if unknown:
-            raise TypeError(f"{', '.join(unknown)}, expected {', '.join(REPLAY_OPTIONS)}")
+        self._check_options(options)
         transport = self._make_transport(family, inner, {}, options)
         # The classes derive from those of a package that may not be installed.
         return cast("HttpxTransport | Httpx2Transport", transport)
+
+    def app(self, upstream: str, **options: object) -> ReplayApp | RecordingProxy:
+        """Return an ASGI application that replays, or records what it forwards to a provider.
+
+        For what no transport answers, such as a client that opens a WebSocket: the test serves it
+        on loopback.  Where something is recorded it replays, also in mode `new`.
+
+        Args:
+            upstream: URL of the provider.
+            **options: Options of `ReplayApp`, which override the marker's.
+
+        Raises:
+            TypeError: An option is unknown.
+            pytest.UsageError: The options differ from those of an earlier client.
+            RecordingError: A recording cannot be read.
+        """
+        from streamnorm.asgi import RecordingProxy, ReplayApp
+
+        self._check_options(options)
+        given: dict[str, Any] = {**self._marker.options, **options}
+        self._start({name: options[name] for name in options if name not in _PACE})
+        if self._library is None and self._recorder is not None:
+            return RecordingProxy(upstream, self._recorder)
+        pace = {name: given[name] for name in _PACE if name in given}
+        return ReplayApp(cast("Library", self._library), **pace)  # one of the two is set
 
     def finish(self, *, passed: bool) -> list[str]:
         """End the recordings after the test; return the reasons to fail a test that passed.
@@ -201,6 +225,12 @@ class RecordingFixture:
         if self._options is None and self._mode != "rewrite":
             self._start({})  # no client was made, so nothing was played
         return [] if self._library is None else self._find_problems(self._library)
+
+    @staticmethod
+    def _check_options(options: dict[str, object]) -> None:
+        unknown = sorted(options.keys() - set(REPLAY_OPTIONS))
+        if unknown:
+            raise TypeError(f"{', '.join(unknown)}, expected {', '.join(REPLAY_OPTIONS)}")
 
     def _make_transport(
         self, family: FamilyName, inner: object, network: dict[str, object], given: dict[str, Any]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from support.cli.servers import provider, running
 from support.http.asgi_client import CHUNKS
 from support.http.tls import Authority
+from websockets.sync.client import connect
 
 from streamnorm.asgi import ReplayApp
 from streamnorm.cli import main
 from streamnorm.recording import RecordedRequest, RecordedResponse, Recording
 from streamnorm.recording.format import Companion, Playback, PlaybackEnd, Step, WireRequest
+from streamnorm.testing import FakeProvider
 
 STEPS = tuple(Step(0, data) for data in CHUNKS)
 BODY = b"".join(CHUNKS)
@@ -86,6 +90,35 @@ def test_exchanges_are_forwarded_recorded_and_reported(
     files = [path.read_bytes() for path in out.iterdir()]
     assert len(files) == 4
     assert not any(secret in data for data in files for secret in (KEY.encode(), b"custom-secret"))
+
+
+def test_conversation_over_a_websocket_is_recorded_and_replayed(tmp_path: Path) -> None:
+    create = json.dumps({"type": "response.create", "model": "m", "input": "Hi."})
+
+    def ask(url: str) -> list[Any]:
+        with connect(f"ws{url.removeprefix('http')}/v1/responses") as socket:
+            socket.send(create)
+            found = [json.loads(socket.recv())]
+            while found[-1]["type"] not in ("response.completed", "error"):
+                found.append(json.loads(socket.recv()))
+        return found
+
+    with (
+        provider(FakeProvider("It snows.").app(), has_websockets=True) as upstream,
+        running("record", "--upstream", upstream, "--out", tmp_path) as server,
+    ):
+        answer = ask(server.url)
+        assert answer[-1]["type"] == "response.completed"
+        name, _, end = server.line().split("  ", 2)
+        assert (name, end[-8:]) == ("01-responses", "complete")
+        with connect(f"ws{server.url.removeprefix('http')}/v1/responses") as socket:
+            socket.ping()
+            assert server.end(signal.SIGINT) == (130, [])
+    with running("replay", tmp_path) as server:
+        assert ask(server.url) == answer
+        assert ask(server.url)[-1]["status"] == 404
+        assert "all played" in server.line()
+        assert server.end(signal.SIGTERM)[0] == 6
 
 
 def test_request_bodies_are_not_written_if_switched_off(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import httpx
 import httpx2
 import openai
 import pytest
+from support.gateway.servers import served
+from websockets.asyncio.client import connect
 
 from streamnorm.recording import RecordingError, UnrecordedRequest
-from streamnorm.testing import RecordingFixture
+from streamnorm.testing import FakeProvider, RecordingFixture
 from streamnorm.testing.plugin import MarkerOptions, Mode
 
 URL = "https://api.example.com/v1/chat/completions"
@@ -237,3 +240,34 @@ def test_damaged_recording_is_reported_when_the_test_ends(make: Make, tmp_path: 
     with pytest.raises(RecordingError, match=r"01-chat-completions\.json"):
         make().finish(passed=True)
     assert make().finish(passed=False) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.on_asyncio
+async def test_app_records_a_conversation_and_replays_it(make: Make) -> None:
+    create = json.dumps({"type": "response.create", "model": "m", "input": "Hi."})
+
+    async def ask(fixture: RecordingFixture, upstream: str) -> list[str]:
+        app = fixture.app(upstream)
+        async with (
+            served(app, strict=False, has_websockets=True) as url,
+            connect(f"ws{url.removeprefix('http')}/v1/responses") as socket,
+        ):
+            await socket.send(create)
+            found = [str(await socket.recv())]
+            while json.loads(found[-1])["type"] != "response.completed":
+                found.append(str(await socket.recv()))
+        return found
+
+    recording = make("once")
+    provider = FakeProvider("It snows.")
+    async with served(provider.app(), strict=False, has_websockets=True) as upstream:
+        answer = await ask(recording, upstream)
+    assert recording.finish(passed=True) == []
+    assert recording.recorded == 1
+    replaying = make("once")
+    assert await ask(replaying, "http://127.0.0.1:9") == answer
+    assert (replaying.replayed, replaying.finish(passed=True)) == (1, [])
+    assert [each.name for each in replaying.recordings] == ["recordings/01-responses"]
+    with pytest.raises(TypeError, match="verify, expected"):
+        make().app("http://h.example", verify=False)

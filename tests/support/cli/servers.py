@@ -77,10 +77,15 @@ def running(*arguments: object) -> Iterator[Running]:
 
 
 @contextmanager
-def provider(app: Any) -> Iterator[str]:
+def provider(app: Any, *, has_websockets: bool = False) -> Iterator[str]:
     """Serve an application in this process, and yield its URL."""
     config = uvicorn.Config(
-        app, log_config=None, log_level="critical", lifespan="off", http="h11", ws="none"
+        app,
+        log_config=None,
+        log_level="critical",
+        lifespan="off",
+        http="h11",
+        ws="websockets-sansio" if has_websockets else "none",
     )
     config.timeout_graceful_shutdown = 0
     server = uvicorn.Server(config)
