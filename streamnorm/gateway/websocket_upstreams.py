@@ -53,6 +53,7 @@ _MAX_IDLE = 100  # connections; the one that was not used for the longest time i
 _NO_WEBSOCKETS_S = 300.0  # in which a provider without them is asked over HTTP
 _MAX_HELD_BYTES = 256 * 1024  # of an answer, beyond which its connection is not read
 _MAX_UNBEGUN_BYTES = 64 * 1024  # of messages before the first event of a response
+_MAX_FORGOTTEN = 2  # responses of a connection, behind which each create is sent whole
 _CLOSE_S = 1.0  # for the close of a connection whose provider does not read
 _CONNECT_S = 30.0
 # Load balancers and NAT forget a silent connection, after 350 s those of AWS, and report nothing.
@@ -291,6 +292,7 @@ class _Connection:
         self._owner = owner
         self._max_bytes = max_bytes
         self._latest = ""  # id of the latest response
+        self._forgotten = 0  # how often that could not be continued, in sequence
         self._answer: SocketAnswer | None = None  # whose messages come
         self._is_closed = False
         loop = asyncio.get_running_loop()
@@ -312,7 +314,9 @@ class _Connection:
                 message = create.message(known, start)
                 answer = await self._exchange(message, create.end, known.id, is_whole=is_whole)
                 if answer.code != NOT_FOUND:
+                    self._forgotten = 0
                     return answer
+                self._forgotten += 1
             return await self._exchange(create.message(), create.end, None, is_whole=is_whole)
         except BaseException:
             self.close()
@@ -344,9 +348,11 @@ class _Connection:
         if not is_read or not answer.is_clean:
             self.close()
             return
-        self.known = answer.known
-        if self.known is not None:
-            self._latest = self.known.id
+        known = answer.known
+        if known is not None:
+            self._latest = known.id
+            # Servers without state would be asked twice for each answer.
+            self.known = known if self._forgotten < _MAX_FORGOTTEN else None
         self._owner.release(self)
 
     async def _read(self) -> None:

@@ -132,6 +132,24 @@ async def test_forgotten_response_is_sent_whole_once_on_the_same_connection() ->
     assert len(upstream.creates[2]["input"]) == 3
 
 
+async def test_provider_without_state_is_no_longer_asked_to_continue() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        if "previous_response_id" in sent:
+            error = {"type": "invalid_request_error", "code": NOT_FOUND, "message": "gone"}
+            await upstream.send(socket, event("error", status=400, error=error))
+            return
+        await echo(upstream, socket, sent)
+
+    upstream = SocketUpstream(answer)
+    turns = ["Hi."]
+    async with asked_over_websocket(upstream) as app:
+        for _ in range(5):
+            _, body = await ask(app, *turns)
+            turns += [text_of(body), "And?"]
+    continued = ["previous_response_id" in sent for sent in upstream.creates]
+    assert continued == [False, True, False, True, False, False, False]
+
+
 async def test_response_that_the_provider_never_had_is_the_clients_affair() -> None:
     async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
         error = {"type": "invalid_request_error", "code": NOT_FOUND, "message": "gone"}
