@@ -164,13 +164,13 @@ def encode_count_request(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     known = profiles or shipped_profiles()
-    target = target_of(request, codec_of(dialect).capabilities, known, server, version)
+    target = target_of(request, codec_of(lookup(dialect)).capabilities, known, server, version)
     if target.path is not None:  # where a message has another path, a count has another one, too
         return None
     if target.counted_in is not None:
         dialect, version = target.counted_in, None
-        target = target_of(request, codec_of(dialect).capabilities, known, server, version)
-    count = codec_of(dialect).count
+        target = target_of(request, codec_of(lookup(dialect)).capabilities, known, server, version)
+    count = codec_of(lookup(dialect)).count
     if count is None:
         return None
     asked = request
@@ -244,7 +244,7 @@ def _own_fields(request: Request, dialect: str) -> frozenset[str]:
 
 
 def _count_codec(dialect: str) -> CountCodec:
-    count = codec_of(dialect).count
+    count = codec_of(lookup(dialect)).count
     if count is None:
         raise UnknownDialect(
             f"no counts of tokens in dialect {dialect!r}, expected a dialect that has them"
@@ -389,7 +389,7 @@ def encode_model(model: ModelInfo, dialect: str, *, id: str | None = None) -> En
 
 
 def _models_codec(dialect: str) -> ModelsCodec:
-    models = codec_of(dialect).models
+    models = codec_of(lookup(dialect)).models
     if models is None:
         raise UnknownDialect(
             f"no lists of models in dialect {dialect!r}, expected a dialect that has them"

@@ -206,7 +206,7 @@ def encode_grown_request(
         filled: Calls whose missing results were filled in in an earlier one.
         options: The keywords of `encode_request`.
     """
-    codec = codec_of(dialect)
+    codec = codec_of(lookup(dialect))
     losses, repair = Losses(strict=options["strict"]), options["repair"]
     profiles = options["profiles"] or shipped_profiles()
     # A conversation that is read from one dialect may go on with the answers of another one.
@@ -415,7 +415,7 @@ def response_events(
     """Return the events of a whole response that is no error."""
     events: list[Event]
     try:
-        codec = codec_of(dialect)
+        codec = codec_of(lookup(dialect))
         events = codec.read_response(value, ReadContext(server=server, limits=limits))
     except DecodeError:
         if (failed := error_in(value)) is not None:
@@ -443,9 +443,10 @@ def encoded_message(
         message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
-    codec = codec_of(dialect)
+    target = lookup(dialect)
+    codec = codec_of(target)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
-    known = unchanged_body(message, lookup(dialect).name)
+    known = unchanged_body(message, target.name)
     if known is not None and message.stop_reason is not None and codec.revise_response is not None:
         renamed = message.model if message.model != message.source.message.model else None
         body = codec.revise_response(known, renamed, created)
@@ -493,13 +494,12 @@ def reader_of(known: Dialect) -> RequestReader:
     return known.body()
 
 
-def codec_of(name: str) -> BodyCodec:
+def codec_of(known: Dialect) -> BodyCodec:
     """Return the codec of the whole bodies of a dialect.
 
     Raises:
-        UnknownDialect: There is no such dialect, it has no whole bodies, or only reads requests.
+        UnknownDialect: It has no whole bodies, or only reads requests.
     """
-    known = lookup(name)
     reader = reader_of(known)
     if not isinstance(reader, BodyCodec):
         others = ", ".join(other.name for other in DIALECTS.values() if other.codec is not None)

@@ -179,7 +179,7 @@ def check_tools(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     offered = (*tools,)
-    request, base = Request(model=model, tools=offered), codec_of(dialect).capabilities
+    request, base = Request(model=model, tools=offered), codec_of(lookup(dialect)).capabilities
     target = target_of(request, base, profiles or shipped_profiles(), server, version)
     if target.max_tools is not None and len(offered) > target.max_tools:
         raise EncodeError(

@@ -221,7 +221,7 @@ def _encode_list(received: ClientRequest, client: str, upstream: Upstream) -> Ca
 
 def _missing_models(upstream: Upstream) -> StreamError | None:
     """Return the error of an upstream whose API describes no models; None for any other."""
-    if codec_of(upstream.dialect).models is not None:
+    if codec_of(upstream.spoken).models is not None:
         return None
     # Amazon Bedrock lists its models at another host.
     return StreamError("upstream", "an upstream that lists no models", status_hint=404)
@@ -298,7 +298,7 @@ def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
     """Return the headers that a server requires of every request, such as the API's version."""
     if lookup(client) is upstream.spoken:
         return {}  # the client has sent its own
-    base = codec_of(upstream.dialect).capabilities
+    base = codec_of(upstream.spoken).capabilities
     profiles = upstream.profiles or shipped_profiles()
     return profiles.resolve(base, server=upstream.server, model="", version=None).added_headers
 

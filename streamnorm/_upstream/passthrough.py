@@ -228,7 +228,7 @@ def _narrow(
         return None  # the upstream answers with its own error
     request = upstream.with_upstream_model(request)
     encoded = encode_request(request, dialect.name, server=upstream.server, profiles=profiles)
-    base = codec_of(dialect.name).capabilities
+    base = codec_of(dialect).capabilities
     target = target_of(request, base, profiles, upstream.server, None)
     return _NarrowedRequest(
         encoded, None if target.path is None else encoded.path, target.beta_header
@@ -453,7 +453,7 @@ def _refuses_reasoning(upstream: Upstream) -> bool:
 
     OpenAI's Chat Completions: other servers with its dialect have fields for both.
     """
-    base = codec_of(upstream.dialect).capabilities
+    base = codec_of(upstream.spoken).capabilities
     return base.reasoning_issuer is None and upstream.server in (base.file_issuer, base.dialect)
 
 
@@ -495,7 +495,7 @@ class _SignatureRules(NamedTuple):
 
     @classmethod
     def of(cls, request: Request, upstream: Upstream) -> Self:
-        base = codec_of(upstream.dialect).capabilities
+        base = codec_of(upstream.spoken).capabilities
         model, server = upstream.upstream_model(request.model), upstream.server
         profiles = upstream.profiles or shipped_profiles()
         target = profiles.resolve(base, server=server, model=model, version=None)

@@ -286,7 +286,7 @@ def build_upstream_request(
         asked = known.endpoints.match(received.method, received.path)
         sent_headers = received.headers
         is_of_cloud = asked is not None and asked.cloud is not None
-        in_body = codec_of(known.name).cloud_headers if is_of_cloud else None
+        in_body = codec_of(known).cloud_headers if is_of_cloud else None
         if in_body is not None:
             sent_headers = {**sent_headers, **in_body(body)}
         request = request_of(body, codec, path=received.path, headers=sent_headers, limits=limits)

@@ -210,8 +210,8 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
     if "/" in name:
         raise ConfigError(f"{where}: a name with a slash, expected none")
     try:
-        codec_of(config.dialect)
         dialect = lookup(config.dialect)
+        codec_of(dialect)
     except UnknownDialect as exc:
         raise ConfigError(f"{where}.dialect: {exc}") from exc
     try:
@@ -287,7 +287,7 @@ def _signer(config: UpstreamConfig, where: str) -> Signer | None:
 
 def _invokes(dialect: Dialect, server: str | None) -> bool:
     """Return whether a server answers a dialect at paths that name the model."""
-    base = codec_of(dialect.name).capabilities
+    base = codec_of(dialect).capabilities
     target = shipped_profiles().resolve(base, server=server, model="", version=None)
     return server == _INVOKED and target.stream_path is not None
 

@@ -127,11 +127,11 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         framing: Framing | None = None,
         store: AnyStore | None = None,
     ) -> None:
-        for dialect in (client, upstream):
+        known, spoken = lookup(client), lookup(upstream)
+        for dialect in (known, spoken):
             codec_of(dialect)
-        known = lookup(client)
         provider = Upstream(
-            dialect=lookup(upstream).name,
+            dialect=spoken.name,
             base_url=check_base_url(base_url),
             server=server or server_of(base_url),
             profiles=profiles,

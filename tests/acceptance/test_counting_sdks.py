@@ -24,6 +24,7 @@ from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.token_count import TokenCount, TokenEstimator
 from streamnorm._core.codec import RequestedOperation
+from streamnorm._registry import lookup
 
 TOOL: dict[str, Any] = {"type": "object", "properties": {}}
 MODELS = [ModelInfo(f"m-{number}", created=1_739_923_200) for number in range(60)]
@@ -95,10 +96,10 @@ def test_fields_of_a_count_are_those_of_the_sdk() -> None:
     """Headers aside.  A field that a vendor adds to its counts fails here."""
     headers = {"betas", "user_profile_id", "workspace_id"}
     messages = MessageCountTokensParams.__annotations__ | BetaCountParams.__annotations__
-    own = codec_of("anthropic").count
+    own = codec_of(lookup("anthropic")).count
     assert own is not None
     assert own.fields == messages.keys() - headers
-    responses = codec_of("openai_responses").count
+    responses = codec_of(lookup("openai_responses")).count
     assert responses is not None
     assert responses.fields == InputTokenCountParams.__annotations__.keys()
 
