@@ -169,7 +169,7 @@ class Log:
         if linger_s is not None and not linger_s >= MIN_LINGER_S:
             raise ValueError(f"linger_s of {linger_s:g}, expected at least {MIN_LINGER_S:g}")
 
-        def described(found: AsyncSource) -> OpenedSource:
+        def describe(found: AsyncSource) -> OpenedSource:
             return OpenedSource(
                 source=found,
                 dialect=dialect,
@@ -182,10 +182,10 @@ class Log:
         @asynccontextmanager
         async def open_source() -> AsyncGenerator[OpenedSource]:
             if not callable(source):
-                yield described(source)
+                yield describe(source)
                 return
             async with source() as found:
-                yield found if isinstance(found, OpenedSource) else described(found)
+                yield found if isinstance(found, OpenedSource) else describe(found)
 
         if dialect is not None:
             lookup(dialect)
