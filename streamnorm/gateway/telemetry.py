@@ -42,6 +42,7 @@ _PROVIDERS = {
     "azure": "azure.ai.openai",
     "bedrock": "aws.bedrock",
     "gemini": "gcp.gemini",
+    "gemini_interactions": "gcp.gemini",
     "mistral": "mistral_ai",
     "moonshot": "moonshot_ai",
     "openai_chat": "openai",

@@ -11,6 +11,7 @@ import openai
 import pytest
 from google import genai
 from google.genai import errors, types
+from google.genai._interactions_errors import APIError
 from support.openai_chat.chunks import content
 
 import streamnorm
@@ -64,6 +65,22 @@ async def ask_gemini(http: httpx2.AsyncClient) -> None:
         pass
 
 
+async def ask_interactions(http: httpx2.AsyncClient) -> None:
+    retries = types.HttpRetryOptions(attempts=1)
+    options = types.HttpOptions(base_url=URL, httpx_async_client=http, retry_options=retries)
+    client = genai.Client(api_key="-", http_options=options)
+    async for event in await client.aio.interactions.create(**RESPONSE, stream=True):
+        if event.event_type == "error":  # the client raises none
+            raise InteractionFailed(event.error.message)
+
+
+class InteractionFailed(APIError):
+    """The last event of a stream is an error."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, httpx2.Request("POST", URL), body=None)
+
+
 class Asked(NamedTuple):
     """One SDK, and the base of its errors."""
 
@@ -78,6 +95,7 @@ SDKS = (
     Asked("openai_responses", ask_responses, openai.APIError),
     Asked("gemini", ask_gemini, errors.APIError),
 )
+INTERACTIONS = Asked("gemini_interactions", ask_interactions, APIError)
 sdks = pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.to)
 
 
@@ -141,3 +159,15 @@ async def test_stream_that_breaks_off_raises_words_that_agents_retry(
     error = await raised(sdk, lambda _: httpx2.Response(200, stream=Breaks(cleanly=cleanly)))
     assert "connection lost" in str(error)
     assert "RemoteProtocolError" not in str(error)
+
+
+@pytest.mark.on_asyncio  # of which this client asks a thread
+async def test_client_of_interactions_raises_the_same() -> None:
+    for name, (provider, status, message) in PROVIDERS.items():
+        error = await raised(INTERACTIONS, provider)
+        assert error.status_code == status, name
+        assert message in str(error).replace("\\", ""), name
+    for cleanly in (True, False):
+        body = Breaks(cleanly=cleanly)
+        error = await raised(INTERACTIONS, lambda _: httpx2.Response(200, stream=body))  # noqa: B023 - asked at once
+        assert "connection lost" in str(error)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import httpx
 import pytest
 from google.genai._interactions_errors import BadRequestError, NotFoundError
 from support.gateway.calls import called
 from support.gateway.interactions import create, sdk
-from support.gateway.servers import served_gateway
+from support.gateway.servers import served, served_gateway
 from support.gateway.stateful_clients import KEY, OTHER_KEY, provided
 
 from streamnorm import Reasoning, decode_request
+from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig
 from streamnorm.sse import SSEDecoder
 from streamnorm.state import MemoryStore, StoredResponse, StoreError
 from streamnorm.testing import FakeProvider, tool_call
@@ -74,6 +76,39 @@ async def test_interaction_continues_on_every_upstream(dialect: str, *, stream: 
     assert (whole.id, whole.status, whole.output_text) == (third, "completed", "Bye.")
     assert whole.previous_interaction_id == second
     assert [step.type for step in whole.input] == ["user_input"]
+
+
+async def test_interaction_goes_on_with_a_model_of_another_dialect(state: str) -> None:
+    """In each kind of store; the call has the id that the client knows."""
+    providers = {
+        "anthropic": FakeProvider([tool_call("get_weather", city="Oslo"), "Bye."]),
+        "openai_responses": FakeProvider(["It snows."]),
+    }
+    async with (
+        served(providers["anthropic"].app()) as one,
+        served(providers["openai_responses"].app()) as two,
+    ):
+        urls = zip(providers, (one, two), strict=True)
+        upstreams = {name: UpstreamConfig(dialect=name, base_url=url) for name, url in urls}
+        models = [
+            ModelConfig(match="claude", to=["anthropic"]),
+            ModelConfig(match="gpt", to=["openai_responses"]),
+        ]
+        config = Config(upstreams=upstreams, models=models, state=state)
+        async with served(Gateway(config, environ={})) as url, sdk(url) as client:
+            more: dict[str, Any] = {"tools": [WEATHER]}
+            first = await client.create(model="claude", input="Weather?", **more)
+            [call] = [step for step in first.steps if step.type == "function_call"]
+            result = {"type": "function_result", "call_id": call.id, "result": "snow"}
+            more["previous_interaction_id"] = first.id
+            second = await client.create(model="gpt", input=[result], **more)
+            assert history_in(providers["openai_responses"], "openai_responses") == HISTORY[:3]
+            more["previous_interaction_id"] = second.id
+            await client.create(model="claude", input="Thanks.", **more)
+            await client.delete(first.id)
+            with pytest.raises(BadRequestError, match="Previous interaction"):
+                await client.create(model="claude", input="Well?", **more)
+    assert history_in(providers["anthropic"], "anthropic") == HISTORY
 
 
 async def test_interaction_is_deleted_and_then_unknown() -> None:

@@ -162,6 +162,7 @@ def test_tokens_have_the_names_of_the_conventions(exporter: InMemorySpanExporter
         ("openai", "https://api.openai.com/v1", None, "openai"),
         ("anthropic", "https://api.anthropic.com", None, "anthropic"),
         ("gemini", "https://generativelanguage.googleapis.com", None, "gcp.gemini"),
+        ("gemini_interactions", "http://127.0.0.1:8000", None, "gcp.gemini"),
         ("openai_chat", "https://api.x.ai/v1", None, "x_ai"),
         ("openai_chat", "https://api.mistral.ai/v1", None, "mistral_ai"),
         ("openai_chat", "https://api.deepseek.com", None, "deepseek"),
