@@ -259,19 +259,19 @@ class ConversationRecorder:
         self._recorder = recorder
         self._handshake = handshake
         self._headers = [*headers, ("content-type", WS_MESSAGE.media_type)]
-        self._lanes: dict[str | None, _Lane] = {}
+        self._lanes: dict[str | None, _Lane] = {None: _Lane(deque(), [])}
 
     def add_sent(self, message: str) -> None:
         """Record a message of the client."""
         data = message.encode("utf-8", "replace")
         head = head_of(data)
-        lane = self._lane_of(head)
         if head.type != CREATE:
             # `response.steer` names no lane.
             found = [each.writers[0] for each in self._lanes.values() if each.writers]
             if found:
                 found[-1].add_sent(data)
             return
+        lane = self._lanes.setdefault(_lane_in(head), _Lane(deque(), []))
         writer = self._recorder.start(structs.replace(self._handshake, method="POST", body=data))
         writer.begin(_OK, self._headers)
         if not lane.writers:
@@ -283,7 +283,8 @@ class ConversationRecorder:
     def add_received(self, message: str) -> None:
         """Record a message of the server."""
         head = head_of(message.encode("utf-8", "replace"))
-        lane = self._lane_of(head)
+        # A lane begins with a create: a server must not open any number of them.
+        lane = self._lanes.get(_lane_in(head)) or self._lanes[None]
         if lane.writers:
             writer = lane.writers[0]
             writer.write(message_line(message))
@@ -307,9 +308,9 @@ class ConversationRecorder:
                 writer.end(how, close_code)
             lane.writers.clear()
 
-    def _lane_of(self, head: MessageHead) -> _Lane:
-        name = head.stream_id if isinstance(head.stream_id, str) else None
-        return self._lanes.setdefault(name, _Lane(deque(), []))
+
+def _lane_in(head: MessageHead) -> str | None:
+    return head.stream_id if isinstance(head.stream_id, str) else None
 
 
 def _is_continued(terminal: str) -> bool:

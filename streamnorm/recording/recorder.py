@@ -44,7 +44,9 @@ _BATCH_BYTES = 64 * 1024  # scrubbed and written at once
 _LINES_IN_MEMORY_BYTES = 1024 * 1024
 _MAX_BYTES = Limits().max_recording_bytes
 _MAX_SLUG_CHARS = 60
-_MAX_SENT = 1000  # messages of a client during one response
+# Messages of a client during one response, which stand in the companion.
+_MAX_SENT = 1000
+_MAX_SENT_BYTES = 16 * 1024 * 1024
 _VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LONG_PIECE = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16}|[0-9a-f]{32}|x{8}", re.ASCII)
@@ -155,7 +157,7 @@ class RecordingWriter:
         self._buffered_lines: list[str] = []  # the companion's line of each of them
         self._buffered_bytes = 0
         self._written_bytes = 0
-        self._writes = self._sent = 0
+        self._writes = self._sent_bytes = 0
         self._out: BinaryIO | None = None  # open from `begin` to `end` or `fail`
         self._slug = slug_of(request.url)
         self._name = recorder.take_name(self._slug)
@@ -208,9 +210,11 @@ class RecordingWriter:
     def add_sent(self, message: bytes) -> None:
         """Record what the client sends on a WebSocket, other than the create."""
         request = self._companion.request
-        if request is None or not self._recorder.request_bodies or self._sent >= _MAX_SENT:
+        self._sent_bytes += len(message)
+        if request is None or not self._recorder.request_bodies:
             return
-        self._sent += 1
+        if len(request.sent) >= _MAX_SENT or self._sent_bytes > _MAX_SENT_BYTES:
+            return
         # The same secrets: those of the handshake must not be written here, either.
         recorded = self._secrets.scrub_request(WireRequest("POST", request.url, (), message))
         data = recorded.text if recorded.body is UNSET else recorded.body

@@ -129,6 +129,21 @@ def test_lanes_are_recorded_apart_and_in_the_order_of_their_creates(tmp_path: Pa
     assert a.playback().close_code is None
 
 
+def test_peers_cannot_fill_the_memory(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    for number in range(200):
+        both.add_received(event("response.newer", f"lane-{number}", text="x" * 10_000))
+    both.add_sent(create())
+    for _ in range(1100):
+        both.add_sent(event("response.steer", input="x"))
+    both.add_sent(event("response.steer", input="x" * 17_000_000))
+    both.end("aborted")
+    (recording,) = load(tmp_path)
+    assert len(recording.body.splitlines()) == 64
+    assert recording.request is not None
+    assert len(recording.request.sent) == 1000
+
+
 def test_steered_response_goes_on_in_its_exchange(tmp_path: Path) -> None:
     both = record(tmp_path)
     both.add_sent("no JSON")  # before any create
@@ -168,6 +183,36 @@ def test_keys_are_in_no_file(tmp_path: Path) -> None:
     (recording,) = load(tmp_path)
     assert recording.request is not None
     assert recording.request.headers == {}
+
+
+@pytest.mark.parametrize(
+    ("url", "header", "value"),
+    [
+        (URL, "authorization", "Bearer {}"),
+        (URL, "api-key", "{}"),
+        (URL, "cookie", "session={}"),
+        (URL, "sec-websocket-protocol", "realtime, openai-insecure-api-key.{}"),
+        (f"{URL}?api_key={{}}", "x-request", "1"),
+    ],
+)
+def test_credential_of_a_handshake_is_in_no_file_whatever_its_shape(
+    tmp_path: Path, url: str, header: str, value: str
+) -> None:
+    canary = "Correct.Horse_Battery"
+    handshake = WireRequest("GET", url.format(canary), ((header, value.format(canary)),), b"")
+    recorder = Recorder(tmp_path)
+    both = ConversationRecorder(recorder, handshake, [("set-cookie", f"a={canary}")])
+    both.add_sent(create(input=f"I am {canary}."))
+    both.add_sent(event("response.steer", input=[f"Still {canary}."]))
+    both.add_received(event("response.newer", text=f"You are {canary}."))
+    both.end("reset", 1011)
+    writer = recorder.start(handshake)  # refused
+    writer.begin(401, [("content-type", "application/json")])
+    writer.write(f'{{"error":{{"message":"wrong key: {canary}"}}}}'.encode())
+    writer.end("eof")
+    files = [(tmp_path / name).read_text() for name in os.listdir(tmp_path)]
+    assert len(files) == 4
+    assert not any(canary in content for content in files)
 
 
 def test_bodies_of_creates_may_be_left_out(tmp_path: Path) -> None:

@@ -211,6 +211,14 @@ def find_in_header(name: str, value: str) -> Iterator[str]:
             yield from find_in_url(value)
         case "www-authenticate":
             pass
+        case "sec-websocket-protocol":
+            # Pages can send no other header: `openai-insecure-api-key.KEY` (OpenAI's guide to the
+            # Realtime API with WebSockets, read 2026-11-23).
+            for offered in value.split(","):
+                protocol, _, key = offered.strip().partition(".")
+                if protocol.endswith("key"):
+                    yield key
+                yield from find_in_value(offered.strip())
         case other:
             if is_secret := is_secret_header(other):
                 yield value
