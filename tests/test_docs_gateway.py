@@ -123,18 +123,19 @@ def test_defaults_are_written_as_people_write_numbers() -> None:
 
 
 def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
-    models, pages, bedrock, log, hosts = blocks(PAGE, "toml")
+    models, pages, bedrock, sockets, log, hosts = blocks(PAGE, "toml")
     insecure, reuse = blocks(SECURITY, "toml")
     path = tmp_path / "gateway.toml"
     keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "VLLM_API_KEY": "k-0123456789"}
     keys |= {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-0123456789"}
-    keys |= {"CLIENT_KEYS": "k-0123456789"}
-    for text in (models, pages, bedrock, log, hosts, insecure, reuse):
+    keys |= {"CLIENT_KEYS": "k-0123456789", "OPENAI_API_KEY": "sk-0123456789"}
+    for text in (models, pages, bedrock, sockets, log, hosts, insecure, reuse):
         path.write_text(text)
         Gateway(read_config(path), environ=keys)
     assert "max_tokens" in tomllib.loads(models)["models"][0]
     assert {*tomllib.loads(pages)["pages"]} == {"ui_message_stream", "ag_ui"}
     assert tomllib.loads(bedrock)["upstreams"]["bedrock"]["framing"] == "invoke_chunks"
+    assert "websocket" in str(tomllib.loads(sockets)["upstreams"])
     assert tomllib.loads(log)["log"]["url"]
     assert tomllib.loads(hosts)["origins"]
     assert tomllib.loads(insecure)["upstreams"]["vllm"]["insecure"]
