@@ -152,8 +152,8 @@ class Appender:
             self._settle()
             self._on_lapse()
             return
-        if self._sends_ending:
-            self._tail.ending = self._ending  # it decides about the events of the last read
+        if self._ending is not None and self._sends_ending:
+            self._tail.end(self._ending)  # first: it decides about the events of the last read
             self._settle()
         if chunk.reads:
             self._tail.publish(chunk)

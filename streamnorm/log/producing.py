@@ -172,7 +172,7 @@ class Production:
             await self._finish()
         except BaseException:
             self._stop("truncated", _STOPPED)
-            self._close()
+            self._close()  # unless it was
             with anyio.move_on_after(_END_S, shield=True) as time:
                 await self._store()
                 await self._finish()
@@ -196,14 +196,14 @@ class Production:
                         source = _observe(source, origin)
                     self._stream = await stack.enter_async_context(source.stream)
                 except Exception as exc:  # noqa: BLE001 - whatever opens a source may raise
-                    self.failure = exc
+                    self._fail(exc)
                     return
                 try:
                     await self._read_stream(source, origin, opened_s)
                 except StreamnormError as exc:
                     # A failure behind the first byte stands in the ending.
                     if self._appender.is_empty:
-                        self.failure = exc
+                        self._fail(exc)
                         return
                 cause, reason = _cause_of(source.pump.cause)
                 state, fields = _state_of(source.stream.outcome), opened.last_fields()
@@ -232,10 +232,16 @@ class Production:
                 await self._appender.wait_for_room()
 
     def _stop(self, state: State, reason: str) -> None:
-        """Read no more."""
+        """Read no more, and end at once: a source may take its time to stop."""
         if self._ending is None:
             self._ending = Ending(state, "lost", reason)
+            self._close()
             self._reading.cancel()
+
+    def _fail(self, failure: Exception) -> None:
+        """Note that there is no stream, unless it has been stopped before."""
+        if self._ending is None:
+            self.failure = failure
 
     def _lapse(self) -> None:
         """Read no more, since others have ended the stream, or have begun another."""

@@ -395,6 +395,30 @@ async def test_cancelled_stream(store: LogStore, is_elsewhere: bool) -> None:
             assert [event async for event in stream]
 
 
+async def test_cancelled_stream_whose_source_does_not_stop(store: LogStore) -> None:
+    gate = anyio.Event()
+
+    async def source() -> AsyncGenerator[bytes]:
+        for read in CHAT[:3]:
+            yield read
+        with anyio.CancelScope(shield=True):
+            await gate.wait()
+
+    log = Log(store)
+    async with log.produce("a", source()) as run:
+        for each in (log, Log(store)):
+            async with await each.follow("a", errors="yield") as stream:
+                await anext(stream)
+                if each is log:
+                    assert await log.cancel("a")
+                with anyio.fail_after(30):
+                    *_, last = [event async for event in stream]
+            assert isinstance(last, StreamError)
+            assert "the stream was cancelled" in last.message
+        gate.set()
+        assert await run.wait() == "cancelled"
+
+
 async def test_cancelled_before_its_first_byte(log: Log) -> None:
     async with log.produce("a", GatedSource([])) as run:
         assert await log.cancel("a")
