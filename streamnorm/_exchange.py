@@ -32,7 +32,7 @@ from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import list_events
-from streamnorm._core.errors import EncodeError, StateError
+from streamnorm._core.errors import EncodeError, LimitExceeded, StateError
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.json import dumps, is_object, object_in
 from streamnorm._core.losses import OnLoss
@@ -181,19 +181,16 @@ class UpstreamExchange:
             read_message: Returns the message, if the terminal lacks its content.
         """
         turn, options = self._turn, self._options
-        if turn is None:
+        if turn is None or not turn.stores:
             return None
         if turn.form.ends_with_output:
             return self._put(partial(last_answer, last_chunk, turn.form.noun))
-        return self._put(
-            lambda: encode_stored(
-                read_message(),
-                options.client.name,
-                options.upstream.dialect,
-                turn.answer_fields,
-                self._created,
-            )
-        )
+        try:
+            message = read_message()
+        except LimitExceeded:
+            return None
+        names = options.client.name, options.upstream.dialect
+        return self._put(lambda: encode_stored(message, *names, turn.answer_fields, self._created))
 
     def _message_steps(self) -> Generator[Step, Any, Answer]:
         received, options = self._received, self._options

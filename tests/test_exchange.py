@@ -12,6 +12,7 @@ from streamnorm import (
     Abandoned,
     Completed,
     Encoded,
+    LimitExceeded,
     Loss,
     Message,
     StreamError,
@@ -279,6 +280,19 @@ def test_stream_of_an_interaction_is_stored_by_its_message() -> None:
         "name": "f",
         "arguments": {"city": "Oslo"},
     }
+
+
+def read_too_large() -> Message:
+    raise LimitExceeded("too large", limit="max_accumulated_bytes")
+
+
+def read_unkept() -> Message:
+    raise AssertionError("message of a stream that is not stored")
+
+
+def test_stream_of_an_interaction_without_a_legal_form_is_not_stored() -> None:
+    _, exchange, _ = ask_interactions({"model": "m", "input": "Snow?"}, MemoryStore())
+    assert exchange.put_of(b"", read_too_large) is None
     broken = ToolCall("c1", "f", '{"city":')
     assert exchange.put_of(b"", lambda: Message("m", "m", (broken,), "tool_use")) is None
 
@@ -288,7 +302,7 @@ def test_interaction_that_is_not_to_be_stored_needs_no_message() -> None:
         {"model": "m", "input": "Snow?", "store": False}, MemoryStore()
     )
     assert not exchange.needs_message
-    assert exchange.put_of(b"", Message) is None
+    assert exchange.put_of(b"", read_unkept) is None
     assert "previous_interaction_id" not in answered
 
 

@@ -27,7 +27,7 @@ from streamnorm._bodies import codec_of, reader_of, request_of
 from streamnorm._core.blocks import Reasoning
 from streamnorm._core.codec import Dialect, StoredAnswers
 from streamnorm._core.codec.framing import list_events
-from streamnorm._core.errors import DecodeError
+from streamnorm._core.errors import DecodeError, LimitExceeded
 from streamnorm._core.events import Completed
 from streamnorm._core.json import compact, encode_pieces, is_object, string_of
 from streamnorm._core.limits import Limits
@@ -418,7 +418,11 @@ class StoredState(ResponseState):
         if form.ends_with_output:
             read, size = partial(last_answer, data, form.noun), len(data)
         else:
-            message = stream.message
+            try:
+                message = stream.message
+            except LimitExceeded:
+                self._lose()
+                return
             read, size = partial(self._encode, message, stream.dialect or ""), _size_of(message)
         response = await self._bodies.run(size, read)
         if response:

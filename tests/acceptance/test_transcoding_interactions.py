@@ -86,3 +86,12 @@ def test_interaction_is_continued_synchronously(stream: bool) -> None:
         with pytest.raises(BadRequestError, match="background"):
             client.interactions.create(input="Snow?", background=True, **ASKED)
     assert_continued(provider)
+
+
+def test_interaction_that_is_not_to_be_stored_has_no_id() -> None:
+    provider = strict_provider(TURNS)
+    with httpx.Client(transport=transport(provider, "anthropic")) as http:
+        client = genai.Client(api_key="k", http_options=options(httpx_client=http))
+        answer: Any = client.interactions.create(input="Snow?", stream=True, store=False, **ASKED)
+        events = [*answer]
+    assert events[-1].event_type == "interaction.completed"
