@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.gateway.processes import COMMANDS, GatewayProcess, gateway_process
 from support.gateway.servers import served
-from support.gateway.socket_soak import soak
+from support.gateway.socket_soak import find_left, soak
 from support.gateway.sockets import create
 from support.gateway.upstreams import ANSWER, StepUpstream
 from websockets.asyncio.client import ClientConnection, connect
@@ -95,3 +95,9 @@ async def test_memory_stays_flat_over_many_connections_and_long_conversations() 
     for connections, turns in ((240, 1), (24, 20)):
         samples = await soak(connections, turns)
         assert min(samples[-3:]) - samples[1] < 8 * 1024 * 1024  # of which most fills caches
+
+
+async def test_nothing_is_left_of_connections_that_were_open_together() -> None:
+    """A share of tests/stress/gateway_websockets.py."""
+    for connections, turns in ((100, 1), (10, 10)):
+        assert not any(await find_left(connections, turns))
