@@ -56,6 +56,7 @@ _DELTA = re.compile(
     rb"event: response\.[a-z_.]+\.delta\ndata: "
     rb'(\{"type":"response\.[a-z_.]+\.delta"[^\r\n]*)\}\n\n'
 )
+_OF_A_RESPONSE = "response."
 _TERMINALS = {"response.completed", "response.incomplete", "response.failed"}
 _KEPT = {"response.completed", "response.incomplete"}
 _OK = 200
@@ -255,7 +256,7 @@ class MessageWriter:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._frames = SSEDecoder()
-        self._is_whole = False  # the response is a stream, and no event has begun and not ended
+        self._is_whole = False  # the answer goes on, and no event has begun and not ended
         self._items: list[bytes] = []
         self._free_bytes = max_output_bytes
         self._created = ""  # the first event
@@ -288,7 +289,7 @@ class MessageWriter:
             return
         for frame in self._frames.feed(message["body"]):
             await self._write(frame.data)
-        self._is_whole = not self._frames.unfinished_bytes
+        self._is_whole = not (self._frames.unfinished_bytes or self._is_ended)
         if is_last:
             await self.close()
 
@@ -325,8 +326,8 @@ class MessageWriter:
             kind = _EVENT_HEAD.decode(text).type
         except FAST_ERRORS:
             return  # `[DONE]`, which the messages of a WebSocket do not have
-        if kind is None:
-            return
+        if kind is None or (self._is_ended and kind.startswith(_OF_A_RESPONSE)):
+            return  # behind its end, the client takes an event for one of its next response
         self._last = text
         if kind == "response.output_item.done":
             self._keep_item(text)
@@ -339,7 +340,7 @@ class MessageWriter:
             return
         elif kind in _TERMINALS:
             # A failure that nothing precedes is an error, which has the status of a response.
-            if self._is_ended or (kind == "response.failed" and not self._created):
+            if kind == "response.failed" and not self._created:
                 return
             self._is_ended = True
             if kind in _KEPT:

@@ -486,6 +486,22 @@ async def test_stream_that_never_becomes_a_response_is_an_error() -> None:
     assert isinstance(events[-1]["error"]["message"], str)
 
 
+async def test_events_of_a_response_behind_its_end_are_not_sent() -> None:
+    """The client would take them for those of its next response."""
+    text = (RECORDINGS / "text.sse").read_bytes()
+    frames = [frame + b"\n\n" for frame in text.split(b"\n\n") if frame]
+    delta = next(frame for frame in frames if b"output_text.delta" in frame)
+    upstream = StepUpstream([Head(), *frames[:-1], frames[-1] + delta, delta, *frames])
+    async with (
+        served(upstream, strict=False) as url,
+        opened(url, dialect="openai_responses") as app,
+        connected(app) as socket,
+    ):
+        for _ in range(2):
+            assert kinds(await socket.ask(create()))[0] == "response.created"
+            assert kinds(await socket.ask({"type": "-"})) == ["error"]
+
+
 async def test_error_body_of_another_form_is_an_error_all_the_same() -> None:
     for body, message in (({"detail": "No model."}, "No model."), (b"<html>", None)):
         (event,) = await answer_of(Answered(body, 422))
