@@ -26,6 +26,7 @@ from support.faults.rows import Expected
 from support.faults.upstream import FaultyUpstream
 from support.gateway.observers import RecordingObserver
 from support.gateway.sockets import ENDS
+from websockets.exceptions import ConnectionClosed
 
 __all__ = ["Bench", "open_bench"]
 
@@ -153,8 +154,11 @@ class Bench:
         sdk = SDKS[cell.client]
         assert isinstance(sdk, Responses)
         client = await self._client(cell, sdk)
-        async with asyncio.timeout(_TIMEOUT_S):
-            return await sdk.events_over_socket(client, sdk.first(_PROMPT), {"key": _QUERY})
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await sdk.events_over_socket(client, sdk.first(_PROMPT), {"key": _QUERY})
+        except (TimeoutError, ConnectionClosed) as exc:
+            return [{"type": type(exc).__name__}]
 
     async def _ask(self, cell: Cell) -> tuple[Reading | None, Exception | None]:
         sdk = SDKS[cell.client]
@@ -271,6 +275,8 @@ def _socket_faults(cell: Cell, expected: Expected, events: list[dict[str, Any]])
 
     An error before `response.created` has the status that a response over HTTP would have.
     """
+    if len(events) == 1:
+        return [f"{events[0]['type']}, expected an answer"]
     *answer, end, refusal = events
     ends = [event["type"] for event in answer if event["type"] in ENDS]
     wrong = [f"{ends} before the end"] if ends else []

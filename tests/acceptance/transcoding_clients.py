@@ -262,9 +262,12 @@ class Responses(_OpenAI):
         async with client.responses.connect(extra_query=query) as connection:
             for message in ({"type": "response.create", **self._options(said)}, {"type": "-"}):
                 await connection.send(message)
-                events.append(json.loads(await connection.recv_bytes()))
-                while events[-1]["type"] not in ENDS:
-                    events.append(json.loads(await connection.recv_bytes()))
+                while True:
+                    # As a float: Python refuses integers of more than 4,300 digits.
+                    event = json.loads(await connection.recv_bytes(), parse_int=float)
+                    events.append(event)
+                    if event["type"] in ENDS:
+                        break
         return events
 
     def reading(self, answer: Any) -> Reading:
