@@ -248,7 +248,7 @@ class LoggedStreams:
                 try:
                     await send()
                 except LogError as exc:
-                    if is_new or asked.after or exc.code != "trimmed":
+                    if is_new or asked.after or exc.code not in ("trimmed", "unknown"):
                         raise
                     # No upstream began it at another gateway, so that its id is free again.
                     await self._begin(asked, opener, call)

@@ -32,7 +32,7 @@ BODY = {"model": "m", "input": "Hello", "background": True}
 
 @asynccontextmanager
 async def gateway_with_log(upstream: Any, **settings: Any) -> AsyncIterator[RunningGateway]:
-    more = {"log": LogConfig(url="memory:", lease_s=1.0), "state": "memory:", **settings}
+    more = {"log": LogConfig(url="memory:"), "state": "memory:", **settings}
     async with served_gateway(upstream, **more) as gateway:
         yield gateway
 

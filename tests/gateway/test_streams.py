@@ -19,6 +19,7 @@ from support.openai_chat.chunks import content
 
 from streamnorm import Abandoned, Completed, Truncated
 from streamnorm.gateway import ConfigError, Gateway, LogConfig, PageConfig
+from streamnorm.log import FollowedStream, Log
 from streamnorm.sse import SSEDecoder
 from streamnorm.testing import FakeProvider, faults, tool_call
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 KEYS = {"CLIENT_KEYS": "key-of-a,key-of-b"}
 ID = "x-streamnorm-stream"
-LOG = LogConfig(url="memory:", lease_s=1.0)
+LOG = LogConfig(url="memory:")
 CLIENTS = pytest.mark.parametrize("client", REQUESTS)
 _CURSOR = re.compile(rb"^id: (\S+)\r?\n", re.MULTILINE)
 
@@ -64,13 +65,13 @@ class Reader:
     ) -> httpx.Response:
         path, body = REQUESTS[client]
         headers = {**self._key_of(client), header: id, **more.pop("headers", {})}
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             return await http.post(self._url + path, json={**body, **more}, headers=headers)
 
     async def ask(
         self, method: str, id: str = "s-1", headers: dict[str, str] | None = None, **query: str
     ) -> httpx.Response:
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             return await http.request(
                 method,
                 f"{self._url}/streams/{id}",
@@ -83,7 +84,7 @@ class Reader:
         path, body = REQUESTS[client]
         headers = {**self._key_of(client), ID: id}
         async with (
-            httpx.AsyncClient() as http,
+            httpx.AsyncClient(timeout=60) as http,
             http.stream("POST", self._url + path, json=body, headers=headers) as response,
         ):
             assert response.status_code == 200
@@ -204,7 +205,7 @@ async def test_whole_answers(client: str) -> None:
     else:
         path = REQUESTS[client].path
     provider = FakeProvider(["It snows."])
-    async with logged(provider.app()) as gateway, httpx.AsyncClient() as http:
+    async with logged(provider.app()) as gateway, httpx.AsyncClient(timeout=60) as http:
         body = REQUESTS[client].body
         if client != "gemini":
             body = {**body, "stream": False}
@@ -296,7 +297,10 @@ async def test_streams_without_clients_are_bounded() -> None:
 async def test_id_is_in_no_log(path: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "streamnorm.gateway")
     pages = {"ui_message_stream": PageConfig(model="m", resume=True)}
-    async with logged(FakeProvider([]).app(), pages=pages) as gateway, httpx.AsyncClient() as http:
+    async with (
+        logged(FakeProvider([]).app(), pages=pages) as gateway,
+        httpx.AsyncClient(timeout=60) as http,
+    ):
         headers = {"authorization": "Bearer key-of-a"}
         for method, status in (
             ("PUT", 405),
@@ -341,13 +345,46 @@ async def test_request_whose_stream_another_gateway_could_not_begin(tmp_path: Pa
             assert b"It" in (await joined).content
 
 
+async def test_request_whose_stream_is_gone_before_it_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = LogConfig(url=f"sqlite:{tmp_path / 'log.db'}")
+    gate, gone, follows = asyncio.Event(), asyncio.Event(), asyncio.Queue[None]()
+    is_joined = False
+    follow_answer = Log.follow_answer
+
+    async def follow_late(self: Log, id: str, **options: Any) -> FollowedStream[bytes]:
+        follows.put_nowait(None)
+        if is_joined:
+            await gone.wait()
+        return await follow_answer(self, id, **options)
+
+    monkeypatch.setattr(Log, "follow_answer", follow_late)
+    first = StepUpstream([gate, Head(429), b"{}"])
+    async with (
+        logged(first, log=log) as one,
+        logged(FakeProvider(["It snows."]).app(), log=log) as two,
+        asyncio.TaskGroup() as tasks,
+    ):
+        refused = tasks.create_task(Reader(one).post("anthropic", "s-1"))
+        await first.asked.wait()
+        await follows.get()
+        is_joined = True
+        joined = tasks.create_task(Reader(two).post("anthropic", "s-1"))
+        await follows.get()
+        gate.set()
+        assert (await refused).status_code == 429
+        gone.set()
+        assert b"It" in (await joined).content
+
+
 async def test_stream_of_invoke_chunks() -> None:
     path, id = "/model/m/invoke-with-response-stream", "s-1"
     messages = [{"role": "user", "content": "Snow?"}]
     body = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 5, "messages": messages}
     async with logged(FakeProvider(["It snows."]).app()) as gateway:
         reader = Reader(gateway)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             headers = {"authorization": "Bearer key-of-a", ID: id}
             answer = await http.post(gateway.url + path, json=body, headers=headers)
         followed = await reader.ask("GET")
@@ -365,7 +402,7 @@ async def test_status_that_is_sent_early_has_the_id() -> None:
     (path, body), headers = REQUESTS["anthropic"], {"x-api-key": "key-of-a", ID: "s-1"}
     async with (
         logged(upstream, commit_after_s=0.05, keepalive_s=0.1) as gateway,
-        httpx.AsyncClient() as http,
+        httpx.AsyncClient(timeout=60) as http,
         http.stream("POST", gateway.url + path, json=body, headers=headers) as response,
     ):
         assert response.headers[ID] == "s-1"
@@ -434,7 +471,10 @@ async def test_content_follows_as_it_arrives() -> None:
     steps = [
         step for gate, text in zip(gates, "abc", strict=True) for step in (gate, content(text))
     ]
-    async with logged(StepUpstream([*steps, *ANSWER[1:]])) as gateway, httpx.AsyncClient() as http:
+    async with (
+        logged(StepUpstream([*steps, *ANSWER[1:]])) as gateway,
+        httpx.AsyncClient(timeout=60) as http,
+    ):
         path, body = REQUESTS["openai_chat"]
         headers = {"authorization": "Bearer key-of-a", ID: "live"}
         gates[0].set()
