@@ -6,38 +6,28 @@ import asyncio
 import json
 import re
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from support.gateway.servers import RunningGateway, gateway_config, served_gateway
+from support.gateway.logs import logged
+from support.gateway.servers import RunningGateway
 from support.gateway.upstreams import ANSWER, REQUESTS, Head, Records, StepUpstream
 from support.openai_chat.chunks import content
 
 from streamnorm import Abandoned, Completed, Truncated
-from streamnorm.gateway import ConfigError, Gateway, LogConfig, PageConfig
+from streamnorm.gateway import LogConfig, PageConfig
 from streamnorm.log import FollowedStream, Log
 from streamnorm.sse import SSEDecoder
 from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
 
-KEYS = {"CLIENT_KEYS": "key-of-a,key-of-b"}
 ID = "x-streamnorm-stream"
-LOG = LogConfig(url="memory:")
 CLIENTS = pytest.mark.parametrize("client", REQUESTS)
 _CURSOR = re.compile(rb"^id: (\S+)\r?\n", re.MULTILINE)
-
-
-@asynccontextmanager
-async def logged(upstream: Any, **settings: Any) -> AsyncIterator[RunningGateway]:
-    """Provide a gateway with a log, that asks for keys."""
-    settings = {"client_keys": "env:CLIENT_KEYS", "log": LOG, **settings}
-    async with served_gateway(upstream, environ=KEYS, **settings) as gateway:
-        yield gateway
 
 
 class Reader:
@@ -484,116 +474,6 @@ async def test_content_follows_as_it_arrives() -> None:
                 assert text in await anext(chunks)
                 if number < 2:
                     gates[number + 1].set()
-
-
-CHAT_ID = "aBcDeFgHiJkLmNoP"
-PAGES = {"ui_message_stream": PageConfig(model="m", resume=True)}
-
-
-def chat_body(text: str = "Hello", id: str = CHAT_ID) -> dict[str, Any]:
-    message = {"id": "1", "role": "user", "parts": [{"type": "text", "text": text}]}
-    return {"id": id, "trigger": "submit-message", "messages": [message]}
-
-
-@asynccontextmanager
-async def chat(
-    upstream: Any, **settings: Any
-) -> AsyncIterator[tuple[RunningGateway, httpx.AsyncClient]]:
-    """Provide a gateway whose chats survive a reload, and a page."""
-    async with (
-        logged(upstream, client_keys=None, pages=PAGES, **settings) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=30) as page,
-    ):
-        yield gateway, page
-
-
-async def test_chat_is_resumed_after_a_reload() -> None:
-    gate = asyncio.Event()
-    async with chat(StepUpstream([ANSWER[0], gate, *ANSWER[1:]])) as (_, page):
-        assert (await page.get(f"/ui/chat/{CHAT_ID}/stream")).status_code == 204
-        async with page.stream("POST", "/ui/chat", json=chat_body()) as answer:
-            first = await anext(answer.aiter_raw())
-        async with page.stream("GET", f"/ui/chat/{CHAT_ID}/stream") as resumed:
-            assert resumed.headers["x-vercel-ai-ui-message-stream"] == "v1"
-            chunks = resumed.aiter_raw()
-            begun = await anext(chunks)
-            gate.set()
-            whole = begun + b"".join([chunk async for chunk in chunks])
-        assert whole.startswith(first)
-        assert b'"finish"' in whole
-        ended = await page.get(f"/ui/chat/{CHAT_ID}/stream")
-    assert (ended.status_code, ended.content) == (204, b"")
-
-
-async def test_next_message_of_a_chat_takes_the_place_of_its_answer() -> None:
-    upstream = StepUpstream([ANSWER[0], 60.0], ANSWER)
-    async with chat(upstream) as (_, page):
-        async with page.stream("POST", "/ui/chat", json=chat_body()) as answer:
-            await anext(answer.aiter_raw())
-        second = await page.post("/ui/chat", json=chat_body("And now?"))
-        assert b'"finish"' in second.content
-        async with asyncio.timeout(10):
-            await upstream.closed.wait()
-    assert len(upstream.requests) == 2
-
-
-async def test_chats_are_bounded_as_other_streams() -> None:
-    upstream = StepUpstream([ANSWER[0], 60.0], ANSWER)
-    async with chat(upstream, max_streams=1) as (_, page):
-        async with page.stream("POST", "/ui/chat", json=chat_body()) as answer:
-            await anext(answer.aiter_raw())
-        refused = await page.post("/ui/chat", json=chat_body(id="b" * 16))
-        assert refused.status_code == 429
-        second = await page.post("/ui/chat", json=chat_body("And now?"))  # in place of the first
-        assert b'"finish"' in second.content
-
-
-async def test_same_message_of_a_chat_is_answered_anew_once_it_has_ended() -> None:
-    gate = asyncio.Event()
-    upstream = StepUpstream([ANSWER[0], gate, *ANSWER[1:]], ANSWER)
-    async with chat(upstream) as (_, page), asyncio.TaskGroup() as tasks:
-        both = [tasks.create_task(page.post("/ui/chat", json=chat_body())) for _ in range(2)]
-        await upstream.asked.wait()
-        gate.set()
-        bodies = {(await each).content for each in both}
-        assert len(bodies) == len(upstream.requests) == 1
-        again = await page.post("/ui/chat", json=chat_body())
-        assert again.status_code == 200
-    assert len(upstream.requests) == 2
-
-
-async def test_chat_that_is_cancelled() -> None:
-    upstream = StepUpstream([ANSWER[0], 60.0])
-    async with chat(upstream) as (_, page):
-        async with page.stream("POST", "/ui/chat", json=chat_body()) as answer:
-            await anext(answer.aiter_raw())
-        assert (await page.delete(f"/ui/chat/{CHAT_ID}/stream")).status_code == 200
-        async with asyncio.timeout(10):
-            await upstream.closed.wait()
-
-
-@pytest.mark.parametrize("id", ["1", "x" * 129, None, "a/b" * 9])
-async def test_chats_whose_id_may_be_guessed_are_not_resumed(id: Any) -> None:
-    upstream = StepUpstream([ANSWER[0], 60.0])
-    async with chat(upstream) as (_, page):
-        body = {**chat_body(), "id": id}
-        async with page.stream("POST", "/ui/chat", json=body) as answer:
-            await anext(answer.aiter_raw())
-        found = await page.get(f"/ui/chat/{id}/stream")
-        assert found.status_code in (204, 400, 404)
-        async with asyncio.timeout(10):
-            await upstream.closed.wait()  # the page has left
-
-
-async def test_chats_are_resumed_where_the_configuration_says_so() -> None:
-    pages = {"ui_message_stream": PageConfig(model="m")}
-    async with (
-        logged(FakeProvider(["Hi."]).app(), client_keys=None, pages=pages) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as page,
-    ):
-        assert (await page.get(f"/ui/chat/{CHAT_ID}/stream")).status_code == 404
-    with pytest.raises(ConfigError, match="resume"):
-        Gateway(gateway_config("http://127.0.0.1:9", pages=PAGES), environ={})
 
 
 @pytest.mark.parametrize("linger_s", [60.0, None])

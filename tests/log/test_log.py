@@ -28,7 +28,10 @@ from streamnorm import (
     TruncatedStream,
     UpstreamError,
 )
-from streamnorm.log import Log, LogError, LogStore, StreamStatus
+from streamnorm.aio.stream import AsyncReader, Stream
+from streamnorm.aio.transcoding import TapPump
+from streamnorm.log import Log, LogError, LogStore, OpenedSource, StreamStatus
+from streamnorm.log.producing import ObservedSource
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -403,6 +406,7 @@ async def test_cancelled_stream_whose_source_does_not_stop(store: LogStore) -> N
             yield read
         with anyio.CancelScope(shield=True):
             await gate.wait()
+        yield CHAT[3]  # too late
 
     log = Log(store)
     async with log.produce("a", source()) as run:
@@ -417,6 +421,43 @@ async def test_cancelled_stream_whose_source_does_not_stop(store: LogStore) -> N
             assert "the stream was cancelled" in last.message
         gate.set()
         assert await run.wait() == "cancelled"
+    assert (await log.status("a")).reads == 3 + 1
+
+
+async def test_cancelled_stream_whose_source_fails_as_it_stops(log: Log) -> None:
+    opens = anyio.Event()
+
+    @asynccontextmanager
+    async def open_source() -> AsyncGenerator[OpenedSource]:
+        opens.set()
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            raise OSError from None
+        yield OpenedSource(source=GatedSource([]))
+
+    async def cancel() -> None:
+        await opens.wait()
+        assert await log.cancel("a")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel)
+        async with log.produce("a", open_source) as run:
+            assert await run.wait() == "cancelled"
+
+
+async def test_source_that_is_read_by_another_pump(log: Log) -> None:
+    reader = AsyncReader(source_of(CHAT))
+    pump = TapPump(reader, "openai_chat", lambda _: None, keep_message=False)
+    observed = ObservedSource(Stream(pump, reader), pump, reader)
+
+    @asynccontextmanager
+    async def open_source() -> AsyncGenerator[OpenedSource]:
+        yield OpenedSource(source=observed, dialect="openai_chat")
+
+    async with log.produce("a", open_source) as run:
+        assert await run.wait() == "complete"
+    assert await follow(log, "a", "openai_chat")
 
 
 async def test_cancelled_before_its_first_byte(log: Log) -> None:
