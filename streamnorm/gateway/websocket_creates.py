@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
+from streamnorm._core.codec.websocket_messages import NOT_OF_A_RESPONSE
 from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.failures import find_error, response_status
 from streamnorm._core.json import FAST_ERRORS, compact, is_array, is_object, object_in
@@ -237,8 +238,12 @@ _NAME = re.compile(r"[\w.-]+", re.ASCII)
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 _DONE = "response.output_item.done"
 _CONTINUED = ("response.completed", "response.incomplete")
-_TERMINALS = (*_CONTINUED, "response.failed", "response.cancelled")
+_FAILED = "response.failed"
+_TERMINALS = (*_CONTINUED, _FAILED, "response.cancelled")
 _OF_RESPONSE = "response."
+# Of the statuses of responses: of two that contradict each other, the worse one is true.
+_SEVERITIES = {"completed": 0, "incomplete": 1, "cancelled": 2, "failed": 3}
+_KEEP_ALIVE = "response.keep_alive"  # of compatible servers, at any time
 # That describe the body, or the connection.
 _HEADERS_OF_HTTP = re.compile(r"content-.*|transfer-encoding|connection|upgrade|set-cookie")
 _HEADER_NAME = re.compile(r"[a-z0-9-]{1,64}")
@@ -310,15 +315,17 @@ class MessageReader:
             raise RemoteProtocolError("a message that is no event, expected JSON with a type")
         if kind == "error":
             return self._read_error(message)
-        if kind.startswith(_OF_RESPONSE):
-            self.has_begun = True
         if kind == _DONE:
             self._read_item(message)
         elif kind in _TERMINALS:
             self.is_ended = True
+            if kind == _FAILED and not self.has_begun and self._is_refused_increment(message):
+                return b""
+            self.has_begun = True
             return self._read_terminal(kind, message)
         elif kind == "response.created":
             self._check_id(_response_in(message))
+        self.has_begun = self.has_begun or _is_response_event(kind)
         # White space before JSON is valid, and shows that the answer goes on.
         return b" " if self._is_whole else self._event(kind, message)
 
@@ -331,16 +338,30 @@ class MessageReader:
         self.is_clean = False
         return error_answer(message).body if self._is_whole else self._event("error", message)
 
+    def _is_refused_increment(self, message: bytes) -> bool:
+        """Take a failed response that never began as the error that refuses an increment."""
+        error = object_in(bytes(_response_in(message).get("error", b"")).decode())
+        if self._echo is None or error.get("code") != NOT_FOUND:
+            return False
+        self.error = error_answer(compact({"status": 400, "error": error}).encode())
+        return True
+
     def _read_item(self, message: bytes) -> None:
-        item = _member(message, "item")
-        if item is not None:
-            self._output.add(item)
-            if self._is_whole:
-                self._free_bytes -= len(item)
-                if self._free_bytes < 0:
-                    limit = "max_event_bytes"
-                    raise LimitExceeded(f"an answer beyond {limit}", limit=limit)
-                self._items.append(item)
+        fields = _fields_in(message)
+        item = fields.get("item")
+        if item is None:
+            # What the provider has said is not known: no create can continue it.
+            self._input = None
+            if self._is_whole and not fields:  # a body would end well without the item
+                raise RemoteProtocolError("an item that is no JSON, expected an item of the output")
+            return
+        self._output.add(item)
+        if self._is_whole:
+            self._free_bytes -= len(item)
+            if self._free_bytes < 0:
+                limit = "max_event_bytes"
+                raise LimitExceeded(f"an answer beyond {limit}", limit=limit)
+            self._items.append(item)
 
     def _read_terminal(self, kind: str, message: bytes) -> bytes:
         response = _response_in(message)
@@ -350,9 +371,17 @@ class MessageReader:
             if not output.size:  # some servers have items in the last event alone
                 for item in _items_in(response):
                     output.add(item)
-            self.known = KnownResponse(id, self._input, output.digest, output.size)
+            # Without an item seen, the model's own answer would be sent again as new input.
+            if output.size:
+                self.known = KnownResponse(id, self._input, output.digest, output.size)
         if not self._is_whole:
             return self._event(kind, message)
+        if not response:
+            raise RemoteProtocolError("a terminal without a response, expected the response")
+        # A body has no type of an event, which says how the response has ended.
+        status = kind.removeprefix(_OF_RESPONSE)
+        if _SEVERITIES.get(string_in(response.get("status")), -1) < _SEVERITIES[status]:
+            response["status"] = Raw(msgspec.json.encode(status))
         if self._items and not _items_in(response):
             response["output"] = Raw(msgspec.json.encode(self._items))
         return self._with_own_id(msgspec.json.encode(response))
@@ -394,7 +423,7 @@ def type_of(message: bytes) -> str | None:
     found = _HEAD.match(message)
     if found is not None:
         return found[1].decode()
-    return string_in(_member(message, "type")) or None
+    return string_in(_fields_in(message).get("type")) or None
 
 
 def is_of_response(message: bytes) -> bool:
@@ -403,7 +432,12 @@ def is_of_response(message: bytes) -> bool:
     Others belong to the connection, such as rate limits.
     """
     kind = type_of(message)
-    return kind is None or kind == "error" or kind.startswith(_OF_RESPONSE)
+    return kind is None or kind == "error" or _is_response_event(kind)
+
+
+def _is_response_event(kind: str) -> bool:
+    is_named_so = kind.startswith(_OF_RESPONSE) and kind != _KEEP_ALIVE
+    return is_named_so and NOT_OF_A_RESPONSE.match(kind) is None
 
 
 def error_answer(message: bytes) -> ErrorAnswer:
@@ -437,19 +471,21 @@ def _header_object(value: object) -> dict[str, str]:
     return found
 
 
-def _member(message: bytes, name: str) -> Raw | None:
+def _fields_in(text: bytes | Raw) -> dict[str, Raw]:
+    """Return the members of a JSON object; {} for any other text.
+
+    Half a surrogate pair becomes U+FFFD, at which a fast decoder stops: providers send it.
+    """
     try:
-        return _FIELDS.decode(message).get(name)
+        return _FIELDS.decode(text)
     except FAST_ERRORS:
-        return None
+        value = object_in(bytes(text).decode(errors="replace"))
+        return {name: Raw(compact(member).encode()) for name, member in value.items()}
 
 
 def _response_in(message: bytes) -> dict[str, Raw]:
-    response = _member(message, "response")
-    try:
-        return {} if response is None else _FIELDS.decode(response)
-    except FAST_ERRORS:
-        return {}
+    response = _fields_in(message).get("response")
+    return {} if response is None else _fields_in(response)
 
 
 def _items_in(response: dict[str, Raw]) -> list[Raw]:

@@ -63,6 +63,8 @@ _MAX_REFUSAL_BYTES = 64 * 1024
 _SWITCHING_PROTOCOLS = 101
 # Of a handshake at a server that has no WebSocket there: 426 is the vendor's way to say so.
 _NO_WEBSOCKETS = (404, 405, 426, 501)
+# Of a create that continues what the provider has forgotten, also where the error has another code.
+_REFUSED_INCREMENT = (400, 404, 422)
 _LIMIT_STATUS = 503
 _CREATES = "/responses"
 _JSON = "application/json"
@@ -313,11 +315,13 @@ class _Connection:
             if known is not None and start is not None:
                 message = create.message(known, start)
                 answer = await self._exchange(message, create.end, known.id, is_whole=is_whole)
-                if answer.code != NOT_FOUND:
+                if answer.code != NOT_FOUND and answer.status not in _REFUSED_INCREMENT:
                     self._forgotten = 0
                     return answer
+            answer = await self._exchange(create.message(), create.end, None, is_whole=is_whole)
+            if start is not None and answer.status < 400:  # the increment was at fault
                 self._forgotten += 1
-            return await self._exchange(create.message(), create.end, None, is_whole=is_whole)
+            return answer
         except BaseException:
             self.close()
             raise

@@ -132,6 +132,77 @@ async def test_forgotten_response_is_sent_whole_once_on_the_same_connection() ->
     assert len(upstream.creates[2]["input"]) == 3
 
 
+REFUSALS = [
+    event("response.failed", response={"status": "failed", "error": {"code": NOT_FOUND}}),
+    event("error", status=404, error={"code": 404, "param": "previous_response_id"}),
+    event("error", error={"type": NOT_FOUND, "message": "gone"}),
+    event("error", status=422, error={"message": "no such response"}),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=["failed", "404", "type", "422"])
+async def test_increment_that_is_refused_in_any_form_is_sent_whole(refusal: dict[str, Any]) -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        if "previous_response_id" in sent:
+            await upstream.send(socket, refusal)
+            return
+        await echo(upstream, socket, sent)
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        await ask(app, "Hi.")
+        status, body = await ask(app, "Hi.", "It is 1.", "And?")
+    assert (status, text_of(body)) == (200, "It is 3.")
+    assert len(upstream.sockets) == 1
+
+
+async def test_request_that_is_refused_whole_too_is_not_sent_a_third_time() -> None:
+    """It says nothing of the state of the provider, which is asked to continue as before."""
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        if "No!" in json.dumps(sent):
+            error = {"type": "invalid_request_error", "message": "No", "code": None}
+            await upstream.send(socket, event("error", status=400, error=error))
+            return
+        await echo(upstream, socket, sent)
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        for _ in range(3):
+            await ask(app, "Hi.")
+            number = len(upstream.creates)
+            status, _ = await ask(app, "Hi.", f"It is {number}.", "No!")
+            assert status == 400
+            continued = ["previous_response_id" in sent for sent in upstream.creates[number:]]
+            assert continued == [True, False]
+    assert len(upstream.sockets) == 1
+
+
+@pytest.mark.parametrize("is_broken", [False, True], ids=["no items", "unreadable item"])
+async def test_answer_whose_items_were_not_seen_is_not_continued(*, is_broken: bool) -> None:
+    """The next increment would have the model's own answer as new input."""
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        number = len(upstream.creates)
+        for each in response_events(f"resp_{number}", [text_item(f"It is {number}.")]):
+            if each["type"] == "response.output_item.done":
+                if is_broken:
+                    await socket.send('{"type":"response.output_item.done","item":{')
+            elif each["type"] == "response.completed" and not is_broken:
+                await upstream.send(
+                    socket, {**each, "response": {**each["response"], "output": []}}
+                )
+            else:
+                await upstream.send(socket, each)
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        await ask(app, "Hi.")
+        await ask(app, "Hi.", "It is 1.", "And?")
+    assert "previous_response_id" not in upstream.creates[1]
+    assert len(upstream.creates[1]["input"]) == 3
+
+
 async def test_provider_without_state_is_no_longer_asked_to_continue() -> None:
     async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
         if "previous_response_id" in sent:
@@ -515,8 +586,9 @@ def test_responses_without_fields_are_read() -> None:
     """Minimal servers send events with a type alone."""
     reader = MessageReader(InputEnd(1, b"x"), None, "", max_bytes=9, is_whole=True)
     messages = [b'{"type":"response.created"}', b'{"type":"response.output_item.done"}']
-    messages += [b'{"type":"odd kind"}', b'{"type":"response.completed","response":7}']
-    assert [reader.read(message) for message in messages] == [b" ", b" ", b" ", b"{}"]
+    messages += [b'{"type":"odd kind"}', b'{"type":"response.completed","response":{"a":1}}']
+    ended = b'{"a":1,"status":"completed"}'
+    assert [reader.read(message) for message in messages] == [b" ", b" ", b" ", ended]
     assert (reader.is_ended, reader.known) == (True, None)
     reader = MessageReader(None, None, "", max_bytes=9, is_whole=False)
     assert reader.read(b'{"type":"odd kind"}') == b'data: {"type":"odd kind"}\n\n'

@@ -47,6 +47,10 @@ _INSIDE_CHARACTER = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])")
 # Of a response over HTTP, which a message has not.
 _NOT_SHOWN = frozenset({"content-type", "content-length", "connection", "upgrade"})
 
+# Codex's limits and times, and answers to `response.steer`.
+NOT_OF_A_RESPONSE = re.compile(r"codex\.|responsesapi\.|response\.(?:steer\.|metadata\Z)")
+"""Types of the events of a connection, which clients skip."""
+
 
 class _Typed(Struct):
     type: str | None = None
@@ -374,8 +378,6 @@ def _frames_of(splitter: WebSocketSplitter, data: bytes) -> list[Frame]:
 
 # Counts as a frame, and is not checked.
 _UNREAD = Frame("message", "")
-# Of the connection, which clients skip: Codex's limits and times, and answers to `response.steer`.
-_NOT_OF_A_RESPONSE = re.compile(r"codex\.|responsesapi\.|response\.(?:steer\.|metadata\Z)")
 
 
 class StrictWebSocketMessages:
@@ -413,7 +415,7 @@ class StrictWebSocketMessages:
             if not all(isinstance(fields.get(name), str) for name in ("message", "type")):
                 yield "error without error.message and error.type, expected both"
             yield _UNREAD
-        elif _NOT_OF_A_RESPONSE.match(frame.event):
+        elif NOT_OF_A_RESPONSE.match(frame.event):
             yield _UNREAD
         else:
             yield frame
