@@ -62,11 +62,11 @@ class MessageHead(Struct):
     """What every message may have.
 
     Attributes:
-        type: The type.
+        type: The type; None if it has none.
         stream_id: The lane; None for the default one.
     """
 
-    type: Any = None
+    type: str | None = None
     stream_id: Any = None
 
 
@@ -77,8 +77,10 @@ def head_of(message: bytes) -> MessageHead:
     """Return the head of a message; an empty one if it is no JSON object."""
     try:
         return _HEAD.decode(message)
-    except FAST_ERRORS:
-        return MessageHead()
+    except FAST_ERRORS:  # msgspec refuses half a surrogate pair, which providers send
+        value = object_in(message.decode(errors="replace"))
+        kind = value.get("type")
+        return MessageHead(kind if isinstance(kind, str) else None, value.get("stream_id"))
 
 
 def body_of_create(create: dict[str, Any]) -> dict[str, Any]:

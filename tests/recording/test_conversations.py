@@ -129,6 +129,16 @@ def test_lanes_are_recorded_apart_and_in_the_order_of_their_creates(tmp_path: Pa
     assert a.playback().close_code is None
 
 
+def test_message_whose_type_is_no_text_is_recorded(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    both.add_received('{"type":[]}')
+    both.add_received('{"type":"response.completed","response":{"text":"\\ud83d"}}')
+    (recording,) = load(tmp_path)
+    assert recording.response.end == "eof"
+    assert len(recording.body.splitlines()) == 2
+
+
 def test_peers_cannot_fill_the_memory(tmp_path: Path) -> None:
     both = record(tmp_path)
     for number in range(200):
