@@ -44,13 +44,16 @@ SWITCHED = 101
 
 CREATE = "response.create"
 
+_CREATED = "response.created"
+_FAILED = "response.failed"
+
 # Fields of a create that a request over HTTP does not have, or that mean nothing on a WebSocket,
 # where every answer is a stream.  Codex sends `stream` all the same.
 _OWN_FIELDS = frozenset(
     {"type", "stream_id", "client_metadata", "stream", "stream_options", "background"}
 )
 _TERMINALS = frozenset(
-    {"response.completed", "response.incomplete", "response.failed", "response.cancelled", "error"}
+    {"response.completed", "response.incomplete", _FAILED, "response.cancelled", "error"}
 )
 _OK = 200
 # What a server sends without a create, such as rate limits.
@@ -233,17 +236,127 @@ class ExchangeRecorder(Protocol):
         ...
 
 
+class _Response(Struct):
+    id: str | None = None
+
+
+class _Position(Struct):
+    """Where an event stands.
+
+    Attributes:
+        response: The response that it is of; None if it names none.
+        sequence_number: Its number in the response; None if it has none.
+    """
+
+    response: _Response | None = None
+    sequence_number: int | None = None
+
+    @property
+    def response_id(self) -> str | None:
+        return None if self.response is None else self.response.id
+
+
+_POSITION: msgspec.json.Decoder[_Position] = msgspec.json.Decoder(_Position)
+
+
+def _position_of(message: str) -> _Position:
+    """Return the position of an event; an empty one if it cannot be read."""
+    try:
+        return _POSITION.decode(message)
+    except FAST_ERRORS:
+        return _Position()
+
+
+class _PendingExchange(Struct):
+    """An exchange whose response has not ended.
+
+    Attributes:
+        writer: Its writer.
+        has_begun: Whether its response has begun.
+        response_id: Id of the response; None until it has begun, or if it has no id.
+    """
+
+    writer: ExchangeWriter
+    has_begun: bool = False
+    response_id: str | None = None
+
+
 class _Lane(Struct):
     """A lane of a connection.
 
     Attributes:
-        writers: Writers of the exchanges whose responses have not ended, oldest first.
+        pending: Exchanges whose responses have not ended, oldest first; no other has begun.
         held: Messages that came while there was none; the next exchange begins with them.
+        ended_id: Id of the response that ended last.
+        is_unasked: Whether a response is sent that no create waits for.
+        refusal: An `error` that refuses a create, or ends the response that runs; and the exchange
+            of the create.
     """
 
-    writers: deque[ExchangeWriter]
+    pending: deque[_PendingExchange]
     held: list[str]
     held_bytes: int = 0
+    ended_id: str | None = None
+    is_unasked: bool = False
+    refusal: tuple[str, _PendingExchange] | None = None
+
+    def add(self, message: str) -> None:
+        """Record a message that neither begins nor ends a response."""
+        if self.is_unasked:
+            return
+        if self.pending:
+            self.pending[0].writer.write(message_line(message))
+        elif len(self.held) < _MAX_HELD_MESSAGES:
+            self.held_bytes += len(message)
+            if self.held_bytes <= _MAX_HELD_BYTES:
+                self.held.append(message)
+
+    def begin_response(self, message: str) -> None:
+        """Record the first event of a response: that of the oldest exchange, if any is pending."""
+        self.is_unasked = not self.pending
+        if self.pending:
+            first = self.pending[0]
+            first.has_begun, first.response_id = True, _position_of(message).response_id
+            first.writer.write(message_line(message))
+
+    def end_response(self, kind: str, message: str) -> None:
+        """Record an `error` or the terminal of a response, in the exchange that it ends."""
+        if self.is_unasked or not self.pending:
+            self.is_unasked = False
+            return
+        first, last = self.pending[0], self.pending[-1]
+        position = _position_of(message)
+        named = position.response_id
+        if named and named == self.ended_id and named != first.response_id:
+            return  # OpenAI sends an `error` within a response, and `response.failed` behind it
+        # An `error` within a response has its next number.
+        is_within = bool(position.sequence_number) or not first.has_begun or last is first
+        if kind == "error" and not is_within:
+            self.refusal = message, last
+            return
+        self._end(first, message, named)
+
+    def settle_refusal(self, kind: str | None, message: str) -> None:
+        """Record `refusal` in its exchange, once a message or the end of the connection follows.
+
+        The server has refused the create, and the running response goes on; unless another begins,
+        or this one ends as failed, to which the error belongs then.
+        """
+        if self.refusal is None:
+            return
+        (error, refused), self.refusal = self.refusal, None
+        first = self.pending[0]
+        is_over = kind == _CREATED
+        if kind == _FAILED and first.response_id is not None:
+            is_over = _position_of(message).response_id == first.response_id
+        self._end(first if is_over else refused, error, None)
+
+    def _end(self, exchange: _PendingExchange, message: str, response_id: str | None) -> None:
+        exchange.writer.write(message_line(message))
+        self.ended_id = response_id or exchange.response_id or self.ended_id
+        if not _is_continued(message):
+            self.pending.remove(exchange)
+            exchange.writer.end("eof")
 
 
 class ConversationRecorder:
@@ -269,34 +382,32 @@ class ConversationRecorder:
         head = head_of(data)
         if head.type != CREATE:
             # `response.steer` names no lane.
-            found = [each.writers[0] for each in self._lanes.values() if each.writers]
+            found = [each.pending[0] for each in self._lanes.values() if each.pending]
             if found:
-                found[-1].add_sent(data)
+                found[-1].writer.add_sent(data)
             return
         lane = self._lanes.setdefault(_lane_in(head), _Lane(deque(), []))
         writer = self._recorder.start(structs.replace(self._handshake, method="POST", body=data))
         writer.begin(_OK, self._headers)
-        if not lane.writers:
+        if not lane.pending:
             for held in lane.held:
                 writer.write(message_line(held))
             lane.held, lane.held_bytes = [], 0
-        lane.writers.append(writer)
+        lane.pending.append(_PendingExchange(writer))
 
     def add_received(self, message: str) -> None:
         """Record a message of the server."""
         head = head_of(message.encode("utf-8", "replace"))
         # A lane begins with a create: a server must not open any number of them.
         lane = self._lanes.get(_lane_in(head)) or self._lanes[None]
-        if lane.writers:
-            writer = lane.writers[0]
-            writer.write(message_line(message))
-            if head.type in _TERMINALS and not _is_continued(message):
-                lane.writers.popleft()
-                writer.end("eof")
-        elif head.type not in _TERMINALS and len(lane.held) < _MAX_HELD_MESSAGES:
-            lane.held_bytes += len(message)
-            if lane.held_bytes <= _MAX_HELD_BYTES:
-                lane.held.append(message)
+        if head.type == "error" or (head.type or "").startswith("response."):
+            lane.settle_refusal(head.type, message)
+        if head.type in _TERMINALS:
+            lane.end_response(head.type, message)
+        elif head.type == _CREATED:
+            lane.begin_response(message)
+        else:
+            lane.add(message)
 
     def end(self, how: End, close_code: int | None = None) -> None:
         """Record the end of the connection.
@@ -306,9 +417,10 @@ class ConversationRecorder:
             close_code: Code with which the server closed it; None if the client did.
         """
         for lane in self._lanes.values():
-            for writer in lane.writers:
-                writer.end(how, close_code)
-            lane.writers.clear()
+            lane.settle_refusal(None, "")
+            for exchange in lane.pending:
+                exchange.writer.end(how, close_code)
+            lane.pending.clear()
 
 
 def _lane_in(head: MessageHead) -> str | None:

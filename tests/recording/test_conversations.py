@@ -54,12 +54,12 @@ def event(type: str, stream_id: str | None = None, **fields: Any) -> str:
 
 
 def done(id: str, status: str = "completed", **fields: Any) -> str:
-    response = {"id": id, "status": status, "output": [], **fields}
+    response: dict[str, Any] = {"id": id, "status": status, "output": [], **fields}
     return event(f"response.{status}", sequence_number=1, response=response)
 
 
 def created(id: str, stream_id: str | None = None) -> str:
-    response = {"id": id, "model": "m", "status": "in_progress", "output": []}
+    response: dict[str, Any] = {"id": id, "model": "m", "status": "in_progress", "output": []}
     return event("response.created", stream_id, sequence_number=0, response=response)
 
 
@@ -129,6 +129,104 @@ def test_lanes_are_recorded_apart_and_in_the_order_of_their_creates(tmp_path: Pa
     assert a.playback().close_code is None
 
 
+def test_refusal_of_a_waiting_create_does_not_end_the_running_response(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    both.add_sent(create(input="Second."))
+    both.add_sent(create(input="Third."))
+    refusal = event("error", status=429, error={"type": "rate_limit_error", "message": "Busy."})
+    both.add_received(refusal)
+    both.add_received(event("response.newer"))
+    both.add_received(done("r1"))
+    both.add_received(created("r2"))
+    both.add_received(done("r2"))
+    both.end("aborted")
+    first, second, third = load(tmp_path)
+    lines = [created("r1"), event("response.newer"), done("r1")]
+    assert first.body.decode().splitlines() == lines
+    assert second.body.decode().splitlines() == [created("r2"), done("r2")]
+    assert third.body.decode().splitlines() == [refusal]
+    assert [each.response.end for each in (first, second, third)] == ["eof"] * 3
+
+
+def test_error_before_any_response_ends_the_oldest_create(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    both.add_sent(create(input="Second."))
+    both.add_received(event("error", status=400, error={"message": "No."}))
+    both.add_received(done("r2"))
+    first, second = load(tmp_path)
+    assert isinstance(first.outcome, Failed)
+    assert second.body.decode().splitlines() == [done("r2")]
+
+
+def test_second_terminal_of_a_response_is_in_no_exchange(tmp_path: Path) -> None:
+    """OpenAI sends an `error` in a response, with a number, and `response.failed` behind it."""
+    both = record(tmp_path)
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    both.add_sent(create(input="Second."))
+    quota = {"type": "insufficient_quota", "code": "insufficient_quota", "message": "None left."}
+    failure = event("error", sequence_number=2, error=quota)
+    both.add_received(failure)
+    both.add_received(done("r1", "failed", error=quota))
+    both.add_received(created("r2"))
+    both.add_received(done("r1", "failed", error=quota))
+    both.add_received(done("r2"))
+    both.add_sent(create(input="Third."))
+    both.add_received(done("r2"))
+    both.add_received(created("r2"))  # a server without ids of its own
+    both.add_received(done("r2"))
+    both.end("aborted")
+    first, second, third = load(tmp_path)
+    assert first.body.decode().splitlines() == [created("r1"), failure]
+    assert second.body.decode().splitlines() == [created("r2"), done("r2")]
+    assert third.body.decode().splitlines() == [created("r2"), done("r2")]
+    assert [each.response.end for each in (first, second, third)] == ["eof"] * 3
+
+
+def test_error_without_a_number_is_that_of_the_response_that_ends_by_it(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    failure = event("error", error={"message": "It broke."})
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    both.add_sent(create(input="Second."))
+    both.add_received(failure)
+    both.add_received(event("codex.rate_limits"))
+    both.add_received(done("r1", "failed"))
+    both.add_received(created("r2"))
+    both.add_received(done("r2"))
+    first, second = load(tmp_path)
+    lines = [created("r1"), event("codex.rate_limits"), failure]
+    assert first.body.decode().splitlines() == lines
+    assert second.body.decode().splitlines() == [created("r2"), done("r2")]
+
+
+@pytest.mark.parametrize("id", ["r1", None])
+def test_creates_are_refused_until_the_connection_ends(tmp_path: Path, id: str | None) -> None:
+    both = record(tmp_path)
+    refusal = event("error", status=429, error={"message": "Busy."})
+    begun = event("response.created", response={"id": id})
+    both.add_sent(create())
+    both.add_received(begun)
+    for number in range(3):
+        both.add_sent(create(input=str(number)))
+    both.add_received(refusal)
+    both.add_received(refusal)
+    both.add_received(event("response.failed", response={"id": "other"}))
+    both.add_received(created("r2"))
+    both.add_sent(create(input="Last."))
+    both.add_received(refusal)
+    both.end("reset", 1011)
+    found = load(tmp_path)
+    assert [each.response.end for each in found] == ["eof", "reset", "eof", "eof", "eof"]
+    first, second, *refused = [each.body.decode().splitlines() for each in found]
+    assert first == [begun, event("response.failed", response={"id": "other"})]
+    assert second == [created("r2")]
+    assert refused == [[refusal]] * 3
+
+
 def test_message_whose_type_is_no_text_is_recorded(tmp_path: Path) -> None:
     both = record(tmp_path)
     both.add_sent(create())
@@ -137,6 +235,36 @@ def test_message_whose_type_is_no_text_is_recorded(tmp_path: Path) -> None:
     (recording,) = load(tmp_path)
     assert recording.response.end == "eof"
     assert len(recording.body.splitlines()) == 2
+
+
+def test_response_that_no_create_waits_for_is_in_no_exchange(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    both.add_received(done("r1"))
+    both.add_received(created("r2"))
+    both.add_sent(create(input="Second."))
+    both.add_received(event("response.newer"))
+    both.add_received(done("r2"))
+    both.add_received(event("codex.rate_limits"))
+    both.add_received(created("r3"))
+    both.add_received(done("r3"))
+    first, second = load(tmp_path)
+    assert first.body.decode().splitlines() == [created("r1"), done("r1")]
+    lines = [event("codex.rate_limits"), created("r3"), done("r3")]
+    assert second.body.decode().splitlines() == lines
+
+
+@pytest.mark.parametrize("response", [None, "r1", {"id": 1}, {"text": "half: \ud83d"}])
+def test_terminal_without_a_readable_id_ends_its_exchange(tmp_path: Path, response: Any) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    terminal = event("response.failed", response=response)
+    both.add_received(terminal)
+    (recording,) = load(tmp_path)
+    assert recording.body.decode().splitlines() == [created("r1"), terminal]
+    assert recording.response.end == "eof"
 
 
 def test_peers_cannot_fill_the_memory(tmp_path: Path) -> None:
