@@ -116,7 +116,7 @@ def as_response(playback: Playback) -> Playback:
         return playback
     splitter = WebSocketSplitter(Limits())
     steps: list[Step] = []
-    for step in playback.steps:
+    for step in _end_last_line(playback):
         frames = [frame for raw in splitter.split(step.data) for frame in splitter.parse(raw)]
         first = frames[0] if frames and not any(each.data for each in steps) else None
         if isinstance(first, Frame) and first.event == "error":
@@ -124,6 +124,15 @@ def as_response(playback: Playback) -> Playback:
         steps.append(structs.replace(step, data=splitter.as_event_stream(b"")))
     headers = {**playback.headers, "content-type": SSE.media_type}
     return structs.replace(playback, headers=headers, steps=tuple(steps), framing=SSE)
+
+
+def _end_last_line(playback: Playback) -> tuple[Step, ...]:
+    """Return the chunks, with the line end that a whole message at the clean end may lack."""
+    line = playback.body.rpartition(b"\n")[2]
+    if playback.end != "eof" or head_of(line).type is None:
+        return playback.steps
+    last = playback.steps[-1]
+    return (*playback.steps[:-1], structs.replace(last, data=last.data + b"\n"))
 
 
 def _error_response(event: dict[str, Any], playback: Playback, step: Step) -> Playback:
@@ -175,9 +184,13 @@ class MessageReader:
         return [text for frame in self._frames.feed(data) if (text := self._message_of(frame))]
 
     def close(self) -> list[str]:
-        """Return the messages at the end of the answer."""
+        """Return the messages at the clean end of the answer."""
         if self._is_stream:
-            return []
+            rest = self._frames.unterminated()
+            # Decoders, too, accept a last event without its end if it is whole.
+            if rest is None or head_of(rest.data.encode()).type is None:
+                return []
+            return [self._message_of(rest)]
         self.has_ended = True
         status = self._playback.status
         body = b"".join(self._body)

@@ -209,6 +209,23 @@ async def test_recording_over_http_answers_a_create() -> None:
     assert done.response.output_text == Recording.load(source).message().text
 
 
+async def test_conversation_without_its_last_line_end_is_played_whole(tmp_path: Path) -> None:
+    source = Path("recordings/openai_responses/openai/text.sse")
+    lines = Recording.load(source).body.decode().splitlines()
+    events = [line[6:] for line in lines if line.startswith("data: ")]
+    path = tmp_path / "a.ws.jsonl"
+    path.write_text("\n".join(events))
+    async with asked(ReplayApp(path, match="sequence")) as connection:
+        done = await answer(connection, create())
+    assert done.response.output_text == Recording.load(source).message().text
+    transport = ReplayTransport(path, match="sequence")
+    with (
+        OpenAI(api_key="k", http_client=httpx.Client(transport=transport)) as client,
+        client.responses.stream(model="m", input="x") as stream,
+    ):
+        assert stream.get_final_response().output_text == done.response.output_text
+
+
 async def test_cut_conversation_is_recorded_and_cut_again(tmp_path: Path) -> None:
     provider = FakeProvider([["It snows in Oslo today.", faults.cut(event=6)]])
     async with (

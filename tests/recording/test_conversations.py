@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamnorm import Failed
 from streamnorm._core.errors import UnrecordedRequest
@@ -455,6 +456,52 @@ def test_answers_over_http_are_messages() -> None:
     assert error == {"type": "error", "status": 400, "error": {"message": "No."}}
     bare = b'data: {"type":"error"}\n\n'
     assert messages(Playback(200, sse, (Step(0, bare),)))[0][0]["status"] == 502
+
+
+def test_last_message_is_played_without_its_line_end() -> None:
+    ws = {"content-type": WS_MESSAGE.media_type}
+    whole = f"{created('r1')}\n{done('r1')}".encode()
+    cut_at = len(created("r1")) + 20
+    steps = (Step(0, whole[:cut_at]), Step(0, whole[cut_at:]), Step(0, b""))
+    playback = Playback(200, ws, steps, framing=WS_MESSAGE)
+    first, last = json.loads(created("r1")), json.loads(done("r1"))
+    assert messages(playback, "l") == (
+        [first | {"stream_id": "l"}, last | {"stream_id": "l"}],
+        True,
+    )
+    assert as_response(playback).body.decode() == (
+        f"event: response.created\ndata: {created('r1')}\n\n"
+        f"event: response.completed\ndata: {done('r1')}\n\n"
+    )
+    refusal = event("error", status=429, error={"message": "Slow."}).encode()
+    refused = as_response(Playback(200, ws, (Step(0, refusal),), framing=WS_MESSAGE))
+    assert (refused.status, json.loads(refused.body)) == (429, {"error": {"message": "Slow."}})
+    sse = {"content-type": "text/event-stream"}
+    data = f"data: {created('r1')}\n\ndata: {done('r1')}"
+    for end in ("", "\n"):
+        steps = (Step(0, (data + end).encode()),)
+        assert messages(Playback(200, sse, steps)) == ([first, last], True)
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_half_a_message_at_the_end_is_not_played(cut: int) -> None:
+    ws = {"content-type": WS_MESSAGE.media_type}
+    data = f"{created('r1')}\n{done('r1')}"[:-cut].encode()
+    playback = Playback(200, ws, (Step(0, data),), framing=WS_MESSAGE)
+    assert messages(playback) == ([json.loads(created("r1"))], False)
+    as_sse = f"event: response.created\ndata: {created('r1')}\n\n"
+    assert as_response(playback).body.decode() == as_sse
+    sse = {"content-type": "text/event-stream"}
+    over_http = Playback(200, sse, (Step(0, f"{as_sse}data: {done('r1')}"[:-cut].encode()),))
+    assert messages(over_http) == ([json.loads(created("r1"))], False)
+
+
+def test_message_that_a_reset_cuts_is_not_played() -> None:
+    steps = (Step(0, f"{created('r1')}\n{done('r1')}".encode()),)
+    playback = Playback(200, {}, steps, "reset", framing=WS_MESSAGE)
+    as_sse = f"event: response.created\ndata: {created('r1')}\n\n"
+    assert as_response(playback).body.decode() == as_sse
+    assert as_response(structs.replace(playback, steps=())).body == b""
 
 
 def test_whole_bodies_are_errors() -> None:
