@@ -77,6 +77,7 @@ class Appender:
         self._gaps_ms: list[int] = []  # before each of them
         self._chunk = Chunk(1, [], [])  # reads of the operation that is under way, or has failed
         self._ending: Ending | None = None
+        self._packed = b""  # that end
         self._sends_ending = False  # whether that operation has the end
         self._has_lapsed = False
         self._retries_until_s: float | None = None  # None while the store works
@@ -119,11 +120,17 @@ class Appender:
             self._commits.add(self)
 
     def close(self, ending: Ending) -> None:
-        """Append the end; later calls change nothing."""
-        if self._ending is None:
-            self._ending = ending
-            if self._commits is not None and not self.is_settled:
-                self._commits.add(self)
+        """Append the end.
+
+        Raises:
+            Exception: Fields of the response cannot be stored; nothing is appended then.
+        """
+        self._packed = pack(ending)  # here: what one stream cannot store must fail no other
+        self._ending = ending
+        if self._commits is None:
+            self._tail.end(ending)  # at once: it decides about the events of the last read
+        elif not self.is_settled:
+            self._commits.add(self)
 
     def abandon(self) -> None:
         """Append nothing: the stream has never begun."""
@@ -136,7 +143,7 @@ class Appender:
             self._drop_reads()
         # The end with the last reads: who dies between them would cut a complete stream.
         self._sends_ending = self._ending is not None and not self._reads
-        packed = pack(self._ending) if self._ending is not None and self._sends_ending else None
+        packed = self._packed if self._sends_ending else None
         return Append(*self._key, self._tail.epoch, self._chunk, self._lease_s, packed)
 
     def handle(self, result: bool | StoreError) -> None:
@@ -167,6 +174,8 @@ class Appender:
         self._settle()
         self._commits = None
         self._tail.is_broken = True
+        if self._ending is not None and not self._has_lapsed:
+            self._tail.end(self._ending)  # first, as for what is stored
         for chunk in (self._chunk, Chunk(self._chunk.last + 1, self._reads, self._gaps_ms)):
             self._publish(chunk)
         self._drop_reads()
@@ -182,10 +191,11 @@ class Appender:
         assert self._ending is not None  # noqa: S101 - the caller has closed the stream
         if not self._has_lapsed:
             return self._ending
-        stored = await self._read_ending()
-        if stored is not None:
-            return stored
-        self.lose_store()
+        if self._commits is not None:  # otherwise there was no time to ask the store
+            stored = await self._read_ending(self._commits.store)
+            if stored is not None:
+                return stored
+            self.lose_store()
         if self._ending.state not in ("complete", "failed"):
             return self._ending
         return Ending("truncated", "lost", LAPSED, self._ending.usage)
@@ -215,11 +225,10 @@ class Appender:
             self._commits.release(self)
         self.woken.set()
 
-    async def _read_ending(self) -> Ending | None:
+    async def _read_ending(self, store: LogStore) -> Ending | None:
         """Return the end that a reader has stored, who took this producer for dead."""
-        assert self._commits is not None  # noqa: S101 - only a store lets a stream lapse
         try:
-            reading = await self._commits.store.aread(*self._key, NO_READS, 1, 0)
+            reading = await store.aread(*self._key, NO_READS, 1, 0)
         except StoreError:
             return None
         if reading is None or reading.record.ending is None:

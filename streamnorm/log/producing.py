@@ -30,6 +30,7 @@ from streamnorm.log.records import (
     Origin,
     State,
     add_head,
+    bounded_usage,
     pack,
     pack_options,
     read_options,
@@ -168,19 +169,18 @@ class Production:
                 tasks.start_soon(self._renew_lease)
                 await self._read(open_source)
                 self._renewing.cancel()
-                self._close()
             await self._finish()
         except BaseException:
             self._stop("truncated", _STOPPED)
-            self._close()  # unless it was
-            with anyio.move_on_after(_END_S, shield=True) as time:
+            with anyio.move_on_after(_END_S, shield=True):
                 await self._store()
-                await self._finish()
-            if time.cancelled_caught:  # the store is late
-                self._appender.lose_store()
                 await self._finish()
             raise
         finally:
+            # The store is late, or failed in a way of its own: readers do not wait for it.
+            if self.tail.ending is None and self.tail.failure is None:
+                self._appender.lose_store()
+                await self._finish()
             self._has_ended.set()
 
     async def _read(self, open_source: _Opener) -> None:
@@ -207,8 +207,9 @@ class Production:
                         return
                 cause, reason = _cause_of(source.pump.cause)
                 state, fields = _state_of(source.stream.outcome), opened.last_fields()
-                ending = Ending(state, cause, reason, response=fields)
-                self._ending = self._ending or ending
+                # Before the source is closed, which takes its time: the end is stored with the last
+                # read, and decides about its events.
+                self._end(Ending(state, cause, reason, response=fields))
 
     async def _read_stream(self, source: ObservedSource, origin: Origin, opened_s: float) -> None:
         pump, append = source.pump, self._appender.append
@@ -234,14 +235,14 @@ class Production:
     def _stop(self, state: State, reason: str) -> None:
         """Read no more, and end at once: a source may take its time to stop."""
         if self._ending is None:
-            self._ending = Ending(state, "lost", reason)
-            self._close()
+            self._end(Ending(state, "lost", reason))
             self._reading.cancel()
 
     def _fail(self, failure: Exception) -> None:
         """Note that there is no stream, unless it has been stopped before."""
         if self._ending is None:
             self.failure = failure
+            self._appender.abandon()
 
     def _lapse(self) -> None:
         """Read no more, since others have ended the stream, or have begun another."""
@@ -258,15 +259,13 @@ class Production:
                 await anyio.sleep(self._lease_s / 3)
                 self._appender.renew_lease()
 
-    def _close(self) -> None:
-        """Append the end, with the usage by then, if the stream has begun."""
-        if self.failure is not None:
-            self._appender.abandon()
-            return
-        assert self._ending is not None  # noqa: S101 - set by `_read` or `_stop`
-        usage = Usage() if self._stream is None else self._stream.usage
-        counted = structs.replace(self._ending, usage=structs.replace(usage, extra=None))
-        self._appender.close(counted)
+    def _end(self, ending: Ending) -> None:
+        """Append the end, with the usage by then, if the stream has begun and has none."""
+        if self.failure is None and self._ending is None:
+            usage = Usage() if self._stream is None else self._stream.usage
+            counted = structs.replace(ending, usage=bounded_usage(usage))
+            self._appender.close(counted)
+            self._ending = counted
 
     async def _finish(self) -> None:
         """Report the end to the readers, or free the id of a stream that never began."""

@@ -26,7 +26,7 @@ from msgspec import Meta, Struct, structs
 from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.errors import StoreError
-from streamnorm._core.events import Usage
+from streamnorm._core.events import USAGE_COUNTS, Usage
 from streamnorm._registry import FRAMINGS
 from streamnorm.aio import pump
 
@@ -61,6 +61,8 @@ NO_READS = 1 << 53
 
 FORMAT = 1
 """Version of what is stored; a store of another one is refused."""
+
+_MAX_COUNT = (1 << 63) - 1
 
 LOST = "the store has lost what was stored of the stream"
 _DAMAGED = "the store holds a damaged stream"
@@ -299,10 +301,28 @@ def add_head(origin: Origin, response: pump.Head) -> Origin:
     return structs.replace(
         origin,
         status=response.status,
-        content_type=response.content_type,
-        error_type=response.error_type,
-        headers={name: str(found[name]) for name in _HEADERS if name in found},
+        content_type=response.content_type and _encodable(response.content_type),
+        error_type=response.error_type and _encodable(response.error_type),
+        headers={name: _encodable(str(found[name])) for name in _HEADERS if name in found},
     )
+
+
+def _encodable(text: str) -> str:
+    # HTTP clients give a byte that is no UTF-8 as half a surrogate pair, as aiohttp does.
+    return text.encode("utf-8", "replace").decode()
+
+
+def bounded_usage(usage: Usage) -> Usage:
+    """Return a usage without the vendor's own fields, in numbers that can be stored.
+
+    MessagePack has 64 bits for a number; a count may be the sum of several that have as many.
+    """
+    counts: dict[str, Any] = {
+        name: max(-_MAX_COUNT, min(count, _MAX_COUNT))
+        for name in USAGE_COUNTS
+        if (count := getattr(usage, name)) is not None
+    }
+    return Usage(**counts)
 
 
 class SourceOptions(TypedDict, total=False):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import pytest
 from support.log.streams import GatedSource, follow, ids_in, produce, source_of
 from support.streams.short import STREAMS
@@ -14,8 +15,9 @@ from support.streams.short import STREAMS
 from streamnorm import UnknownDialect
 from streamnorm._core.bodies.request import Reply
 from streamnorm._registry import FRAMINGS
-from streamnorm.log import Log, LogError, OpenedSource
-from streamnorm.log.records import Origin, writer_options
+from streamnorm.log import Log, LogError, OpenedSource, committing
+from streamnorm.log.memory import MemoryLogStore
+from streamnorm.log.records import Append, Origin, Record, writer_options
 from streamnorm.sse import SSEDecoder
 from streamnorm.state import StoreError
 
@@ -133,6 +135,62 @@ async def test_live_reader_gets_the_fields_of_the_end(log: Log) -> None:
     written = b"".join(pieces)
     assert b'"store":false' in written.rpartition(b"event: response.completed")[2]
     assert await answer(log) == written
+
+
+class LingeringSource(GatedSource):
+    """A source that takes its time to close."""
+
+    async def aclose(self) -> None:
+        await anyio.sleep(0.05)
+
+
+async def live_answer(log: Log, **options: Any) -> bytes:
+    """Return what a live reader gets of an answer that says at its end that it was not stored."""
+    source = LingeringSource(CHAT[:3], CHAT[3:])
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[OpenedSource]:
+        yield OpenedSource(
+            source=source,
+            dialect="openai_chat",
+            reply=Reply(response={"store": True}),
+            to="openai_responses",
+            last_fields=lambda: {"store": False},
+        )
+
+    async with log.produce("a", opened, **options) as run:
+        async with await log.follow_answer("a") as stream:
+            pieces = [await anext(stream)]
+            source.open()
+            pieces += [data async for data in stream]
+        assert await run.wait() == "complete"
+    written = b"".join(pieces)
+    assert b'"store":false' in written.rpartition(b"event: response.completed")[2]
+    return written
+
+
+async def test_source_that_closes_slowly_delays_no_end(log: Log) -> None:
+    assert await live_answer(log) == await answer(log)
+
+
+@pytest.mark.parametrize("kind", ["memory-asyncio"])
+@pytest.mark.parametrize("is_claimed", [False, True])
+async def test_live_reader_gets_the_fields_of_the_end_without_a_store(
+    monkeypatch: pytest.MonkeyPatch, is_claimed: bool
+) -> None:
+    class LostStore(MemoryLogStore):
+        async def aclaim(self, *args: Any, **options: Any) -> tuple[Record, bool]:
+            if not is_claimed:
+                raise StoreError("the store is down")
+            return await super().aclaim(*args, **options)
+
+        async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+            if any(append.ending for append in appends):
+                raise StoreError("the store is down")
+            return await super().aappend(appends)
+
+    monkeypatch.setattr(committing, "_RETRIES_S", 0.0)
+    await live_answer(Log(LostStore(ttl_s=100)), mode="best_effort")
 
 
 async def test_fields_of_the_end_without_a_reply(log: Log) -> None:

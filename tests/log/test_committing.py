@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from support.log.streams import GatedSource, follow, ids_in, wait_for_reads
+from support.log.streams import GatedSource, follow, ids_in, produce, wait_for_reads
 from support.streams.short import STREAMS
 
-from streamnorm.log import Log, committing, producing
+from streamnorm.log import Log, OpenedSource, committing, producing
 from streamnorm.log.memory import MemoryLogStore
-from streamnorm.log.records import Append
+from streamnorm.log.records import Append, Reading
 from streamnorm.state import StoreError
 
 pytestmark = pytest.mark.anyio
@@ -169,3 +170,140 @@ async def test_stream_that_cannot_be_stored_stops_no_other(
     assert (one.tail.is_broken, b.tail.is_broken) == (False, True)
     # It was tried again.
     assert sum("b" in each for each in store.appended) > 1
+
+
+async def test_usage_that_no_store_has_room_for_stops_no_other() -> None:
+    """Anthropic's input is the sum of three counts, which is beyond 64 bits here."""
+    log, most = Log(MemoryLogStore(ttl_s=100)), 2**63 - 1
+    huge = (
+        b'data: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant",'
+        b'"model":"m","content":[],"usage":{"input_tokens":%d,"cache_read_input_tokens":%d,'
+        b'"cache_creation_input_tokens":%d,"output_tokens":1}}}\n\n' % (most, most, most)
+    )
+    sources = {id: GatedSource(CHAT[:2], CHAT[2:]) for id in ("a", "b")}
+    written: list[bytes] = []
+
+    async def make(id: str) -> None:
+        async with log.produce(id, sources[id]) as run:
+            assert await run.wait() == "complete"
+
+    async def read() -> None:
+        written.append(await follow(log, "huge", "openai_chat"))
+
+    async with anyio.create_task_group() as tasks:
+        for id in sources:
+            tasks.start_soon(make, id)
+            await wait_for_reads(log, id, 3)
+        source = GatedSource([huge], [b'data: {"type":"message_stop"}\n\n'])
+        async with log.produce("huge", source, dialect="anthropic") as run:
+            await wait_for_reads(log, "huge", 2)
+            tasks.start_soon(read)
+            source.open()
+            assert await run.wait() == "complete"
+        assert await produce(log, "later", CHAT) == "complete"
+        for gated in sources.values():
+            gated.open()
+    assert b"data: [DONE]" in written[0]
+    usage = (await log.status("huge")).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (most, 1)
+    assert usage.cache_read_tokens == most
+
+
+async def test_fields_that_cannot_be_stored_end_their_stream_alone() -> None:
+    log, source = Log(MemoryLogStore(ttl_s=100)), GatedSource(CHAT[:2], CHAT[2:])
+    written: list[bytes] = []
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[OpenedSource]:
+        fields = {"user": object()}
+        yield OpenedSource(source=source, dialect="openai_chat", last_fields=lambda: fields)
+
+    async def read() -> None:
+        written.append(await follow(log, "a", "anthropic"))
+
+    async def make() -> None:
+        async with log.produce("a", opened):
+            await wait_for_reads(log, "a", 3)
+            tasks.start_soon(read)
+            source.open()
+
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(ExceptionGroup):
+            await make()
+    assert (await log.status("a")).state == "truncated"
+    assert written[0] == await follow(log, "a", "anthropic")
+    assert await produce(log, "b", CHAT) == "complete"
+
+
+async def test_readers_of_a_store_that_fails_in_a_way_of_its_own() -> None:
+    class DamagedStore(GatedStore):
+        is_damaged = False
+
+        async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+            if self.is_damaged:
+                raise RuntimeError
+            return await super().aappend(appends)
+
+    store = DamagedStore()
+    log, source = Log(store), GatedSource(CHAT[:2], CHAT[2:])
+    written: list[bytes] = []
+
+    async def read() -> None:
+        written.append(await follow(log, "a", "anthropic"))
+
+    async def make() -> None:
+        async with log.produce("a", source):
+            await wait_for_reads(log, "a", 3)
+            tasks.start_soon(read)
+            await anyio.sleep(0.02)
+            store.is_damaged = True
+            source.open()
+
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(ExceptionGroup):
+            await make()
+    assert b'"text":"b"' in written[0]
+    store.is_damaged = False
+    assert await produce(log, "b", CHAT) == "complete"
+
+
+async def test_end_by_another_process_that_is_read_too_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A producer that is stopped meanwhile leaves as it was told to, and its readers get an end."""
+
+    class LateStore(MemoryLogStore):
+        has_lapsed = False
+
+        async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+            return [False] if self.has_lapsed else await super().aappend(appends)
+
+        async def aread(
+            self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+        ) -> Reading | None:
+            if self.has_lapsed:
+                await anyio.sleep_forever()
+            return await super().aread(scope, id, after, max_bytes, wait_s)
+
+    monkeypatch.setattr(producing, "_END_S", 0.05)
+    store = LateStore(ttl_s=100)
+    log, source = Log(store), GatedSource(CHAT[:2], CHAT[2:])
+    written: list[bytes] = []
+
+    async def read() -> None:
+        written.append(await follow(log, "a", "anthropic"))
+
+    async with anyio.create_task_group() as readers:
+        with anyio.CancelScope() as scope:
+            async with log.produce("a", source):
+                await wait_for_reads(log, "a", 3)
+                readers.start_soon(read)
+                await anyio.sleep(0.02)
+                store.has_lapsed = True
+                source.open()
+                await anyio.sleep(0.05)
+                scope.cancel()
+        assert scope.cancelled_caught
+    assert b"its producer was silent for too long" in written[0]
+    assert b"message_stop" not in written[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from msgspec import structs
@@ -171,3 +172,22 @@ async def test_memory_is_bounded_over_all_streams() -> None:
         assert await run.wait() == "complete"
     assert written.count(b"x" * 5000) == 9
     assert (await log.status("i")).size <= 30_000
+
+
+async def test_header_that_is_no_text_loses_no_answer() -> None:
+    class Response(GatedSource):
+        """As aiohttp has one whose server sends bytes that are no UTF-8."""
+
+        status = 200
+        headers: ClassVar = {"content-type": "text/event-stream; x=\udcff"}
+
+    store = MemoryLogStore(ttl_s=100)
+    log = Log(store)
+    async with log.produce("a", Response(CHAT[:3], CHAT[3:])) as run:
+        written: list[bytes] = []
+        async with await log.follow("a", to="anthropic") as stream:
+            written.append(await anext(stream))
+            run.cancel()
+            written += [data async for data in stream]
+        assert await run.wait() == "cancelled"
+    assert b"".join(written) == await follow(Log(store), "a", "anthropic")
