@@ -202,7 +202,6 @@ class Log:
         async with anyio.create_task_group() as tasks:
             try:
                 if production.is_new:
-                    self._productions[scope, id] = production
                     tasks.start_soon(production.run, open_source)
                     tasks.start_soon(self._stop_cancelled)
                     if linger_s is not None:
@@ -229,11 +228,9 @@ class Log:
         replaces: bool,
     ) -> Production:
         """Claim an id, or join the stream that it has."""
-        running = self._productions.get(key)
-        if running is not None and not running.has_ended and not replaces:
-            # Also where its store is away, or has lost it: it is not paid for twice, nor stopped.
-            _check_fingerprint(running.fingerprint, fingerprint)
-            return self._production(None, key, running.tail, fingerprint, is_new=False)
+        joined = self._join(key, fingerprint, replaces=replaces)
+        if joined is not None:
+            return joined
         epoch, lease_s = token_hex(8), self._lease_s
         if linger_s is not None:
             linger_s += _NOTED_LATE_S
@@ -244,15 +241,34 @@ class Log:
         except StoreError:
             if mode == "require":
                 raise
+            # It may have begun while the store was asked.
+            joined = self._join(key, fingerprint, replaces=replaces)
+            if joined is not None:
+                return joined
             commits, record, is_new = None, claimed, True
         _check_fingerprint(record.fingerprint, fingerprint)
         tail = self._tail(key, record, is_fed=is_new)
         if commits is None:
             tail.is_broken = True
         production = self._production(commits, key, tail, fingerprint, is_new=is_new)
-        if is_new and (former := self._productions.get(key)) is not None:
-            former.cancel()
+        if is_new:
+            if (former := self._productions.get(key)) is not None:
+                former.cancel()
+            self._productions[key] = production
         return production
+
+    def _join(self, key: Key, fingerprint: bytes, *, replaces: bool) -> Production | None:
+        """Join the stream that an id has in this process; return None if there is none.
+
+        Also where its store is away, or has lost it: it is not paid for twice, nor stopped.
+        """
+        running = self._productions.get(key)
+        if running is None or running.has_ended:
+            return None
+        if replaces and running.fingerprint != fingerprint:
+            return None
+        _check_fingerprint(running.fingerprint, fingerprint)
+        return self._production(None, key, running.tail, fingerprint, is_new=False)
 
     def _production(
         self,

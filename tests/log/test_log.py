@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import httpx
@@ -31,7 +32,10 @@ from streamnorm import (
 from streamnorm.aio.stream import AsyncReader, Stream
 from streamnorm.aio.transcoding import TapPump
 from streamnorm.log import Log, LogError, LogStore, OpenedSource, StreamStatus
+from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.producing import ObservedSource
+from streamnorm.log.records import Record
+from streamnorm.state import StoreError
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -83,6 +87,42 @@ async def test_stream_that_replaces_another_ends_it(log: Log) -> None:
     assert source.is_closed
     assert (await log.status("a")).state == "complete"
     assert len(ids_in(await follow(log, "a", "openai_chat"))) == len(CHAT)
+
+
+@pytest.mark.parametrize("kind", ["memory-asyncio", "memory-trio"])
+@pytest.mark.parametrize("replaces", [False, True])
+async def test_same_request_is_answered_once_while_the_store_is_away(replaces: bool) -> None:
+    """Also where a second one comes while the store is asked for the first."""
+
+    class DistantStore(MemoryLogStore):
+        async def aclaim(self, *args: Any, **options: Any) -> tuple[Record, bool]:
+            await anyio.sleep(0.02)
+            raise StoreError("the store is away")
+
+    log = Log(DistantStore(ttl_s=100))
+    states: list[tuple[bool, str]] = []
+    sources = [GatedSource(CHAT[:2], CHAT[2:]) for _ in range(3)]
+
+    async def make(source: GatedSource, fingerprint: bytes) -> None:
+        async with log.produce(
+            "a", source, fingerprint=fingerprint, mode="best_effort", replaces=replaces
+        ) as run:
+            states.append((run.is_new, await run.wait()))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(make, sources[0], b"1")
+        tasks.start_soon(make, sources[1], b"1")
+        await anyio.sleep(0.1)
+        assert [source.is_closed for source in sources].count(True) == 1
+        if replaces:
+            tasks.start_soon(make, sources[2], b"2")
+            await anyio.sleep(0.1)
+        for source in sources:
+            source.open()
+    if replaces:
+        assert sorted(states) == [(False, "cancelled"), (True, "cancelled"), (True, "complete")]
+    else:
+        assert sorted(states) == [(False, "complete"), (True, "complete")]
 
 
 async def test_live_reader_gets_each_event_as_it_comes(log: Log) -> None:
