@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
     from aiohttp.tracing import Trace
 
-    from streamnorm.gateway.websocket_upstreams import SocketAnswer, UpstreamSockets
+    from streamnorm.gateway.websocket_answers import SocketAnswer
+    from streamnorm.gateway.websocket_upstreams import UpstreamSockets
 
 _CONNECT_S = 30.0
 _MAX_HEADER_BYTES = 32 * 1024  # of one header; an answer has at most 128

@@ -31,7 +31,7 @@ from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_c
 from streamnorm.http.headers import error_type_in
 
 if TYPE_CHECKING:
-    from streamnorm.gateway.websocket_upstreams import SocketAnswer
+    from streamnorm.gateway.websocket_answers import SocketAnswer
 
 T = TypeVar("T")
 

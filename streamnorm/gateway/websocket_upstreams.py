@@ -1,4 +1,4 @@
-"""Providers that are asked over WebSockets: their connections, and the answers on them.
+"""The connections to providers that are asked over WebSockets.
 
 A connection serves one conversation and one create at a time, so that the provider remembers the
 latest response of each conversation, and a client that leaves ends its own answer alone: a
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
@@ -29,15 +28,18 @@ from streamnorm._core.json import dumps
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.routing import Target
-from streamnorm.gateway.websocket_creates import (
+from streamnorm.gateway.websocket_answers import (
     LIMITS_REACHED,
     NOT_FOUND,
     ErrorAnswer,
+    MessageReader,
+    SocketAnswer,
+    is_of_response,
+)
+from streamnorm.gateway.websocket_creates import (
     InputEnd,
     KnownResponse,
-    MessageReader,
     UpstreamCreate,
-    is_of_response,
     read_upstream_create,
 )
 
@@ -51,8 +53,6 @@ MAX_LIFE_S = 55 * 60.0
 
 _MAX_IDLE = 100  # connections; the one that was not used for the longest time is closed
 _NO_WEBSOCKETS_S = 300.0  # in which a provider without them is asked over HTTP
-_MAX_HELD_BYTES = 256 * 1024  # of an answer, beyond which its connection is not read
-_MAX_UNBEGUN_BYTES = 64 * 1024  # of messages before the first event of a response
 _MAX_FORGOTTEN = 2  # responses of a connection, behind which each create is sent whole
 _CLOSE_S = 1.0  # for the close of a connection whose provider does not read
 _CONNECT_S = 30.0
@@ -67,7 +67,6 @@ _NO_WEBSOCKETS = (404, 405, 426, 501)
 _REFUSED_INCREMENT = (400, 404, 422)
 _LIMIT_STATUS = 503
 _CREATES = "/responses"
-_JSON = "application/json"
 # A handshake has no body; the others belong to one request, where a connection has many.
 _NO_HANDSHAKE_HEADERS = frozenset(
     {
@@ -110,162 +109,6 @@ class _Handshake(aiohttp.ClientResponse):
         while len(body) < _MAX_REFUSAL_BYTES and (data := await self.content.readany()):
             body += data
         raise HandshakeRefused(self.status, self.headers, body)
-
-
-class SocketAnswer:
-    """The answer to one create, or to a handshake that was refused; the body of a response.
-
-    Attributes:
-        status: HTTP status.
-        headers: Headers of the response.
-        content: The body: the answer itself.
-        lost: Never done: a lost connection ends the body.
-        code: Code of the error that was answered; "" if none was.
-    """
-
-    def __init__(self, reader: MessageReader, *, is_whole: bool = False) -> None:
-        self.status = 200
-        self.code = ""
-        media_type = _JSON if is_whole else "text/event-stream"
-        self.headers: Mapping[str, str] = {"content-type": media_type}
-        self.content = self
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._reader = reader
-        self._on_close: Callable[[bool], None] | None = None
-        self._pieces: deque[bytes] = deque()
-        self._held_bytes = 0
-        self._exception: BaseException | None = None
-        self._end: Exception | None = None  # of the connection, behind what has come
-        self._waiter: asyncio.Future[None] | None = None
-        self._has_space = asyncio.Event()
-
-    @classmethod
-    def refusal(cls, refused: HandshakeRefused) -> SocketAnswer:
-        """Return the answer to a create whose connection was refused."""
-        reader = MessageReader(None, None, "", max_bytes=0, is_whole=False)
-        reader.is_ended = True
-        answer = cls(reader)
-        answer.fail_with(ErrorAnswer(refused.status, refused.headers, refused.body, ""))
-        return answer
-
-    def fail_with(self, error: ErrorAnswer) -> None:
-        """Become the response that an error stands for."""
-        self.status, self.headers, self.code = error.status, error.headers, error.code
-        self._pieces = deque([error.body] if error.body else [])
-
-    # The body, as its reader finds it in `aiohttp.StreamReader`
-
-    async def readany(self) -> bytes:
-        """Return what has come, or wait for it; b"" at the end."""
-        while True:
-            if self._exception is not None:
-                raise self._exception
-            if self._pieces:
-                data = b"".join(self._pieces)
-                self._pieces.clear()
-                self._held_bytes = 0
-                self._has_space.set()
-                return data
-            if self.is_eof():
-                return b""
-            if self._end is not None:
-                raise self._end
-            await self._changed()
-
-    def is_eof(self) -> bool:
-        """Return whether all of the body has come."""
-        return self._reader.is_ended
-
-    def at_eof(self) -> bool:
-        """Return whether all of the body was read."""
-        return self.is_eof() and not self._pieces and self._exception is None
-
-    def exception(self) -> BaseException | None:
-        """Return the exception that ends the body; None if none does."""
-        return self._exception
-
-    def set_exception(self, exc: BaseException, /) -> None:
-        """End the body with an exception."""
-        self._exception = exc
-        self._wake()
-
-    def release(self) -> None:
-        """Let another create use the connection: the body was read."""
-        self._finish(is_read=True)
-
-    def close(self) -> None:
-        """Close the connection, on which more of the answer may come."""
-        self._finish(is_read=False)
-
-    def _finish(self, *, is_read: bool) -> None:
-        on_close, self._on_close = self._on_close, None
-        if on_close is not None:
-            on_close(is_read)
-
-    # The messages, as the connection reads them
-
-    def feed(self, message: bytes) -> None:
-        """Handle a message of the answer.
-
-        Raises:
-            RemoteProtocolError: It is none.
-        """
-        data = self._reader.read(message)
-        if data:
-            self._pieces.append(data)
-            self._held_bytes += len(data)
-        self._wake()
-
-    def end(self, cause: Exception) -> None:
-        """End a body that is not complete, behind what has come of it."""
-        self._end = cause
-        self._wake()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client has still to read much of what has come."""
-        return self._held_bytes > _MAX_HELD_BYTES
-
-    async def wait_for_space(self) -> None:
-        """Wait until the client has read."""
-        self._has_space.clear()
-        await self._has_space.wait()
-
-    async def begin(self, on_close: Callable[[bool], None]) -> ErrorAnswer | None:
-        """Wait for the first event of the response; return the error in its place, if one came.
-
-        Args:
-            on_close: Called once the body was read, or will not be.
-
-        Raises:
-            aiohttp.ServerDisconnectedError: The connection was closed before.
-        """
-        self._on_close = on_close
-        while not (self._reader.has_begun or self._reader.is_ended):
-            if isinstance(self._end, aiohttp.ClientError):
-                raise self._end
-            if self._end is not None or self._held_bytes > _MAX_UNBEGUN_BYTES:
-                break
-            await self._changed()
-        return self._reader.error
-
-    @property
-    def known(self) -> KnownResponse | None:
-        """The response, if the next create may continue it."""
-        return self._reader.known
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing of this answer can come behind its end."""
-        return self._reader.is_clean
-
-    async def _changed(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
-        await self._waiter
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
 
 
 class _Connection:
@@ -483,7 +326,9 @@ class UpstreamSockets:
             if refused.status < 400 or refused.status in _NO_WEBSOCKETS:
                 self._without[request.url] = loop.time() + _NO_WEBSOCKETS_S
                 return None
-            return SocketAnswer.refusal(refused)
+            return SocketAnswer.refusal(
+                ErrorAnswer(refused.status, refused.headers, refused.body, "")
+            )
         connection = _Connection(opened, self, key, self._max_message_bytes, reuse=target.reuse)
         self._open.add(connection)
         return await connection.ask(create, is_whole=is_whole)

@@ -32,14 +32,8 @@ from websockets.asyncio.server import ServerConnection
 from streamnorm import Failed
 from streamnorm._core.json import compact
 from streamnorm.gateway import LogConfig, UpstreamConfig
-from streamnorm.gateway.websocket_creates import (
-    InputEnd,
-    MessageReader,
-    OutputDigest,
-    error_answer,
-    read_upstream_create,
-    type_of,
-)
+from streamnorm.gateway.websocket_answers import MessageReader, error_answer, type_of
+from streamnorm.gateway.websocket_creates import InputEnd, OutputDigest, read_upstream_create
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
