@@ -237,6 +237,7 @@ class SocketAnswer:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reader = reader
         self._on_close: Callable[[bool], None] | None = None
+        self._has_begun = self._is_complete = False
         self._pieces: deque[bytes] = deque()
         self._held_bytes = 0
         self._exception: BaseException | None = None
@@ -247,9 +248,8 @@ class SocketAnswer:
     @classmethod
     def refusal(cls, refused: ErrorAnswer) -> SocketAnswer:
         """Return the answer to a create whose connection was refused."""
-        reader = MessageReader(None, None, "", max_bytes=0, is_whole=False)
-        reader.is_ended = True
-        answer = cls(reader)
+        answer = cls(MessageReader(None, None, "", max_bytes=0, is_whole=False))
+        answer._is_complete = True
         answer.fail_with(refused)
         return answer
 
@@ -279,7 +279,7 @@ class SocketAnswer:
 
     def is_eof(self) -> bool:
         """Return whether all of the body has come."""
-        return self._reader.is_ended
+        return self._is_complete
 
     def at_eof(self) -> bool:
         """Return whether all of the body was read."""
@@ -309,13 +309,17 @@ class SocketAnswer:
 
     # The messages, as the connection reads them
 
-    def feed(self, message: bytes) -> None:
-        """Handle a message of the answer.
+    def read(self, message: bytes) -> bytes:
+        """Return the bytes of the body that a message stands for, which may be read in a thread.
 
         Raises:
-            RemoteProtocolError: It is none.
+            RemoteProtocolError: It is no message of the answer.
         """
-        data = self._reader.read(message)
+        return self._reader.read(message)
+
+    def feed(self, data: bytes) -> None:
+        """Add the bytes that `read` has returned last."""
+        self._has_begun, self._is_complete = self._reader.has_begun, self._reader.is_ended
         if data:
             self._pieces.append(data)
             self._held_bytes += len(data)
@@ -346,7 +350,7 @@ class SocketAnswer:
             aiohttp.ServerDisconnectedError: The connection was closed before.
         """
         self._on_close = on_close
-        while not (self._reader.has_begun or self._reader.is_ended):
+        while not (self._has_begun or self._is_complete):
             if isinstance(self._end, aiohttp.ClientError):
                 raise self._end
             if self._end is not None or self._held_bytes > _MAX_UNBEGUN_BYTES:

@@ -28,6 +28,10 @@ _HTTP_FIELDS = frozenset({"stream", "stream_options", "background"})
 _STATE_FIELDS = frozenset({"previous_response_id", "conversation"})
 _TRUE = b"true"
 _DIGEST_BYTES = 16
+# What items have beside that of which a digest is made, for each byte of it: names of members, ids,
+# escapes instead of characters.
+_SCANNED_BYTES = 8
+_MIN_SCANNED_BYTES = 16 * 1024
 
 
 class UpstreamCreate(Struct, frozen=True):
@@ -132,22 +136,37 @@ class KnownResponse(Struct, frozen=True):
     output: bytes
     output_size: int
 
-    def first_new_item(self, create: UpstreamCreate) -> int | None:
-        """Return the number of the first item of a create behind this response.
-
-        None if the create has another beginning, or a field of another value.
-        """
+    def may_precede(self, create: UpstreamCreate) -> bool:
+        """Return whether a create begins with the whole input, and has the same other fields."""
         count, digest = self.input
-        if len(create.digests) <= count or create.digests[count] != digest:
-            return None
+        return len(create.digests) > count and create.digests[count] == digest
+
+    def first_new_item(self, create: UpstreamCreate) -> int | None:
+        """Return the number of the first item behind the output of this response.
+
+        Items without content at the end of the output are old ones, too.
+
+        Args:
+            create: A create with the same beginning.
+
+        Returns:
+            The number; None if the output does not follow the beginning.
+        """
+        start: int | None = None
         found = OutputDigest()
-        for at in range(count, len(create.items)):
+        # A client may send any number of items that have no content.
+        free_bytes = _SCANNED_BYTES * self.output_size + _MIN_SCANNED_BYTES
+        for at in range(self.input.item_count, len(create.items)):
+            item = create.items[at]
+            free_bytes -= len(item)
+            if free_bytes < 0 or found.size > self.output_size:
+                break
+            found.add(item)
             if found.digest == self.output:
-                return at
-            if found.size > self.output_size:
-                return None
-            found.add(create.items[at])
-        return len(create.items) if found.digest == self.output else None
+                start = at + 1
+            elif start is not None:
+                break
+        return start
 
 
 class OutputDigest:

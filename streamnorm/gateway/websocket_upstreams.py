@@ -52,6 +52,7 @@ MAX_LIFE_S = 55 * 60.0
 """Seconds after which a connection takes no further create: the vendor's end after 60 minutes."""
 
 _MAX_IDLE = 100  # connections; the one that was not used for the longest time is closed
+_MAX_COMPARED = 4  # responses with one beginning, whose output a create is compared with
 _NO_WEBSOCKETS_S = 300.0  # in which a provider without them is asked over HTTP
 _MAX_FORGOTTEN = 2  # responses of a connection, behind which each create is sent whole
 _CLOSE_S = 1.0  # for the close of a connection whose provider does not read
@@ -144,16 +145,21 @@ class _Connection:
         self._timer = loop.call_later(MAX_LIFE_S, self._expire)
         self._reading = loop.create_task(self._read())
 
-    async def ask(self, create: UpstreamCreate, *, is_whole: bool) -> SocketAnswer:
+    async def ask(
+        self, create: UpstreamCreate, start: int | None, *, is_whole: bool
+    ) -> SocketAnswer:
         """Send a create, and return the answer once it has begun.
 
-        Only what is new of the input is sent where the create continues the latest response.
+        Args:
+            create: The create.
+            start: The first item behind the latest response, if the create continues that; None
+                to send the whole input.
+            is_whole: Whether the answer is that of a request without a stream.
 
         Raises:
             aiohttp.ClientError: The connection was closed before the first event.
         """
         known, self.known = self.known, None
-        start = None if known is None else known.first_new_item(create)
         try:
             if known is not None and start is not None:
                 message = create.message(known, start)
@@ -211,7 +217,9 @@ class _Connection:
                     if is_of_response(message):  # that nobody has asked for
                         break
                     continue
-                answer.feed(message)
+                # An item of an output may have many megabytes.
+                data = await self._owner.bodies.run(len(message), partial(answer.read, message))
+                answer.feed(data)
                 if answer.is_eof():
                     self._answer = None
                 elif answer.is_full:
@@ -258,6 +266,9 @@ class _Connection:
         """Close the connection; the provider ends the answer on it."""
         if not self._is_closed:
             self._is_closed = self.retires = True
+            answer, self._answer = self._answer, None
+            if answer is not None:
+                answer.end(aiohttp.ServerDisconnectedError())
             self._timer.cancel()
             self._owner.finish(self, self._finish())
 
@@ -278,16 +289,19 @@ class UpstreamSockets:
     Args:
         max_message_bytes: Bound on a message of an answer.
         bodies: The thread for large bodies.
+
+    Attributes:
+        bodies: As above.
     """
 
     def __init__(self, max_message_bytes: int, bodies: BodyThread) -> None:
+        self.bodies = bodies
         self._max_message_bytes = max_message_bytes
-        self._bodies = bodies
         self._session: aiohttp.ClientSession | None = None
         self._open: set[_Connection] = set()
         self._idle: dict[_Connection, None] = {}  # the one that was not used for longest first
         self._closing: set[asyncio.Task[None]] = set()
-        self._without: dict[str, float] = {}  # until when a URL is asked over HTTP
+        self._without: dict[str, float] = {}  # until when an endpoint is asked over HTTP
         self._is_draining = False
 
     async def ask(self, request: UpstreamRequest, target: Target) -> SocketAnswer | None:
@@ -297,12 +311,12 @@ class UpstreamSockets:
             aiohttp.ClientError: There is no answer.
         """
         loop = asyncio.get_running_loop()
-        is_create = urlsplit(request.url).path.endswith(_CREATES)
-        if not is_create or self._without.get(request.url, 0.0) > loop.time():
+        parts = urlsplit(request.url)
+        endpoint = parts._replace(query="").geturl()  # the query is the client's
+        if not parts.path.endswith(_CREATES) or self._without.get(endpoint, 0.0) > loop.time():
             return None
-        create = await self._bodies.run(
-            len(request.body), partial(read_upstream_create, request.body)
-        )
+        size = len(request.body)
+        create = await self.bodies.run(size, partial(read_upstream_create, request.body))
         if create is None:
             return None
         headers = {
@@ -312,11 +326,11 @@ class UpstreamSockets:
         }
         key = _key_of(request.url, headers, target.conversation)
         is_whole = not request.streams
-        connection = self._take(key, create)
+        connection, start = await self._take(key, create, size)
         if connection is not None:
             # The provider may close it as the create is sent, or take no further one on it.
             with suppress(aiohttp.ServerDisconnectedError):
-                answer = await connection.ask(create, is_whole=is_whole)
+                answer = await connection.ask(create, start, is_whole=is_whole)
                 if answer.code not in LIMITS_REACHED:
                     return answer
                 answer.close()
@@ -324,31 +338,47 @@ class UpstreamSockets:
             opened = await self._connect(request.url, headers)
         except HandshakeRefused as refused:
             if refused.status < 400 or refused.status in _NO_WEBSOCKETS:
-                self._without[request.url] = loop.time() + _NO_WEBSOCKETS_S
+                now = loop.time()
+                others = {name: end for name, end in self._without.items() if end > now}
+                self._without = {**others, endpoint: now + _NO_WEBSOCKETS_S}
                 return None
             return SocketAnswer.refusal(
                 ErrorAnswer(refused.status, refused.headers, refused.body, "")
             )
         connection = _Connection(opened, self, key, self._max_message_bytes, reuse=target.reuse)
         self._open.add(connection)
-        return await connection.ask(create, is_whole=is_whole)
+        return await connection.ask(create, None, is_whole=is_whole)
 
-    def _take(self, key: bytes, create: UpstreamCreate) -> _Connection | None:
-        """Return an idle connection, the one with the latest response that a create continues."""
+    async def _take(
+        self, key: bytes, create: UpstreamCreate, size: int
+    ) -> tuple[_Connection | None, int | None]:
+        """Return an idle connection, and the first item behind its latest response.
+
+        The connection is the one whose latest response the create continues, else that which was
+        used last, without an item; None without an idle one.
+        """
+        known = {
+            connection: connection.known
+            for connection in self._idle
+            if connection.key == key
+            and connection.known is not None
+            and connection.known.may_precede(create)
+        }
+        compared = [*known.items()][-_MAX_COMPARED:]
+        starts = await self.bodies.run(
+            size, lambda: [response.first_new_item(create) for _, response in compared]
+        )
+        for (connection, response), start in zip(compared, starts, strict=True):
+            # Another request may have taken it meanwhile.
+            is_idle = connection in self._idle and connection.known is response
+            if start is not None and is_idle:
+                del self._idle[connection]
+                return connection, start
         own = [connection for connection in self._idle if connection.key == key]
         if not own:
-            return None
-        found = next(
-            (
-                connection
-                for connection in own
-                if connection.known is not None
-                and connection.known.first_new_item(create) is not None
-            ),
-            own[-1],
-        )
-        del self._idle[found]
-        return found
+            return None, None
+        del self._idle[own[-1]]
+        return own[-1], None
 
     async def _connect(self, url: str, headers: dict[str, str]) -> _WebSocket:
         return await self._opened_session().ws_connect(

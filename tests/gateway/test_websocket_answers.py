@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
+import aiohttp
 import pytest
+from msgspec import structs
 from support.gateway.calls import body_of, called
 from support.gateway.socket_upstream import (
     ANTHROPIC,
@@ -22,7 +25,15 @@ from support.gateway.socket_upstream import (
     text_item,
     text_of,
 )
+from support.gateway.upstreams import TARGET
 from websockets.asyncio.server import ServerConnection
+
+from streamnorm._core.bodies.request import Reply
+from streamnorm._upstream.requests import UpstreamRequest
+from streamnorm.gateway.receiving import LARGE_BYTES, BodyThread
+from streamnorm.gateway.websocket_answers import MessageReader, error_answer, type_of
+from streamnorm.gateway.websocket_creates import InputEnd
+from streamnorm.gateway.websocket_upstreams import UpstreamSockets
 
 pytestmark = pytest.mark.anyio
 
@@ -141,3 +152,108 @@ async def test_halves_of_a_surrogate_pair_are_joined_wherever_the_type_stands() 
         status, body = await ask(app, "Hi.")
     assert (status, text_of(body)) == (200, "a\U0001f600b")
     assert b"message_stop" in body
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_large_item_is_read_beside_the_loop(
+    *, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "x" * (2 * LARGE_BYTES)
+    is_main: dict[bool, set[bool]] = {False: set(), True: set()}  # by whether the message is large
+    read = MessageReader.read
+
+    def recorded(reader: MessageReader, message: bytes) -> bytes:
+        in_main = threading.current_thread() is threading.main_thread()
+        is_main[len(message) > LARGE_BYTES].add(in_main)
+        return read(reader, message)
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        await upstream.send(socket, *response_events("resp_1", [text_item(text)]))
+
+    monkeypatch.setattr(MessageReader, "read", recorded)
+    async with asked_over_websocket(SocketUpstream(answer)) as app:
+        request = {**MESSAGES, "stream": stream, "messages": said("Hi.")}
+        caller = await called(app, ANTHROPIC, request)
+        found = (
+            text_of(b"".join(caller.bodies)) if stream else body_of(caller)["content"][0]["text"]
+        )
+    assert found == text
+    assert is_main == {True: {False}, False: {True}}
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_closed_connections_end_the_answers_on_them(*, has_begun: bool) -> None:
+    asked = asyncio.Event()
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        events = response_events("resp_1", [text_item("Hello")])
+        await upstream.send(socket, *events[: 4 * has_begun])
+        asked.set()
+
+    async def read(sockets: UpstreamSockets, request: UpstreamRequest) -> None:
+        found = await sockets.ask(request, structs.replace(TARGET, websocket=True))
+        assert found is not None
+        while await found.readany():
+            pass
+
+    async with SocketUpstream(answer).running() as upstream:
+        sockets = UpstreamSockets(65_536, BodyThread())
+        request = UpstreamRequest(
+            url=f"{upstream.url}/v1/responses",
+            headers={},
+            body=b'{"model":"m","input":"Hi."}',
+            streams=True,
+            include_usage=False,
+            reply=Reply(),
+            losses=(),
+            request=None,
+        )
+        reading = asyncio.create_task(read(sockets, request))
+        await asked.wait()
+        await sockets.aclose()
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await asyncio.wait_for(reading, 10)
+
+
+# Messages
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (b'{"type":"response.created"}', "response.created"),
+        (b' \n{ "type" : "error"}', "error"),
+        (b'{"sequence_number":0,"type":"error"}', "error"),
+        (b'{"type":"A b"}', "A b"),
+        (b'{"type":null}', None),
+        (b'{"type":"error"', "error"),
+        (b"null", None),
+        (b"", None),
+    ],
+)
+def test_type_of_a_message(message: bytes, kind: str | None) -> None:
+    assert type_of(message) == kind
+
+
+def test_headers_of_an_error_are_those_of_a_response() -> None:
+    """Those of the connection and of a body are not, nor values that no header can have."""
+    headers = {"Retry-After": 3, "x-a": True, "x-b": "c", "x-d": None, "x-e": "\r\nx: y"}
+    others = {"content-encoding": "gzip", "Connection": "close", "set-cookie": "a", "no name": "x"}
+    error = {"message": "No", "headers": headers | others}
+    found = error_answer(json.dumps({"type": "error", "status": 500, "error": error}).encode())
+    assert found.status == 500
+    expected = {"retry-after": "3", "x-a": "true", "x-b": "c", "content-type": "application/json"}
+    assert found.headers == expected
+    assert json.loads(found.body) == {"error": {"message": "No"}}
+
+
+def test_responses_without_fields_are_read() -> None:
+    """Minimal servers send events with a type alone."""
+    reader = MessageReader(InputEnd(1, b"x"), None, "", max_bytes=9, is_whole=True)
+    messages = [b'{"type":"response.created"}', b'{"type":"response.output_item.done"}']
+    messages += [b'{"type":"odd kind"}', b'{"type":"response.completed","response":{"a":1}}']
+    ended = b'{"a":1,"status":"completed"}'
+    assert [reader.read(message) for message in messages] == [b" ", b" ", b" ", ended]
+    assert (reader.is_ended, reader.known) == (True, None)
+    reader = MessageReader(None, None, "", max_bytes=9, is_whole=False)
+    assert reader.read(b'{"type":"odd kind"}') == b'data: {"type":"odd kind"}\n\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -31,9 +32,8 @@ from websockets.asyncio.server import ServerConnection
 
 from streamnorm import Failed
 from streamnorm._core.json import compact
-from streamnorm.gateway import LogConfig, UpstreamConfig
-from streamnorm.gateway.websocket_answers import MessageReader, error_answer, type_of
-from streamnorm.gateway.websocket_creates import InputEnd, OutputDigest, read_upstream_create
+from streamnorm.gateway import LogConfig, UpstreamConfig, websocket_upstreams
+from streamnorm.gateway.receiving import LARGE_BYTES
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -213,6 +213,55 @@ async def test_provider_without_state_is_no_longer_asked_to_continue() -> None:
             turns += [text_of(body), "And?"]
     continued = ["previous_response_id" in sent for sent in upstream.creates]
     assert continued == [False, True, False, True, False, False, False]
+
+
+async def test_create_is_compared_with_the_last_responses_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(websocket_upstreams, "_MAX_COMPARED", 2)
+    may_answer = [asyncio.Event() for _ in range(3)]
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        number = len(upstream.creates)
+        if number <= len(may_answer):
+            await may_answer[number - 1].wait()
+        await upstream.send(socket, *response_events(f"resp_{number}", [text_item(f"{number}.")]))
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        pending = {asyncio.create_task(ask(app, "Hi.")) for _ in may_answer}
+        for event_of in may_answer:
+            event_of.set()
+            _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        for text in ("1.", "2."):
+            await ask(app, "Hi.", text, "And?")
+    assert len(upstream.sockets) == 3
+    named = [sent.get("previous_response_id") for sent in upstream.creates]
+    assert named == [None, None, None, None, "resp_2"]
+
+
+async def test_large_increment_is_found_beside_the_loop() -> None:
+    """The connections may change hands meanwhile; one create gets each."""
+    text = "x" * (2 * LARGE_BYTES)
+    both = asyncio.Event()
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        number = len(upstream.creates)
+        if number == 3:
+            both.set()
+        if number > 1:
+            await both.wait()
+        await upstream.send(socket, *response_events(f"resp_{number}", [text_item("It is 1.")]))
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        await ask(app, text)
+        turns = (text, "It is 1.", "And?")
+        answers = await asyncio.gather(ask(app, *turns), ask(app, *turns))
+    assert [status for status, _ in answers] == [200, 200]
+    continued = sorted("previous_response_id" in sent for sent in upstream.creates[1:])
+    assert continued == [False, True]
+    assert len(upstream.sockets) == 2
 
 
 async def test_response_that_the_provider_never_had_is_the_clients_affair() -> None:
@@ -449,140 +498,3 @@ async def test_rebuilt_transcripts_pass() -> None:
         for name in fields:
             if name not in ("include", "stream_options", "background"):
                 assert create_sent[name] == fields[name], (path.name, name)
-
-
-# Messages
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"model":"m","input":"\\ud800"}',
-        b'{"model":"m","input":[}',
-        b"[]",
-        b'{"model":"m","input":"Hi.","background":true}',
-    ],
-    ids=["surrogate", "no JSON", "array", "background"],
-)
-def test_request_that_is_no_create_is_for_http(body: bytes) -> None:
-    assert read_upstream_create(body) is None
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (b'{"model":"m"}', {"model": "m"}),
-        (b'{"model":"m","input":null,"stream":true}', {"model": "m", "input": None}),
-        (b'{"model":"m","input":7,"background":false}', {"model": "m", "input": 7}),
-        (b'{"input":"a","type":"x","conversation":"c"}', {"input": "a", "conversation": "c"}),
-    ],
-    ids=["no input", "null", "number", "conversation"],
-)
-def test_input_without_items_and_named_state_are_sent_as_they_are(
-    body: bytes, message: dict[str, Any]
-) -> None:
-    """The provider says what is wrong; no later request continues the response."""
-    create = read_upstream_create(body)
-    assert create is not None
-    assert json.loads(create.message()) == {"type": "response.create", **message}
-    assert (create.end is None) == ("input" in message)
-
-
-def digest_of(*items: dict[str, Any]) -> tuple[bytes, int]:
-    """Return the digest of the items of an output."""
-    found = OutputDigest()
-    for item in items:
-        found.add(json.dumps(item).encode())
-    return found.digest, found.size
-
-
-CALL = {"type": "function_call", "call_id": "c", "name": "f"}
-SEARCH = {"type": "web_search_call", "action": {"type": "search", "query": "a"}}
-THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "So."}]}
-
-
-@pytest.mark.parametrize(
-    ("items", "others"),
-    [
-        ([text_item("ab")], [{"role": "assistant", "content": "ab"}]),
-        ([text_item("a"), text_item("b")], [text_item("ab")]),
-        ([text_item("a"), {"type": "reasoning", "summary": []}, text_item("b")], [text_item("ab")]),
-        ([text_item("")], []),
-        ([call_item("c", '{"a": 1, "b": 2}', "f")], [{**CALL, "arguments": '{"b":2,"a":1}'}]),
-        ([{**SEARCH, "id": "ws_1", "status": "completed"}], [SEARCH]),
-        ([{**THOUGHT, "id": "rs_1", "encrypted_content": None}], [THOUGHT]),
-    ],
-    ids=["details", "joined", "empty reasoning", "no text", "spelling", "ids", "shown reasoning"],
-)
-def test_items_are_those_of_the_next_input(items: list[Any], others: list[Any]) -> None:
-    assert digest_of(*items) == digest_of(*others)
-
-
-@pytest.mark.parametrize(
-    ("items", "others"),
-    [
-        ([text_item("a")], [text_item("b")]),
-        ([text_item("a")], [{"role": "user", "content": "a"}]),
-        ([text_item("a"), CALL, text_item("b")], [text_item("ab"), CALL]),
-        ([{**CALL, "arguments": "{"}], [{**CALL, "arguments": "{}"}]),
-        ([{**CALL, "arguments": "{}"}], [{**CALL, "arguments": "{}", "call_id": "d"}]),
-        ([{**THOUGHT, "encrypted_content": "x"}], [{**THOUGHT, "encrypted_content": "y"}]),
-        ([THOUGHT], []),
-        ([text_item('a\0["call"]')], [text_item("a"), {"type": "call"}]),
-        (
-            [{"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "a"}],
-            [{"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "b"}],
-        ),
-    ],
-)
-def test_other_items_are_not(items: list[Any], others: list[Any]) -> None:
-    assert digest_of(*items) != digest_of(*others)
-
-
-def test_item_that_cannot_be_read_is_the_same_item_alone() -> None:
-    deep = b'{"type":"x","a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    found = [OutputDigest(), OutputDigest(), OutputDigest()]
-    for each, item in zip(found, (deep, deep, b'{"type":"x"}'), strict=True):
-        each.add(item)
-    assert found[0].digest == found[1].digest != found[2].digest
-
-
-@pytest.mark.parametrize(
-    ("message", "kind"),
-    [
-        (b'{"type":"response.created"}', "response.created"),
-        (b' \n{ "type" : "error"}', "error"),
-        (b'{"sequence_number":0,"type":"error"}', "error"),
-        (b'{"type":"A b"}', "A b"),
-        (b'{"type":null}', None),
-        (b'{"type":"error"', "error"),
-        (b"null", None),
-        (b"", None),
-    ],
-)
-def test_type_of_a_message(message: bytes, kind: str | None) -> None:
-    assert type_of(message) == kind
-
-
-def test_headers_of_an_error_are_those_of_a_response() -> None:
-    """Those of the connection and of a body are not, nor values that no header can have."""
-    headers = {"Retry-After": 3, "x-a": True, "x-b": "c", "x-d": None, "x-e": "\r\nx: y"}
-    others = {"content-encoding": "gzip", "Connection": "close", "set-cookie": "a", "no name": "x"}
-    error = {"message": "No", "headers": headers | others}
-    found = error_answer(json.dumps({"type": "error", "status": 500, "error": error}).encode())
-    assert found.status == 500
-    expected = {"retry-after": "3", "x-a": "true", "x-b": "c", "content-type": "application/json"}
-    assert found.headers == expected
-    assert json.loads(found.body) == {"error": {"message": "No"}}
-
-
-def test_responses_without_fields_are_read() -> None:
-    """Minimal servers send events with a type alone."""
-    reader = MessageReader(InputEnd(1, b"x"), None, "", max_bytes=9, is_whole=True)
-    messages = [b'{"type":"response.created"}', b'{"type":"response.output_item.done"}']
-    messages += [b'{"type":"odd kind"}', b'{"type":"response.completed","response":{"a":1}}']
-    ended = b'{"a":1,"status":"completed"}'
-    assert [reader.read(message) for message in messages] == [b" ", b" ", b" ", ended]
-    assert (reader.is_ended, reader.known) == (True, None)
-    reader = MessageReader(None, None, "", max_bytes=9, is_whole=False)
-    assert reader.read(b'{"type":"odd kind"}') == b'data: {"type":"odd kind"}\n\n'

@@ -517,7 +517,10 @@ async def test_provider_without_websockets_is_asked_over_http(status: int) -> No
             for text in ("One.", "Two."):
                 answered, body = await ask(app, "Hi.")
                 assert (answered, text_of(body)) == (200, text)
-    assert (upstream.handshakes, upstream.posts) == (1, 2)
+            request = {"model": "m", "input": "Hi.", "stream": True}
+            for number in range(2):  # the query is the client's
+                await called(app, f"/v1/responses?after={number}", request)
+    assert (upstream.handshakes, upstream.posts) == (1, 4)
 
 
 @pytest.mark.parametrize(("status", "retry_after"), [(401, None), (429, "9"), (503, "9")])
