@@ -84,6 +84,7 @@ class MessageReader:
         has_begun: Whether an event of the response has come.
         is_ended: Whether the last message has come.
         error: The error in place of a response; None if there is none.
+        id: Id of the response; "" before its end, and if it has none.
         known: The response, if the next create may continue it; None before its end.
         is_clean: Whether nothing of this answer can come behind its end.
     """
@@ -99,6 +100,7 @@ class MessageReader:
     ) -> None:
         self.has_begun = self.is_ended = False
         self.is_clean = True
+        self.id = ""
         self.error: ErrorAnswer | None = None
         self.known: KnownResponse | None = None
         self._input = input
@@ -170,7 +172,7 @@ class MessageReader:
 
     def _read_terminal(self, kind: str, message: bytes) -> bytes:
         response = _response_in(message)
-        id = self._check_id(response)
+        id = self.id = self._check_id(response)
         if kind in _CONTINUED and id and self._input is not None:
             output = self._output
             if not output.size:  # some servers have items in the last event alone
@@ -357,6 +359,11 @@ class SocketAnswer:
                 break
             await self._changed()
         return self._reader.error
+
+    @property
+    def response_id(self) -> str:
+        """Id of the response that was read; "" if it has none."""
+        return self._reader.id
 
     @property
     def known(self) -> KnownResponse | None:

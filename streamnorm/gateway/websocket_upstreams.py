@@ -201,11 +201,9 @@ class _Connection:
         if not is_read or not answer.is_clean:
             self.close()
             return
-        known = answer.known
-        if known is not None:
-            self._latest = known.id
-            # Servers without state would be asked twice for each answer.
-            self.known = known if self._forgotten < _MAX_FORGOTTEN else None
+        self._latest = answer.response_id or self._latest
+        # Servers without state would be asked twice for each answer.
+        self.known = answer.known if self._forgotten < _MAX_FORGOTTEN else None
         self._owner.release(self)
 
     async def _read(self) -> None:

@@ -291,9 +291,12 @@ async def test_message_that_nobody_asked_for_closes_the_connection() -> None:
     assert len(upstream.sockets) == 2
 
 
-async def test_end_of_the_response_before_is_not_that_of_the_next() -> None:
+@pytest.mark.parametrize("has_items", [True, False])
+async def test_end_of_the_response_before_is_not_that_of_the_next(*, has_items: bool) -> None:
+    items = [text_item("It is 1.")] * has_items
+
     async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
-        await upstream.send(socket, *response_events("resp_1", [text_item("It is 1.")]))
+        await upstream.send(socket, *response_events("resp_1", items))
 
     upstream = SocketUpstream(answer)
     async with asked_over_websocket(upstream) as app:
