@@ -38,7 +38,7 @@ from streamnorm._core.errors import (
 )
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import error_outcome
-from streamnorm._core.json import dumps
+from streamnorm._core.json import compact, dumps, object_in
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import MessageSource
 from streamnorm._exchange import client_scope, last_answer
@@ -523,6 +523,12 @@ def _add_event_id(event: bytes, field: str) -> bytes:
     head, id_field, cursor = event.rstrip(b"\n").rpartition(b"\nid: ")
     if not (id_field and head.endswith(b"}")):
         return event
+    # An event that no decoder knows is passed on as it came, with the id that its vendor gave it.
+    if b'"%b"' % field.encode() in head:
+        start, _, data = head.partition(b"\ndata: ")
+        if field in (fields := object_in(data.decode())):
+            stated = compact({**fields, field: cursor.decode()}).encode()
+            return b"%b\ndata: %b%b%b\n\n" % (start, stated, id_field, cursor)
     return b'%b,"%b":"%b"}%b%b\n\n' % (head[:-1], field.encode(), cursor, id_field, cursor)
 
 

@@ -99,6 +99,10 @@ async def test_response_under_way() -> None:
         gates[1].set()
         assert (await polled(client, begun.id)).output_text == "ab"
         await client.responses.delete(begun.id)
+        async with httpx.AsyncClient(headers={"authorization": "Bearer k"}, timeout=60) as http:
+            for method in ("GET", "DELETE"):  # the log has it still
+                found = await http.request(method, f"{gateway.url}/streams/{begun.id}")
+                assert found.status_code == 404
         with pytest.raises(openai.NotFoundError):
             await client.responses.retrieve(begun.id)
         with pytest.raises(openai.NotFoundError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.gateway.upstreams import ANSWER, StepUpstream
 from support.openai_chat.chunks import content
 
 from streamnorm.gateway import LogConfig
+from streamnorm.sse import SSEDecoder
 from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +79,38 @@ async def test_stream_goes_on_behind_each_event(dialect: str) -> None:
             assert [event async for event in rest] == events[number + 1 :]
         whole = await client.get(id, stream=True)
         assert [event async for event in whole] == events
+
+
+async def test_event_that_no_decoder_knows_has_one_id() -> None:
+    """That of the gateway, behind which the client can read on, and not that of the upstream."""
+    events: dict[str, Any] = {
+        "interaction.created": {"interaction": {"id": "v1_x", "status": "in_progress"}},
+        "step.start": {"index": 0, "step": {"type": "model_output"}},
+        "step.delta": {"index": 0, "delta": {"type": "arrows", "event_id": "of the delta"}},
+        "step.stop": {"index": 0},
+        "weather.changed": {"wind": 1.5, "note": 'no "event_id"'},
+        "interaction.completed": {"interaction": {"id": "v1_x", "status": "completed"}},
+    }
+    steps = [
+        b"event: %b\ndata: %b\n\n"
+        % (kind.encode(), json.dumps({**event, "event_type": kind, "event_id": "up"}).encode())
+        for kind, event in events.items()
+    ]
+    body = {"model": "m", "input": "Wind?", "background": True, "stream": True}
+    async with (
+        served_gateway(StepUpstream(steps), "gemini_interactions", **LOG) as gateway,
+        httpx.AsyncClient(timeout=60) as http,
+    ):
+        answer = await http.post(f"{gateway.url}/v1beta/interactions", json=body)
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for frame in SSEDecoder().feed(answer.content):
+        if frame.event != "done":
+            pairs = json.loads(frame.data, object_pairs_hook=list)
+            found[frame.event] = pairs
+            assert [value for name, value in pairs if name == "event_id"] == [frame.id]
+    assert found.keys() >= events.keys()
+    assert ("wind", 1.5) in found["weather.changed"]
+    assert ("event_id", "of the delta") in dict(found["step.delta"])["delta"]
 
 
 async def test_stream_is_resumed_while_it_grows() -> None:
