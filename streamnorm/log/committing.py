@@ -80,7 +80,7 @@ class Appender:
         self._packed = b""  # that end
         self._sends_ending = False  # whether that operation has the end
         self._has_lapsed = False
-        self._retries_until_s: float | None = None  # None while the store works
+        self._retries_until_s = 0.0  # what is being stored; 0 if nothing is
         self._room = anyio.Event()
 
     @property
@@ -141,6 +141,8 @@ class Appender:
         if not self._chunk.reads:  # otherwise it was interrupted, and is perhaps stored
             self._chunk = Chunk(self._chunk.first, self._reads, self._gaps_ms)
             self._drop_reads()
+        budget_s = min(_RETRIES_S, self._lease_s / 3)
+        self._retries_until_s = self._retries_until_s or anyio.current_time() + budget_s
         # The end with the last reads: who dies between them would cut a complete stream.
         self._sends_ending = self._ending is not None and not self._reads
         packed = self._packed if self._sends_ending else None
@@ -153,7 +155,7 @@ class Appender:
         if isinstance(result, StoreError):
             self._handle_failure()
             return
-        self._retries_until_s = None
+        self._retries_until_s = 0.0
         chunk, self._chunk = self._chunk, Chunk(self._chunk.last + 1, [], [])
         if not result:  # no reader gets what the others never will
             self._has_lapsed = True
@@ -202,10 +204,7 @@ class Appender:
 
     def _handle_failure(self) -> None:
         # A server that is restarted is back soon, and an append that comes again changes nothing.
-        now_s = anyio.current_time()
-        if self._retries_until_s is None:
-            self._retries_until_s = now_s + min(_RETRIES_S, self._lease_s / 3)
-        if self._commits is not None and now_s < self._retries_until_s:
+        if self._commits is not None and anyio.current_time() < self._retries_until_s:
             self._commits.add(self)
         else:
             self.lose_store()
@@ -307,16 +306,18 @@ class GroupCommit:
             appenders.append(appender)
             appends.append(append := appender.next_append())
             size += sum(map(len, append.chunk.reads))
-        results: list[bool | StoreError]
+        results: list[bool | StoreError] = [StoreError("the store is late")] * len(appends)
         # What waits stays there until the answer: if this task is cancelled, another stores it.
-        try:
-            results = await self.store.aappend(appends)
-        except StoreError as exc:
-            results = [exc] * len(appends)
+        with anyio.move_on_after(_RETRIES_S):
+            try:
+                results = await self.store.aappend(appends)
+            except StoreError as exc:
+                results = [exc] * len(appends)
         for appender in appenders:
             self._waiting.pop(appender, None)
         for appender, result in zip(appenders, results, strict=True):
             appender.handle(result)
-        if any(isinstance(result, StoreError) for result in results):
+        # Not where one stream alone cannot be stored: the others do not wait for that.
+        if all(isinstance(result, StoreError) for result in results):
             return _RETRY_S
         return _GROUP_S if len(appends) == 1 else _SHARED_GROUP_S

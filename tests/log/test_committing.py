@@ -172,6 +172,47 @@ async def test_stream_that_cannot_be_stored_stops_no_other(
     assert sum("b" in each for each in store.appended) > 1
 
 
+async def test_live_reader_of_a_store_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for the store no longer than for one that fails at once."""
+    monkeypatch.setattr(committing, "_RETRIES_S", 0.1)
+    store = GatedStore()
+    log, source = Log(store), GatedSource(CHAT[:2], CHAT[2:])
+    async with log.produce("a", source) as run:
+        async with await log.follow("a", to="anthropic") as stream:
+            written = await anext(stream)
+            store.gate = anyio.Event()
+            source.open()
+            with anyio.fail_after(5):
+                written += b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert run.tail.is_broken
+    assert b"message_stop" in written
+
+
+async def test_stream_that_cannot_be_stored_delays_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(committing, "_RETRY_S", 60.0)
+    store = GatedStore()
+    # A failure is final after a third of the lease.
+    log, sources = Log(store, lease_s=1.5), {id: GatedSource(CHAT[:2], CHAT[2:3]) for id in "ab"}
+    last = GatedSource(CHAT)
+    async with log.produce("a", sources["a"]) as run, log.produce("b", sources["b"]) as refused:
+        await wait_for_reads(log, "a", 3)
+        await wait_for_reads(log, "b", 3)
+        store.refused, store.gate = "b", anyio.Event()
+        for source in sources.values():
+            source.open()
+        await anyio.sleep(0.6)
+        store.gate.set()
+        with anyio.fail_after(5):
+            async with log.produce("c", last) as later:
+                assert await later.wait() == "complete"
+            await run.wait()
+            await refused.wait()
+    assert [one.tail.is_broken for one in (run, refused, later)] == [False, True, False]
+
+
 async def test_usage_that_no_store_has_room_for_stops_no_other() -> None:
     """Anthropic's input is the sum of three counts, which is beyond 64 bits here."""
     log, most = Log(MemoryLogStore(ttl_s=100)), 2**63 - 1

@@ -326,8 +326,9 @@ async def test_store_that_loses_the_last_reads(store: FailingStore) -> None:
     assert not ids_in(rest)
 
 
-async def test_store_that_is_late_when_the_producer_stops() -> None:
+async def test_store_that_is_late_when_the_producer_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its readers get the end all the same."""
+    monkeypatch.setattr(committing, "_RETRIES_S", 10.0)
 
     class LateStore(FailingStore):
         async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
@@ -358,7 +359,11 @@ async def test_store_that_is_late_when_the_producer_stops() -> None:
     assert b"its producer was stopped" in body
 
 
-async def test_append_that_is_cancelled_on_its_way_is_stored_once() -> None:
+async def test_append_that_is_cancelled_on_its_way_is_stored_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(committing, "_RETRIES_S", 10.0)
+
     class DistantStore(FailingStore):
         """A store whose answer comes too late for a producer that is stopped."""
 
