@@ -232,7 +232,8 @@ def test_command_gets_sigterm_when_run_is_killed(upstream: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "SIGTERM\n"
         os.kill(pid, signal.SIGUSR1)
-        assert process.stdout.read() == "SIGUSR1\n"
+        # Linux may send it again as each thread of the run ends, which is then the parent.
+        assert process.stdout.read().replace("SIGTERM\n", "") == "SIGUSR1\n"
         process.wait(WAIT_S)
         assert not is_open(url)
 
