@@ -150,9 +150,12 @@ async def commands(store: RedisStore, server: Redis, work: Callable[..., object]
     """Return how many commands the server runs, those of scripts included."""
     server.flushdb()
     await filled(store, n)
-    server.config_resetstat()
-    await work(store, n)  # type: ignore[misc]
-    return sum(stats["calls"] for stats in server.info("commandstats").values())
+    counts = []
+    for _ in range(2):  # in one of them, times may be rounded up to the next step
+        server.config_resetstat()
+        await work(store, n)  # type: ignore[misc]
+        counts.append(sum(stats["calls"] for stats in server.info("commandstats").values()))
+    return min(counts)
 
 
 @pytest.mark.parametrize(
