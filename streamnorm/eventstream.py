@@ -189,7 +189,7 @@ class EventStreamDecoder:
     def message_reader(
         self, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None]:
-        """Return a function that reads a message whose end is the end of a read.
+        """Return a function that reads a chunk of the stream that ends with a message.
 
         The function returns what `decode` returns for the payload of the message, which must have
         the headers of the last one that `feed` returned, and "" for the beginning of a message.

@@ -96,7 +96,7 @@ _STATUS = 400  # also of items, where the vendor says 404: clients take that for
 
 
 class ResponseState:
-    """One request for a message, of a client whose dialect stores no answers.
+    """State of a request for a message, in a dialect whose API does not store answers.
 
     Args:
         received: The request.

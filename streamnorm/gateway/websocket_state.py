@@ -45,7 +45,7 @@ class History(Struct, frozen=True):
 
     @classmethod
     def of(cls, id: str, items: tuple[bytes, ...]) -> History:
-        """Return the history of some items."""
+        """Return a history that consists of items, with their size."""
         return cls(id, items, sum([len(item) + _ITEM_BYTES for item in items]))
 
 

@@ -374,10 +374,10 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         response: ResponseT,
         store: SyncResponseStore | None,
     ) -> ResponseT:
-        """Return the response whose body is the answer to a step.
+        """Return the client's response, made of what the provider answers.
 
         Args:
-            step: The step.
+            step: The request that the provider has answered.
             response: The provider's response.
             store: Store of the answer, if the exchange stores it.
         """
@@ -391,7 +391,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         response: ResponseT,
         store: ResponseStore | None,
     ) -> ResponseT:
-        """Return the response whose body is the answer to a step; the twin of `stream`."""
+        """Return the client's response; the asynchronous twin of `stream`."""
         return await self._responses.stream_async(
             self._pump(step, response), response, self._exchange, store, self.status
         )

@@ -234,7 +234,7 @@ class DeltaForwarder:
         return position
 
     def invalidate(self, events: list[Event]) -> None:
-        """Discard the sinks after events that change where text of a block goes."""
+        """Forget where deltas are written, if one of the events may change that."""
         for event in events:
             if type(event) is not TextDelta and type(event) is not JSONDelta:
                 self.delta = None

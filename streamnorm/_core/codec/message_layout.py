@@ -50,7 +50,7 @@ class PayloadContent(Protocol):
     """The texts in the payload of a message, or in bytes that are no whole message."""
 
     def texts_of(self, payload: bytes) -> list[bytes]:
-        """Return the texts."""
+        """Return the texts of a payload, in their order."""
         ...
 
     def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:

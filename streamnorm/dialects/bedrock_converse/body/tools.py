@@ -125,7 +125,7 @@ def _function_from_wire(value: object) -> Tool:
 
 
 def _server_tool(kind: str, entry: dict[str, Any]) -> ServerTool:
-    """Return a tool of the provider, or an entry of another type, such as a first cache point."""
+    """Return an entry of `tools` that is no function: a tool of AWS, or a leading cache point."""
     name = (get_object(entry, kind) or {}).get("name") if kind == _SYSTEM else None
     return ServerTool(_KINDS.get(str(name), str(name or kind)), DIALECT, entry)
 

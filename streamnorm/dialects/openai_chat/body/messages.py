@@ -317,7 +317,7 @@ def _message_from_wire(value: dict[str, Any]) -> InputMessage:
 
 
 def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
-    """Return the reader of messages of a role that consist of content."""
+    """Return a function that reads a message of a role without calls and results."""
 
     def read(value: dict[str, Any]) -> InputMessage:
         blocks = content_from_wire(value)
