@@ -192,20 +192,32 @@ class Network:
     def _open_session(self, *, reuse: bool) -> aiohttp.ClientSession:
         session = self._sessions.get(reuse)
         if session is None:
-            session = self._sessions[reuse] = aiohttp.ClientSession(
-                connector=Connector(reuse=reuse),
-                request_class=Request,
-                # A cookie of one client's answer would go with the request of another.
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
-                # aiohttp would inflate a read without a bound.
-                auto_decompress=False,
-                # A proxy or a netrc of the environment is not in the configuration.
-                trust_env=False,
-                skip_auto_headers=("User-Agent",),
-                max_field_size=_MAX_HEADER_BYTES,
-            )
+            connector = Connector(reuse=reuse)
+            session = self._sessions[reuse] = open_session(connector, request_class=Request)
         return session
+
+
+def open_session(
+    connector: aiohttp.TCPConnector,
+    *,
+    request_class: type[aiohttp.ClientRequest] = aiohttp.ClientRequest,
+    response_class: type[aiohttp.ClientResponse] = aiohttp.ClientResponse,
+) -> aiohttp.ClientSession:
+    """Return a session that takes nothing from the environment, and shares nothing of answers."""
+    return aiohttp.ClientSession(
+        connector=connector,
+        request_class=request_class,
+        response_class=response_class,
+        # A cookie of one client's answer would go with the request of another.
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+        # aiohttp would inflate a read without a bound.
+        auto_decompress=False,
+        # A proxy or a netrc of the environment is not in the configuration.
+        trust_env=False,
+        skip_auto_headers=("User-Agent",),
+        max_field_size=_MAX_HEADER_BYTES,
+    )
 
 
 def failure_reason(error: Exception | None) -> FailureReason | None:

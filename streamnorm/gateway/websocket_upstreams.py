@@ -26,6 +26,7 @@ from aiohttp.http_websocket import WebSocketError
 from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.json import dumps
 from streamnorm._upstream.requests import UpstreamRequest
+from streamnorm.gateway.network import open_session
 from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.websocket_answers import (
@@ -56,10 +57,8 @@ _MAX_COMPARED = 4  # responses with one beginning, whose output a create is comp
 _NO_WEBSOCKETS_S = 300.0  # in which a provider without them is asked over HTTP
 _MAX_FORGOTTEN = 2  # responses of a connection, behind which each create is sent whole
 _CLOSE_S = 1.0  # for the close of a connection whose provider does not read
-_CONNECT_S = 30.0
 # Load balancers and NAT forget a silent connection, after 350 s those of AWS, and report nothing.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-_MAX_HEADER_BYTES = 32 * 1024  # of one header of the handshake
 _MAX_REFUSAL_BYTES = 64 * 1024
 _SWITCHING_PROTOCOLS = 101
 # Of a handshake at a server that has no WebSocket there: 426 is the vendor's way to say so.
@@ -379,7 +378,7 @@ class UpstreamSockets:
         return own[-1], None
 
     async def _connect(self, url: str, headers: dict[str, str]) -> _WebSocket:
-        return await self._opened_session().ws_connect(
+        return await self._open_session().ws_connect(
             url,
             headers=headers,
             max_msg_size=self._max_message_bytes,
@@ -388,20 +387,12 @@ class UpstreamSockets:
             decode_text=False,
         )
 
-    def _opened_session(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(  # pyright: ignore[reportUnknownMemberType] - of aiohttp
-                    limit=0, force_close=True, socket_factory=new_socket
-                ),
-                response_class=_Handshake,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
-                auto_decompress=False,
-                trust_env=False,
-                skip_auto_headers=("User-Agent",),
-                max_field_size=_MAX_HEADER_BYTES,
+            connector = aiohttp.TCPConnector(  # pyright: ignore[reportUnknownMemberType] - of aiohttp
+                limit=0, force_close=True, socket_factory=new_socket
             )
+            self._session = open_session(connector, response_class=_Handshake)
         return self._session
 
     def release(self, connection: _Connection) -> None:
