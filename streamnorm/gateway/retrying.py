@@ -43,7 +43,7 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
         headers: Headers of the answer, names in lower case.
         number: How often it will have been sent again then, from 1.
     """
-    asked = _requested_delay(headers)
+    asked = _read_delay(headers)
     # Zero, a past date and what is no number at all say nothing of when.
     if asked > 0:
         return min(asked, MAX_DELAY_S)
@@ -52,7 +52,7 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
     return jitter * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(number - 1, 10))
 
 
-def _requested_delay(headers: Mapping[str, str]) -> float:
+def _read_delay(headers: Mapping[str, str]) -> float:
     """Return the seconds that the upstream asks for; 0.0 if it does not."""
     if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
         return milliseconds / 1000

@@ -30,7 +30,7 @@ from streamnorm.log.records import (
     Origin,
     State,
     add_head,
-    bounded_usage,
+    bound_usage,
     pack,
     pack_options,
     read_options,
@@ -263,7 +263,7 @@ class Production:
         """Append the end, with the usage by then, if the stream has begun and has none."""
         if self.failure is None and self._ending is None:
             usage = Usage() if self._stream is None else self._stream.usage
-            counted = structs.replace(ending, usage=bounded_usage(usage))
+            counted = structs.replace(ending, usage=bound_usage(usage))
             self._appender.close(counted)
             self._ending = counted
 

@@ -312,7 +312,7 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def bounded_usage(usage: Usage) -> Usage:
+def bound_usage(usage: Usage) -> Usage:
     """Return a usage without the vendor's own fields, in numbers that can be stored.
 
     MessagePack has 64 bits for a number; a count may be the sum of several that have as many.
