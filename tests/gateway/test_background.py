@@ -13,6 +13,7 @@ import httpx
 import openai
 import pytest
 from support.gateway.servers import RunningGateway, served_gateway
+from support.gateway.stateful_clients import UPSTREAMS
 from support.gateway.upstreams import ANSWER, Records, StepUpstream
 from support.openai_chat.chunks import content
 
@@ -23,10 +24,6 @@ from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = [
-    *("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse"),
-    "gemini_interactions",
-]
 BODY = {"model": "m", "input": "Hello", "background": True}
 
 

@@ -12,6 +12,7 @@ import pytest
 from google.genai._interactions_errors import APIError, BadRequestError, NotFoundError
 from support.gateway.interactions import create, sdk
 from support.gateway.servers import served_gateway
+from support.gateway.stateful_clients import UPSTREAMS
 from support.gateway.upstreams import ANSWER, StepUpstream
 from support.openai_chat.chunks import content
 
@@ -21,10 +22,6 @@ from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = [
-    *("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse"),
-    "gemini_interactions",
-]
 LOG: dict[str, Any] = {"log": LogConfig(url="memory:"), "state": "memory:"}
 
 

@@ -11,7 +11,14 @@ from google.genai._interactions_errors import BadRequestError, NotFoundError
 from support.gateway.calls import called
 from support.gateway.interactions import create, sdk
 from support.gateway.servers import served, served_gateway
-from support.gateway.stateful_clients import KEY, OTHER_KEY, provided
+from support.gateway.stateful_clients import (
+    HISTORY,
+    KEY,
+    OTHER_KEY,
+    UPSTREAMS,
+    history_in,
+    provided,
+)
 
 from streamnorm import Reasoning, decode_request
 from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig
@@ -21,10 +28,6 @@ from streamnorm.testing import FakeProvider, tool_call
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = [
-    *("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse"),
-    "gemini_interactions",
-]
 streams = pytest.mark.parametrize("stream", [False, True])
 WEATHER = {
     "type": "function",
@@ -32,26 +35,6 @@ WEATHER = {
     "description": "Weather of a city.",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
-
-
-def history_in(provider: FakeProvider, dialect: str) -> list[tuple[str, str]]:
-    """Return role and text of the messages that a provider was asked with last."""
-    request = provider.requests[-1]
-    said: list[tuple[str, str]] = []
-    for message in decode_request(request.body, dialect, path=request.path).messages:
-        said += [("call", json.dumps(json.loads(each.arguments))) for each in message.tool_calls]
-        said += [("result", str(each.content[0].text)) for each in message.tool_results]  # type: ignore[union-attr]  # all are texts
-        said += [(message.role, message.text)] if message.text else []
-    return said
-
-
-HISTORY = [
-    ("user", "Weather?"),
-    ("call", '{"city": "Oslo"}'),
-    ("result", "snow"),
-    ("assistant", "It snows."),
-    ("user", "Thanks."),
-]
 
 
 @streams

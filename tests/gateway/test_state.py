@@ -8,25 +8,23 @@ from typing import Any
 import pytest
 from support.gateway.calls import JSON, opened
 from support.gateway.stateful_clients import (
+    HISTORY,
     OTHER_KEY,
     PREVIOUS,
+    UPSTREAMS,
     WEATHER,
     StateClient,
+    history_in,
     not_found,
     provided,
 )
 from support.http.asgi_caller import Caller
 
-from streamnorm import decode_request
 from streamnorm.gateway import Gateway
 from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = [
-    *("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse"),
-    "gemini_interactions",
-]
 streams = pytest.mark.parametrize("stream", [False, True])
 
 
@@ -34,26 +32,6 @@ def output_of(response: dict[str, Any], text: str) -> dict[str, Any]:
     """Return the output of the call of a response."""
     [call] = [item for item in response["output"] if item["type"] == "function_call"]
     return {"type": "function_call_output", "call_id": call["call_id"], "output": text}
-
-
-def history_in(provider: FakeProvider, dialect: str) -> list[tuple[str, str]]:
-    """Return role and text of the messages that a provider was asked with last."""
-    request = provider.requests[-1]
-    said: list[tuple[str, str]] = []
-    for message in decode_request(request.body, dialect, path=request.path).messages:
-        said += [("call", json.dumps(json.loads(each.arguments))) for each in message.tool_calls]
-        said += [("result", str(each.content[0].text)) for each in message.tool_results]  # type: ignore[union-attr]  # all are texts
-        said += [(message.role, message.text)] if message.text else []
-    return said
-
-
-HISTORY = [
-    ("user", "Weather?"),
-    ("call", '{"city": "Oslo"}'),
-    ("result", "snow"),
-    ("assistant", "It snows."),
-    ("user", "Thanks."),
-]
 
 
 async def converse(client: StateClient, *, stream: bool) -> list[dict[str, Any]]:

@@ -41,6 +41,15 @@ pytestmark = pytest.mark.anyio
 NOT_FOUND = "previous_response_not_found"
 
 
+async def forget(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+    """Answer as a provider that has forgotten each response."""
+    if "previous_response_id" in sent:
+        error = {"type": "invalid_request_error", "code": NOT_FOUND, "message": "gone"}
+        await upstream.send(socket, event("error", status=400, error=error))
+        return
+    await echo(upstream, socket, sent)
+
+
 async def test_ten_turns_send_only_what_is_new() -> None:
     """Counted in bytes at the provider: a turn costs the same, however long the conversation is."""
     upstream = SocketUpstream(echo)
@@ -109,14 +118,7 @@ async def test_another_beginning_is_sent_whole(
 
 
 async def test_forgotten_response_is_sent_whole_once_on_the_same_connection() -> None:
-    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
-        if "previous_response_id" in sent:
-            error = {"type": "invalid_request_error", "code": NOT_FOUND, "message": "gone"}
-            await upstream.send(socket, event("error", status=400, error=error))
-            return
-        await echo(upstream, socket, sent)
-
-    upstream = SocketUpstream(answer)
+    upstream = SocketUpstream(forget)
     async with asked_over_websocket(upstream) as app:
         await ask(app, "Hi.")
         status, body = await ask(app, "Hi.", "It is 1.", "And?")
@@ -198,14 +200,7 @@ async def test_answer_whose_items_were_not_seen_is_not_continued(*, is_broken: b
 
 
 async def test_provider_without_state_is_no_longer_asked_to_continue() -> None:
-    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
-        if "previous_response_id" in sent:
-            error = {"type": "invalid_request_error", "code": NOT_FOUND, "message": "gone"}
-            await upstream.send(socket, event("error", status=400, error=error))
-            return
-        await echo(upstream, socket, sent)
-
-    upstream = SocketUpstream(answer)
+    upstream = SocketUpstream(forget)
     turns = ["Hi."]
     async with asked_over_websocket(upstream) as app:
         for _ in range(5):

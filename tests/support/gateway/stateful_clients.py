@@ -1,4 +1,4 @@
-"""Clients of Responses at a gateway with a store."""
+"""Clients of a gateway with a store, and what providers are asked of their conversations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from streamnorm import decode_request
 from streamnorm.gateway import Gateway
 from streamnorm.sse import SSEDecoder
 from streamnorm.testing import FakeProvider
 from support.gateway.calls import JSON, asked, called, opened
 from support.gateway.servers import served
 
-__all__ = ["KEY", "OTHER_KEY", "PREVIOUS", "WEATHER", "StateClient", "not_found", "provided"]
+__all__ = [
+    *("HISTORY", "KEY", "OTHER_KEY", "PREVIOUS", "UPSTREAMS", "WEATHER"),
+    *("StateClient", "history_in", "not_found", "provided"),
+]
 
 KEY, OTHER_KEY = "key-of-a", "key-of-b"
 PREVIOUS = "previous_response_id"
@@ -24,7 +28,33 @@ WEATHER = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     "strict": False,
 }
+UPSTREAMS = [
+    *("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse"),
+    "gemini_interactions",
+]
+"""Dialects of providers that a gateway with a store asks."""
+
+HISTORY = [
+    ("user", "Weather?"),
+    ("call", '{"city": "Oslo"}'),
+    ("result", "snow"),
+    ("assistant", "It snows."),
+    ("user", "Thanks."),
+]
+"""What `history_in` returns of the conversation that these tests hold."""
+
 _RESPONSES = "/v1/responses"
+
+
+def history_in(provider: FakeProvider, dialect: str) -> list[tuple[str, str]]:
+    """Return role and text of the messages that a provider was asked with last."""
+    request = provider.requests[-1]
+    said: list[tuple[str, str]] = []
+    for message in decode_request(request.body, dialect, path=request.path).messages:
+        said += [("call", json.dumps(json.loads(each.arguments))) for each in message.tool_calls]
+        said += [("result", str(each.content[0].text)) for each in message.tool_results]  # type: ignore[union-attr]  # all are texts
+        said += [(message.role, message.text)] if message.text else []
+    return said
 
 
 class StateClient:
