@@ -146,7 +146,7 @@ class MessageReader:
         return error_answer(message).body if self._is_whole else self._event("error", message)
 
     def _is_refused_increment(self, message: bytes) -> bool:
-        """Take a failed response that never began as the error that refuses an increment."""
+        """Return whether a failed response refuses an increment, which is its `error` then."""
         error = object_in(bytes(_response_in(message).get("error", b"")).decode())
         if self._echo is None or error.get("code") != NOT_FOUND:
             return False
@@ -297,7 +297,7 @@ class SocketAnswer:
         self._wake()
 
     def release(self) -> None:
-        """Let another create use the connection: the body was read."""
+        """Give the connection back for the next create: the body was read."""
         self._finish(is_read=True)
 
     def close(self) -> None:

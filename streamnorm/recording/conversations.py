@@ -62,7 +62,7 @@ _MAX_HELD_BYTES = 1024 * 1024
 
 
 class MessageHead(Struct):
-    """What every message may have.
+    """The members that any message may have.
 
     Attributes:
         type: The type; None if it has none.
@@ -258,7 +258,7 @@ class _Position(Struct):
 
     Attributes:
         response: The response that it is of; None if it names none.
-        sequence_number: Its number in the response; None if it has none.
+        sequence_number: The number in the response; None if it has none.
     """
 
     response: _Response | None = None
@@ -284,7 +284,7 @@ class _PendingExchange(Struct):
     """An exchange whose response has not ended.
 
     Attributes:
-        writer: Its writer.
+        writer: Writes the exchange.
         has_begun: Whether its response has begun.
         response_id: Id of the response; None until it has begun, or if it has no id.
     """

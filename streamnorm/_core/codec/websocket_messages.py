@@ -303,7 +303,7 @@ class WebSocketPassthrough:
     take_other = take
 
     def rest(self) -> bytes:
-        """Return nothing: half a message is none."""
+        """Return b"": half a message is not passed on."""
         return b""
 
 
