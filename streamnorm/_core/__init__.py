@@ -1,1 +1,1 @@
-"""The core: events, messages, ordering, losses and the codec contracts, free of any dialect."""
+"""Events, messages, ordering, losses and codec contracts, independent of any dialect."""

@@ -78,7 +78,7 @@ class Citation(Struct, frozen=True, omit_defaults=True):
 
 
 class CacheMark(Struct, frozen=True, omit_defaults=True):
-    """The end of a prefix of a request that the provider is asked to cache.
+    """The end of a request prefix that the provider is asked to cache.
 
     Attributes:
         ttl: Lifetime, such as `5m` or `1h`; None = the vendor's default.
@@ -88,7 +88,7 @@ class CacheMark(Struct, frozen=True, omit_defaults=True):
 
 
 class BaseBlock(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
-    """Base of all blocks: immutable values, told apart by `type` in JSON.
+    """Base of all blocks, which are immutable and have a `type` in JSON.
 
     Attributes:
         cache: Cache mark after this block, in a request.
@@ -116,7 +116,7 @@ class Text(BaseBlock, frozen=True, tag="text"):
 
 
 class Reasoning(BaseBlock, frozen=True, tag="reasoning"):
-    """Reasoning of the model, or a summary of it; never text for the user.
+    """Reasoning of the model, or a summary of its reasoning; never text for the user.
 
     Attributes:
         parts: Summaries, in order; one part for vendors without parts.
@@ -226,7 +226,7 @@ class Video(BaseBlock, frozen=True, tag="video"):
 
 
 class OpaqueBlock(BaseBlock, frozen=True, tag="opaque"):
-    """A block that only its own dialect knows.
+    """A block of a type that only one dialect has.
 
     Attributes:
         dialect: Name of the dialect.
@@ -244,7 +244,7 @@ ResultBlock: TypeAlias = Text | Image | Document | Audio | Video | OpaqueBlock
 
 
 def file_block(media_type: str, data: str | None, url: str | None) -> Image | Document | None:
-    """Return a file as a block; None if no block has its type, or unless it has data or a URL.
+    """Return an image or document block for a file; None if no block fits the file.
 
     Args:
         media_type: Media type.
@@ -296,7 +296,7 @@ class ToolCall(BaseBlock, frozen=True, tag="tool_call"):
     is_unfinished: bool = False
 
     def input(self) -> dict[str, object]:
-        """Decode the arguments, a JSON object; each call decodes anew.
+        """Decode the arguments to a new dictionary.
 
         No text, or only white space, is the empty object.  A lone surrogate becomes U+FFFD, and
         of two members with one key the later wins.
@@ -368,7 +368,7 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
 
     @classmethod
     def from_mcp(cls, value: object, tool_call_id: str = "", name: str = "") -> ToolResult:
-        """Return the result of a tool of an MCP server.
+        """Create a tool result from an MCP server's `CallToolResult`.
 
         An object in `structuredContent` becomes `value` if the text is its JSON, or if there is
         no text.  Any other text is what the server wants the model to read; the object is then
@@ -408,7 +408,7 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
         return cls(tool_call_id, content, is_error, name, original, extra=extra)
 
     def to_mcp(self) -> dict[str, Any]:
-        """Return the result as an MCP server sends it: a `CallToolResult`.
+        """Return the result as an MCP `CallToolResult`.
 
         Raises:
             EncodeError: MCP has no form for a block of the content, or the value is no JSON.
@@ -436,7 +436,7 @@ _OF_OTHERS = {
 
 
 def content_from_mcp(value: dict[str, Any], path: str) -> ResultBlock:
-    """Return a content block of MCP as a unified block.
+    """Return an MCP content block as a unified block.
 
     A resource becomes a file or a text document.  A link becomes text: the model cannot follow
     it.  A block with fields of another type of block becomes an `OpaqueBlock`.
@@ -500,7 +500,7 @@ def _extra(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
 
 
 def content_to_mcp(block: ResultBlock, index: int) -> dict[str, Any]:
-    """Return a block of a tool result as a content block of MCP.
+    """Return a block of a tool result as an MCP content block.
 
     A file with a URL becomes a link.  A document becomes a resource, whose URI is its title or is
     made from it.

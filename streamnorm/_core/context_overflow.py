@@ -1,4 +1,4 @@
-"""Recognition of context overflows: errors of a request that is too long for its model.
+"""Recognition of context overflows: errors that a request is too long for its model.
 
 Servers have no common code for this error; most have only a phrase in the message.  Clients
 recognise the phrase or code of their own API, and compact the conversation or ask for fewer
@@ -77,7 +77,7 @@ _COUNT = r"(\d[\d,]{0,14})"
 
 
 def _compile(*patterns: str) -> tuple[re.Pattern[str], ...]:
-    """Compile patterns in which `N` stands for a number."""
+    """Compile patterns in which `N` matches a number."""
     return tuple(re.compile(pattern.replace("N", _COUNT)) for pattern in patterns)
 
 
@@ -150,7 +150,7 @@ _LIMIT = _compile(
 
 
 class ContextOverflow(Struct, frozen=True):
-    """Token counts from a provider's context overflow; a field is None if the error lacks it.
+    """Token counts in a provider's context overflow error; None where it has none.
 
     Attributes:
         input_tokens: Tokens of the request.
@@ -164,7 +164,7 @@ class ContextOverflow(Struct, frozen=True):
 
     @property
     def input_fits(self) -> bool:
-        """Whether the input alone would fit, without the tokens of the answer."""
+        """Whether the input would fit without the tokens of the answer."""
         return (
             self.input_tokens is not None
             and self.output_tokens is not None
@@ -191,7 +191,7 @@ def is_context_overflow(message: str, *words: str | None, status: int | None = N
 
 
 def context_overflow(error: StreamError) -> ContextOverflow | None:
-    """Return the numbers of a provider's context overflow; None for any other error."""
+    """Return the token counts of a context overflow; None for any other error."""
     type = (error.extra or {}).get("type")
     words = (error.code, type if isinstance(type, str) else None)
     if error.kind != "upstream" or not is_context_overflow(

@@ -153,7 +153,7 @@ def _printable(text: str) -> str:
 
 
 class NotAStream(StreamnormError):
-    """The response is no event stream.
+    """The response is not an event stream.
 
     Attributes:
         status: HTTP status, if there was one.
@@ -167,7 +167,7 @@ class NotAStream(StreamnormError):
 
 
 class DecodeError(StreamnormError):
-    """A body is not of its dialect.
+    """A body does not conform to its dialect.
 
     Attributes:
         path: JSON path of the invalid part, such as `$.messages[3].content`.
@@ -209,7 +209,7 @@ class ArgumentsError(StreamnormError):
 
 
 class LossyEncoding(StreamnormError):
-    """Strict encoding would drop something.
+    """Strict encoding would lose something.
 
     Attributes:
         losses: The losses.
@@ -255,7 +255,7 @@ class StoreError(StreamnormError):
 
 
 class LogError(StreamnormError):
-    """A log has no such stream, or cannot give what is behind a cursor.
+    """A log has no such stream, or cannot serve a cursor.
 
     Attributes:
         code: `unknown`: no stream has this id; `expired`: one had; `trimmed`: it is stored no
@@ -294,11 +294,11 @@ class UnrecordedRequest(StreamnormError):
 
 
 class CredentialsError(StreamnormError):
-    """There are no credentials or no region of AWS to sign with, or they cannot be refreshed."""
+    """AWS credentials or region are missing, or credentials cannot be refreshed."""
 
 
 class UnknownDialect(StreamnormError, LookupError):
-    """No dialect has that name, or the dialect does not support the operation."""
+    """No dialect has this name, or the dialect lacks the operation."""
 
 
 # The time to compare two names is the product of their lengths.
@@ -306,7 +306,7 @@ _MAX_CHARS = 64
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error text that suggests a similar known name; "" if none is similar.
+    """Return an error text's suffix that suggests a similar known name; "" if none is similar.
 
     Args:
         name: The unknown name.

@@ -1,4 +1,4 @@
-"""The unified events that every dialect's stream is decoded to.
+"""The unified events to which streams of all dialects are decoded.
 
     MessageStart                                         once, first
     BlockStart  deltas …  BlockStop                      blocks may overlap
@@ -55,7 +55,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:
-    """Return the sum of the counts of several messages; a count that none reports is unknown."""
+    """Return the sum of several messages' counts; None for a count that no message reports."""
     sums: dict[str, Any] = {}
     for usage in usages:
         for name in USAGE_COUNTS:
@@ -69,7 +69,7 @@ USAGE_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extra"
 
 
 class _Event(Struct, frozen=True, omit_defaults=True, tag_field="event"):
-    """Base of all events: immutable values, told apart by `event` in JSON."""
+    """Base of all events, which are immutable and have an `event` field in JSON."""
 
 
 class MessageStart(_Event, frozen=True, tag="message_start"):
@@ -225,7 +225,7 @@ class Ping(_Event, frozen=True, gc=False, tag="ping"):
 
 
 class Opaque(_Event, frozen=True, gc=False, tag="opaque"):
-    """Data that only its own dialect knows.
+    """Data that has a meaning in only one dialect.
 
     Attributes:
         dialect: Name of the dialect.
@@ -263,7 +263,7 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
 
 
 def delta_factory(delta: Delta) -> Callable[[str], Delta]:
-    """Return a function that creates deltas of the same type, block and part from texts."""
+    """Return a function that creates deltas like a given one, with other text."""
     if isinstance(delta, ReasoningDelta) and delta.part:
         return partial(ReasoningDelta, delta.index, part=delta.part)
     return partial(type(delta), delta.index)

@@ -1,4 +1,4 @@
-"""Failures of streams: errors of providers, limits, lost connections, bodies that are no stream.
+"""Errors of streams: from providers, limits, lost connections and bodies that are no stream.
 
 A compatible server often writes its errors in another vendor's format, and a proxy in front of
 it has a format of its own; so every dialect reads the errors of all formats.  Each failure is a
@@ -60,7 +60,7 @@ _TOO_LONG = 400
 
 
 class Fatal(Exception):
-    """Raised by a decoder's own code to end the stream with an error; never leaves the decoder."""
+    """Raised within a decoder to end the stream with an error; never leaves the decoder."""
 
     def __init__(self, error: StreamError) -> None:
         super().__init__(error.kind)
@@ -80,7 +80,7 @@ def malformed(message: str) -> Fatal:
 
 
 def too_large(limit: str, bound: int) -> Fatal:
-    """Return the `Fatal` of a stream that exceeds a limit."""
+    """Return the `Fatal` for a stream that exceeds a limit."""
     return Fatal(StreamError("too_large", f"{limit} of {bound} passed", code=limit))
 
 
@@ -143,7 +143,7 @@ def upstream_error(
     status: int | None = None,
     extra: dict[str, object] | None = None,
 ) -> StreamError:
-    """Return a provider's error, with the HTTP status that it stands for.
+    """Return a provider's error with its HTTP status.
 
     Args:
         message: Message of the error.
@@ -169,7 +169,7 @@ def upstream_error(
 
 
 def error_subject(error: StreamError) -> Literal["context", "model"] | None:
-    """Return the subject of an error that clients recognise by more than its status, or None.
+    """Return `context` or `model` for an error that clients recognise by its text; else None.
 
     `context`: the request is too long for its model.  `model`: status 404, and a model was not
     found (not a file, a stored response or a path).
@@ -184,7 +184,7 @@ def error_subject(error: StreamError) -> Literal["context", "model"] | None:
 
 
 def find_error(value: Any) -> StreamError | None:
-    """Return the error in a JSON value, or None.
+    """Return the error in a JSON value; None if there is none.
 
     `{"error": null}` is no error; a value with choices is one only if it has an `error` member.
     """
@@ -211,7 +211,7 @@ def find_error(value: Any) -> StreamError | None:
 
 
 def refusal_error(value: dict[str, Any]) -> StreamError | None:
-    """Return the error in the body of a response with an error status, or None.
+    """Return the error in the body of an error response; None if there is none.
 
     Only with an error status is a top-level `message` an error: Bedrock, Cerebras, Cohere and
     SiliconFlow have no `error` around it; Cloudflare has a list.
@@ -231,7 +231,7 @@ def refusal_error(value: dict[str, Any]) -> StreamError | None:
 
 
 def named_error(data: str, value: Any) -> StreamError:
-    """Return the error of an SSE event named `error`, for any data."""
+    """Return the error in an SSE event named `error`, whatever its data."""
     if (error := find_error(value)) is not None:
         return error
     if not is_object(value):
@@ -276,7 +276,7 @@ def _from_object(error: dict[str, Any]) -> StreamError:
 
 
 def _overflow_in(metadata: Any) -> str | None:
-    """Return the message of a provider behind OpenRouter if it reports a context overflow.
+    """Return the upstream message in OpenRouter's metadata if it is a context overflow.
 
     OpenRouter's own message is only "Provider returned error".
     """
@@ -294,7 +294,7 @@ def _text(value: Any) -> str:
 
 
 class SourceStopped(Exception):
-    """Raised by a reader that our own side has stopped; a subclass states the reason.
+    """Raised by a source that this library has stopped; subclasses state the reason.
 
     Attributes:
         reason: Cause of the stop, for the client: a clause without data of the stream.
@@ -304,7 +304,7 @@ class SourceStopped(Exception):
 
 
 class FailedAnswer(EncodeError):
-    """A whole response that the target's dialect can only write as an error.
+    """A response that the target dialect can write only as an error.
 
     Attributes:
         error: The error that a stream of the same answer would end with.
@@ -316,12 +316,12 @@ class FailedAnswer(EncodeError):
 
 
 def answer_failure(exc: EncodeError) -> StreamError:
-    """Return the error for the client, for a whole response without a legal form."""
+    """Return the client's error for a response that cannot be encoded."""
     return exc.error if isinstance(exc, FailedAnswer) else StreamError("malformed", str(exc))
 
 
 def cut_stream(events: int, resume_token: dict[str, Any] | None = None) -> StreamError:
-    """Return the error of a source that ended before the message did.
+    """Return the error of a source that ended before its message.
 
     Args:
         events: Number of server-sent events read.
@@ -367,7 +367,7 @@ def broken_connection(
 
 
 def not_a_stream(body: bytes | bytearray) -> StreamError:
-    """Return the error of a body that is no event stream and reports no error.
+    """Return the error of a body that is neither an event stream nor an error report.
 
     Args:
         body: The body, or its first bytes.
@@ -390,7 +390,7 @@ def body_kind(body: bytes | bytearray) -> str:
 
 
 def response_status(error: StreamError, overloaded_status: int = _OVERLOADED) -> int:
-    """Return the HTTP status for an error response sent in place of a stream.
+    """Return the HTTP status of an error response that replaces a stream.
 
     The status of the error if it is 400 to 599; 400 for a request that is too long for its model,
     504 for a timeout, 502 for all other errors.
@@ -417,7 +417,7 @@ def as_exception(
     frames: int | None = None,
     partial: Message | None = None,
 ) -> StreamnormError:
-    """Return the exception for the error of a stream.
+    """Return the exception for a stream's error.
 
     Args:
         error: The error.
@@ -446,7 +446,7 @@ def as_exception(
 
 
 def stream_error_of(exc: BaseException) -> StreamError | None:
-    """Return the error that an exception of a stream reports; None for any other exception.
+    """Return the error that a stream's exception reports; None for other exceptions.
 
     The inverse of `as_exception`.
     """

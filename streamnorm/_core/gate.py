@@ -1,4 +1,4 @@
-"""The gate: decides by status, content type and first bytes whether a response is a stream.
+"""The gate, which decides by status, content type and first bytes whether a body is a stream.
 
     2xx, any other or no content type        open: the bytes are passed on
     2xx, JSON or HTML                        open if the first bytes are SSE or another body
@@ -28,7 +28,7 @@ Verdict: TypeAlias = Literal["open", "sniff", "collect"]
 
 
 def judge(status: int | None, content_type: str | None) -> Verdict:
-    """Return how to treat the body of a response, from its status and content type.
+    """Return how to read a response's body: as a stream, as a whole, or by its first bytes.
 
     Args:
         status: HTTP status; None if the source is no response.
@@ -88,11 +88,11 @@ class Gate:
 
     @property
     def refusal(self) -> bytes | None:
-        """The complete body, if it reports a provider's error; else None."""
+        """The complete body if it reports a provider's error; else None."""
         return bytes(self._held) if self._has_error and len(self._held) <= self._max_bytes else None
 
     def feed(self, data: bytes) -> bytes:
-        """Return the bytes to pass on: b"" while the gate is closed, then all held bytes."""
+        """Return the bytes to pass on: none while the gate is closed, then all held ones."""
         if self.open:
             return data
         self._held += data
@@ -105,7 +105,7 @@ class Gate:
         return b""
 
     def close(self) -> None:
-        """Judge the collected body, which has ended."""
+        """Judge the collected body at its end."""
         if self._sniffing and (self._sniffer is not None or not self._held):
             self.open = True  # the decoder reports empty and cut bodies
         if not self.open:

@@ -55,7 +55,7 @@ DELTAS: dict[type, tuple[type, ...]] = {
 
 
 class Violation(Struct, frozen=True):
-    """A departure of events from the grammar, or of bytes from their protocol.
+    """A violation of the event grammar or of the protocol.
 
     Attributes:
         position: Number of the event or frame, from 0; for a missing event, the number of
@@ -93,7 +93,7 @@ class Grammar(Struct, eq=False):
     stopped: bool = False
 
     def check(self, event: Event) -> str | None:
-        """Check the next event, and return the problem; None if it is legal.
+        """Check the next event; return its problem, None if it is legal.
 
         An illegal event still changes the state where it makes sense, so that one mistake is
         reported once.
@@ -121,7 +121,7 @@ class Grammar(Struct, eq=False):
                 return self._check_body(event)
 
     def advance(self, event: Event) -> None:
-        """Check the next event.
+        """Check the next event; raise `LocalProtocolError` if it is illegal.
 
         Raises:
             LocalProtocolError: The event breaks the grammar.
@@ -131,7 +131,7 @@ class Grammar(Struct, eq=False):
             raise LocalProtocolError(problem)
 
     def missing(self) -> list[str]:
-        """Return the problems of a stream that ends here: missing events."""
+        """Return the events missing at the end of the stream, as problems."""
         if self.failed:
             return []
         lacking = [f"block {index} is open, expected block_stop" for index in self.open]
@@ -200,7 +200,7 @@ class Grammar(Struct, eq=False):
 
 
 def validate(events: Iterable[Event]) -> list[Violation]:
-    """Return all departures of a whole stream from the grammar; [] if it is legal."""
+    """Return all violations of the grammar in a stream."""
     grammar = Grammar()
     violations: list[Violation] = []
     position = 0
@@ -213,7 +213,7 @@ def validate(events: Iterable[Event]) -> list[Violation]:
 
 
 def _is_filled(block: Block) -> bool:
-    """Return whether a block already has content that deltas should add."""
+    """Return whether a block starts with content that should arrive as deltas."""
     match block:
         case Text(text, citations, signature):
             return bool(text or citations) or signature is not None
@@ -230,7 +230,7 @@ def _name(event: Event) -> str:
 
 
 class BlockOrder:
-    """The held blocks of one choice, the lowest index first.
+    """The held blocks of one choice, lowest index first.
 
     Blocks added by a projection have negative indexes, in any order; they come after the blocks
     that started before them.
@@ -368,7 +368,7 @@ class Sequencer:
         return [event]
 
     def held_sink(self, delta: _Delta) -> Callable[[str], None] | None:
-        """Return a function that holds further text of a block; None if its deltas pass at once.
+        """Return a function that holds a block's text; None if its deltas are not held.
 
         Equal to `push` of a delta of the same type and part, but raises `LimitExceeded` instead
         of returning a `StreamError`.  Valid until a block starts or stops, or another event of
@@ -436,7 +436,7 @@ class Sequencer:
         return []
 
     def _joinable(self, items: _Items, delta: _Delta) -> _HeldDeltas:
-        """Return the held deltas of a block that a delta can be joined to, new ones if need be."""
+        """Return the block's last held deltas if `delta` can be joined to them, else new ones."""
         last = items[-1]
         if not isinstance(last, _HeldDeltas) or not last.takes(delta):
             last = _HeldDeltas(delta)
@@ -464,7 +464,7 @@ class Sequencer:
 
 
 def _overhead_bytes(items: _Items) -> int:
-    """Return the memory of held events besides their text, beyond the usual number of events."""
+    """Return the memory of held events, without their text and a usual number of events."""
     return OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
 
 

@@ -1,4 +1,4 @@
-"""JSON of peers: what msgspec refuses, tests of values, and texts of many megabytes.
+"""JSON of peers: tolerant decoding, type tests, and processing of large texts in pieces.
 
 msgspec rejects `NaN` and lone surrogate escapes, which providers do send: one half of a surrogate
 pair ends a delta, the other half begins the next.  It also raises RecursionError and
@@ -131,7 +131,7 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
 
 
 def decode_refused(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset()) -> Any:
-    """Decode JSON text that msgspec has refused, as `decode_any` does."""
+    """Decode JSON text that msgspec has rejected, as `decode_any` does."""
     value = _general(text, max_depth)
     if _may_nest(text, max_depth) and too_deep(value, max_depth):
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
@@ -139,7 +139,7 @@ def decode_refused(text: str, *, max_depth: int, pieces: frozenset[str] = frozen
 
 
 def _may_nest(text: str, depth: int) -> bool:
-    """Return whether text has more opening brackets than `depth`; most long texts have few."""
+    """Return whether text has more than `depth` opening brackets."""
     for bracket in "{[":
         place = text.find(bracket)
         while place >= 0:
@@ -183,7 +183,7 @@ is_array: Callable[[object], TypeGuard[list[Any]]] = list.__instancecheck__  # t
 
 
 def object_in(text: str) -> dict[str, Any]:
-    """Decode a JSON object, within the default depth; {} for any other text."""
+    """Decode a JSON object within the default depth; {} if the text is no object."""
     try:
         value = decode_any(text, max_depth=Limits().max_json_depth)
     except InvalidJSON:
@@ -230,14 +230,14 @@ def string_of(value: dict[str, Any], key: str) -> str:
 
 
 def objects_at(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of an array, each with its path; nothing for any other value."""
+    """Yield the objects in an array with their paths; nothing for any other value."""
     for number, item in enumerate(value if is_array(value) else ()):
         if is_object(item):
             yield f"{path}[{number}]", item
 
 
 def objects_of(value: object) -> list[dict[str, Any]]:
-    """Return the objects of an array; [] for any other value."""
+    """Return the objects in an array; [] for any other value."""
     return [item for item in value if is_object(item)] if is_array(value) else []
 
 
@@ -271,7 +271,7 @@ def clean(text: str) -> str:
 
 
 def rejoin(carry: str, text: str) -> tuple[str, str]:
-    """Join the high surrogate at the end of one delta to the text of the next.
+    """Join a high surrogate at the end of one delta to the text of the next delta.
 
     Returns:
         Text that encodes to UTF-8, and the high surrogate at its end, or "".
@@ -308,7 +308,7 @@ def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
 
 
 def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
-    """Return a decoded JSON value whose texts have no lone surrogates.
+    """Return a decoded JSON value with U+FFFD in place of lone surrogates.
 
     Args:
         value: The value.
@@ -331,7 +331,7 @@ def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
 
 
 def json_value(text: str, what: str, path: str = "") -> Any:
-    """Decode JSON text that a user of the library put into a block.
+    """Decode JSON text from a block that a user of the library built.
 
     Args:
         text: The text.
@@ -349,7 +349,7 @@ def json_value(text: str, what: str, path: str = "") -> Any:
 
 
 class StepwiseDecoder(json.JSONDecoder):
-    """A `json.JSONDecoder` that parses the outer five levels in Python and all others in C.
+    """A `json.JSONDecoder` that parses the outer five levels in Python, inner ones in C.
 
     No single call then holds the interpreter's lock for long.  Results and errors are the same.
     """
@@ -370,7 +370,7 @@ class StepwiseDecoder(json.JSONDecoder):
             self.scan_once = self._around(self.scan_once)
 
     def _around(self, scan_part: _Scan) -> _Scan:
-        """Return a scanner that parses one more level in Python."""
+        """Return a scanner that parses a further level in Python."""
         parse_any_array, parse_any_object = _PARSING.JSONArray, _PARSING.JSONObject
         make_scanner: Callable[[Any], _Scan] = _SCANNING.py_make_scanner
 
@@ -414,7 +414,7 @@ def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]
 
 
 def _between_escapes(text: str, start: int, end: int) -> int:
-    """Return an index at or just before `end` that cuts no escape and no escaped surrogate pair."""
+    """Return an index at or before `end` that splits no escape and no surrogate pair."""
     last = text.rfind("\\", max(start, end - _ESCAPE_CHARS), end)
     if last < 0:
         return end
@@ -432,7 +432,7 @@ _STEPWISE = StepwiseDecoder(parse_constant=_discard_constant, parse_float=_finit
 
 
 class _Name(str):
-    """The name of a field, unequal to any other, so that repeated fields are all decoded.
+    """A field name that equals no other, so that repeated fields are all decoded.
 
     A `str`, unlike an object that holds one, is not tracked by the garbage collector.
     """
@@ -443,7 +443,7 @@ class _Name(str):
 
 
 class Parts(NamedTuple):
-    """An object or array whose members are not decoded.
+    """An object or array whose members are still JSON text.
 
     Attributes:
         names: Names of the fields, repeated ones included; None for an array.
@@ -461,7 +461,7 @@ _SPLITTER = msgspec.json.Decoder[Any](
 
 
 def split(text: _JSON) -> Parts | None:
-    """Return the parts of a large object or array; None for any other text.
+    """Split a large object or array into its members; None for any other text.
 
     Raises:
         MsgspecError: The text is no JSON.  Errors within a part may appear when it is decoded.
@@ -507,7 +507,7 @@ def decode_pieces(text: _JSON, splits: int = _MAX_SPLITS) -> Any:
 
 
 def encode_pieces(value: Any, size: int) -> bytes:
-    """Encode a value of any size, with the same bytes as `dumps`.
+    """Encode a value of any size to the same bytes as `dumps`.
 
     Args:
         value: A decoded JSON value.
@@ -527,7 +527,7 @@ def encode_pieces(value: Any, size: int) -> bytes:
 
 
 def _write(value: Any, write: Callable[[bytes | memoryview], object], levels: int) -> None:
-    """Write a value; the members of its outer levels are written one by one."""
+    """Write a value; members of the outer levels are written separately."""
     if isinstance(value, str):
         _write_text(value, write)
     elif not (levels and value):
@@ -568,7 +568,7 @@ def _write_text(text: str, write: Callable[[bytes | memoryview], object]) -> Non
 
 
 def has_more_values(text: bytes, most: int) -> bool:
-    """Return whether JSON text has more values than `most`, without decoding it.
+    """Return whether JSON text has more than `most` values, without decoding it.
 
     Each value but the first follows a comma or an opening bracket.  An object counts as three
     values.  The result for invalid JSON is arbitrary.

@@ -1,4 +1,4 @@
-"""Bounds on the memory that a peer can make us use, and counters against them."""
+"""Bounds on the memory that a peer can consume, and counters of consumed bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class StoredBytes:
-    """Counter of the bytes that one part of a stream stores, at most `max_accumulated_bytes`.
+    """Counter of the bytes that one part of a stream stores, up to `max_accumulated_bytes`.
 
     A stream has one counter for its decoder, one for its encoder, and one for its message; each
     part stores the message at most a few times.
@@ -79,7 +79,7 @@ class StoredBytes:
         self.bound = self.left = bound
 
     def reserve(self, size: int) -> bool:
-        """Count bytes and return True; return False and count nothing if they are too many."""
+        """Count bytes and return True; False, without counting, if they exceed the bound."""
         if size > self.left:
             return False
         self.left -= size
@@ -100,7 +100,7 @@ class StoredBytes:
         self.left += size
 
     def lift(self) -> None:
-        """Remove the bound: the stream has failed, and its error must still be written."""
+        """Remove the bound, so that the error of a failed stream can be written."""
         self.left = sys.maxsize
 
 

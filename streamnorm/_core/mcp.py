@@ -1,4 +1,4 @@
-"""Objects of the Model Context Protocol (MCP) as decoded JSON, within bounds.
+"""Model Context Protocol (MCP) objects as bounded, decoded JSON.
 
 Fields are those of versions 2025-11-25 and 2026-07-28, as the models of `mcp` 2.3 have them.
 The package is not imported: its models are recognised by the method `model_dump`.
@@ -22,7 +22,7 @@ MCP = "mcp"
 
 
 def mcp_object(value: object) -> dict[str, Any]:
-    """Return an object of MCP as decoded JSON.
+    """Return an MCP object as decoded JSON.
 
     Args:
         value: A dictionary, or a model of the `mcp` package.
@@ -42,7 +42,7 @@ def mcp_object(value: object) -> dict[str, Any]:
 
 
 def mcp_struct(value: Any, type: type[T], path: str = "$") -> T:
-    """Return a part of an object of MCP as a struct.
+    """Convert part of an MCP object to a struct.
 
     Raises:
         DecodeError: A field is missing, or has another type than the protocol's.
@@ -55,14 +55,14 @@ def mcp_struct(value: Any, type: type[T], path: str = "$") -> T:
 
 
 def unmapped_fields(value: dict[str, Any], type: type) -> dict[str, dict[str, Any]] | None:
-    """Return the fields of an object that a struct does not have, as `extra`; nulls are dropped."""
+    """Return the non-null fields of an object that a struct lacks, as `extra`."""
     mapped: tuple[str, ...] = getattr(type, "__struct_fields__", ())
     rest = {name: item for name, item in value.items() if item is not None and name not in mapped}
     return {MCP: rest} if rest else None
 
 
 class CallToolResult(Struct):
-    """The result of a call of a tool."""
+    """The result of a tool call."""
 
     content: list[dict[str, Any]]
     isError: bool | None = None  # noqa: N815 - the protocol's
@@ -78,14 +78,14 @@ class RPCError(Struct):
 
 
 class TextContent(Struct):
-    """A text of a result."""
+    """Text in a tool result."""
 
     type: str
     text: str
 
 
 class MediaContent(Struct):
-    """An image or a sound of a result."""
+    """An image or audio in a tool result."""
 
     type: str
     data: str
@@ -93,7 +93,7 @@ class MediaContent(Struct):
 
 
 class ResourceContents(Struct):
-    """A resource with its content, as text or as Base64."""
+    """A resource's content, as text or as Base64."""
 
     uri: str
     mimeType: str | None = None  # noqa: N815 - the protocol's
@@ -102,14 +102,14 @@ class ResourceContents(Struct):
 
 
 class EmbeddedResource(Struct):
-    """A resource of a result, with its content in it."""
+    """A resource in a tool result, with its content."""
 
     type: str
     resource: dict[str, Any]
 
 
 class ResourceLink(Struct):
-    """The address of a resource."""
+    """The URI of a resource in a tool result."""
 
     type: str
     uri: str

@@ -1,4 +1,4 @@
-"""Messages: whole ones with their responses, their accumulation from events, and back to events."""
+"""Whole messages, accumulated from events and decomposed into events."""
 
 from __future__ import annotations
 
@@ -128,12 +128,12 @@ class MessageSource(Struct, frozen=True):
 
 
 def came_from(message: Message, dialect: str) -> bool:
-    """Return whether a message was decoded from a dialect, changed since or not."""
+    """Return whether a message was decoded from a dialect, even if it was changed later."""
     return isinstance(message.source, MessageSource) and message.source.dialect == dialect
 
 
 def unchanged_body(message: Message, dialect: str) -> dict[str, Any] | None:
-    """Return the response that a message was decoded from, if it can be written again.
+    """Return the body that a message was decoded from, if the body can be written again.
 
     None if the message came from another dialect, or if a field besides the model was replaced.
     """
@@ -154,7 +154,7 @@ _MAX_BYTES_PER_CHAR = 4
 
 
 class _Growing(Struct):
-    """A block under construction; its text is buffered, not concatenated."""
+    """A block under construction, with its text buffers."""
 
     start: Block
     choice: int
@@ -196,7 +196,7 @@ class _Growing(Struct):
 
 
 class Accumulator:
-    """Accumulate events into messages, one for each choice.
+    """Accumulate events into messages, one per choice.
 
     Args:
         limits: `max_accumulated_bytes` bounds the text of all deltas, the JSON of blocks'
@@ -278,7 +278,7 @@ class Accumulator:
             self.push(event)
 
     def take(self, events: list[Event]) -> list[Event]:
-        """Add events, and return them.
+        """Add events; return the same events.
 
         If the message exceeds its bound, only the events before are returned, followed by a
         `StreamError("too_large")`.
@@ -291,7 +291,7 @@ class Accumulator:
         return events
 
     def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
-        """Return a function that appends text to an open block, as `push` does with a delta."""
+        """Return a function that appends text to an open block, as a delta does."""
         buffer, unpacked = self._part(index, part), self._unpacked
         fresh = buffer.fresh
 
@@ -331,7 +331,7 @@ class Accumulator:
         )
 
     def partial_input(self, index: int) -> dict[str, object]:
-        """Return the arguments so far of the call in block `index`.
+        """Return the arguments received so far for the call in block `index`.
 
         `{}` until an object begins, and for arguments that are no object (a custom call).  Where
         the text stops being JSON, the value stays as it is; `ToolCall.input()` raises there.
@@ -345,7 +345,7 @@ class Accumulator:
         return value if is_object(value) else {}
 
     def input_deltas(self, index: int) -> list[ValueDelta]:
-        """Return the changes of the arguments of the call in block `index` since the last call.
+        """Return the argument changes of the call in block `index` since the last call.
 
         The first call returns all changes so far.
 
@@ -356,7 +356,7 @@ class Accumulator:
         return self._input(index).deltas()
 
     def _input(self, index: int) -> PartialJSON:
-        """Return the parser of a call, fed with all arguments so far."""
+        """Return the argument parser of a call, fed with all arguments received so far."""
         self._pack()
         growing = self._blocks.get(index)
         if growing is None or not isinstance(growing.start, (ToolCall, ServerToolCall)):
@@ -392,7 +392,7 @@ class Accumulator:
         )
 
     def _part(self, index: int, number: int) -> TextBuffer:
-        """Return the text buffer of a part; a new part is counted."""
+        """Return the text buffer of a part; count the part if it is new."""
         growing = self._blocks[index]
         if number >= len(growing.parts) > 0:
             self._count("", (number + 1 - len(growing.parts)) * PART_BYTES)
@@ -408,7 +408,7 @@ class Accumulator:
             self._pack()
 
     def _pack(self) -> None:
-        """Pack the text of the last deltas, and count its bytes.
+        """Pack the text of recent deltas, and count its bytes.
 
         Raises:
             LimitExceeded: The message is larger than `max_accumulated_bytes`.
@@ -451,7 +451,7 @@ def _excess_bytes(value: object) -> int:
 
 
 class UsageAccumulator(Struct, eq=False):
-    """Store the start and the usage of a message, without its content.
+    """Accumulate the start and the usage of a message, without its content.
 
     Attributes:
         start: The `MessageStart`.
@@ -469,7 +469,7 @@ class UsageAccumulator(Struct, eq=False):
         return self.start == MessageStart() and self.usage == Usage()
 
     def take(self, events: list[Event]) -> list[Event]:
-        """Store the start and the usage among `events`, and return `events`."""
+        """Add the start and the usage in `events`; return all `events`."""
         for event in events:
             if isinstance(event, BlockStart):
                 self.has_blocks = True
@@ -497,7 +497,7 @@ def _drop(text: str) -> None:
 
 
 def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
-    """Return the message that events accumulate to, complete or not.
+    """Return the message accumulated from events, complete or not.
 
     Args:
         events: Events in legal order, of which `validate` returns no violation.

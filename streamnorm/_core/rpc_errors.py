@@ -1,4 +1,4 @@
-"""Errors as Google's APIs report them, which several dialects write.
+"""Encoder of errors in Google's API format, which several dialects share.
 
 https://cloud.google.com/apis/design/errors (read 2026-11-22).
 """
@@ -31,7 +31,7 @@ _STATUSES = {
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return an error as the body of a response.
+    """Return the response body for an error.
 
     google-genai raises only if the payload begins with `{"error":`.
 
@@ -50,7 +50,7 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
 
 
 def status_and_message(error: StreamError) -> tuple[int, str]:
-    """Return the HTTP status of an error, and its message in the vendor's words."""
+    """Return an error's HTTP status, and its message as Google phrases it."""
     overflow = context_overflow(error)
     if overflow is not None:
         return 400, _overflow_message(error.message, overflow)
@@ -59,7 +59,7 @@ def status_and_message(error: StreamError) -> tuple[int, str]:
 
 
 def _overflow_message(message: str, overflow: ContextOverflow) -> str:
-    """Return Google's message for a request that is too long: clients match its text."""
+    """Return Google's message for a context overflow, which clients match."""
     if _TOO_LONG in message.lower():
         return message
     if overflow.input_tokens is None or overflow.limit is None or overflow.input_fits:

@@ -1,4 +1,4 @@
-"""Shapes of JSON values, and further checks shared by the strict validators of all dialects.
+"""Shapes of JSON values, and other checks that the strict validators share.
 
 A problem states what was found, then what was expected.  It contains words of the protocol,
 types, sizes and indexes, never text of the payload.
@@ -22,7 +22,7 @@ _TOO_LARGE = 2**63
 
 
 class Shape(Struct, frozen=True):
-    """The shape that a JSON value must have.
+    """A required shape of a JSON value.
 
     Attributes:
         expected: Name of the shape in problems.
@@ -36,7 +36,7 @@ class Shape(Struct, frozen=True):
 
 
 def problems(shape: Shape, value: object, where: str) -> Iterator[str]:
-    """Yield the problems of a value.
+    """Yield the problems of a value that should have a shape.
 
     Args:
         shape: The shape that the value must have.
@@ -50,7 +50,7 @@ def problems(shape: Shape, value: object, where: str) -> Iterator[str]:
 
 
 def found(value: object) -> str:
-    """Return a description of a JSON value: its type, sign or size."""
+    """Return a description of a JSON value for an error: its type, sign or size."""
     match value:
         case None:
             return "null"
@@ -103,7 +103,7 @@ NULL_OR_TEXT = nullable(TEXT)
 
 
 def either(*shapes: Shape) -> Shape:
-    """Return the shape of a value that fits one of several shapes; its inside is not checked."""
+    """Return the shape of a value that fits one of several shapes; contents are not checked."""
     return Shape(
         " or ".join(shape.expected for shape in shapes),
         lambda value: any(shape.fits(value) for shape in shapes),
@@ -116,7 +116,7 @@ def word(*words: str) -> Shape:
 
 
 def array(shape: Shape) -> Shape:
-    """Return the shape of an array whose items have a shape."""
+    """Return the shape of an array of items with one shape."""
 
     def inside(value: list[object], where: str) -> Iterator[str]:
         for number, item in enumerate(value):
@@ -126,7 +126,7 @@ def array(shape: Shape) -> Shape:
 
 
 def object_of(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
-    """Return the shape of an object.  Other fields are allowed.
+    """Return the shape of an object with required and optional fields.
 
     Args:
         required: Shapes of the fields that must be present.
@@ -166,7 +166,7 @@ def tagged(shapes: Mapping[str, Shape]) -> Shape:
 
 
 def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the problems of an event's `type` and its SSE event line, which must be equal.
+    """Yield the problems of an event's `type` and event line, which must be equal.
 
     Args:
         event: The event.
@@ -190,7 +190,7 @@ def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> 
 def changed_fields(
     known: dict[str, object], chunk: Mapping[str, object], types: Mapping[str, type]
 ) -> Iterator[str]:
-    """Yield a problem for each field whose value differs from the chunk before.
+    """Yield a problem for each field that changed since the previous chunk.
 
     Args:
         known: Values of the chunks before, by name; updated.
@@ -208,7 +208,7 @@ def changed_fields(
 def token_problems(
     usage: Mapping[str, Any], path: str, input_name: str, output_name: str
 ) -> Iterator[str]:
-    """Yield the contradictions between the token counts of a usage.
+    """Yield the contradictions between a usage's token counts.
 
     Args:
         usage: The usage, with a total and with details of both counts.
@@ -233,7 +233,7 @@ def token_problems(
 
 
 def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """Decode a payload; return the object, or None if it is none, and the problems."""
+    """Decode a payload; return its object (None if it is no object), and the problems."""
     value, is_standard = _parse(text)
     if value is _NO_JSON:
         return None, [f"no JSON in {len(text)} characters, expected an object"]
@@ -251,13 +251,13 @@ def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:
 
 
 def holds_object(text: str) -> bool:
-    """Return whether text, such as the arguments of a call, is one standard JSON object."""
+    """Return whether text, such as a call's arguments, is one standard JSON object."""
     value, is_standard = _parse(text)
     return is_object(value) and is_standard
 
 
 def _parse(text: str) -> tuple[object, bool]:
-    """Decode JSON text; return the value, and whether it is free of `NaN` and infinities."""
+    """Decode JSON text; return the value, and whether it has no `NaN` and no infinities."""
     constants: list[str] = []
 
     def note(constant: str) -> float:

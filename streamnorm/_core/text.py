@@ -1,4 +1,4 @@
-"""Text: buffers of many small pieces, offsets within it, and reversible ids and signatures.
+"""Text buffers, byte and character offsets, and reversible ids and signatures.
 
 A list of pieces, like `io.StringIO`, has some fifty bytes of overhead for each piece, and a long
 answer arrives in tens of thousands of pieces.
@@ -47,7 +47,7 @@ _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
 
 
 class TextBuffer:
-    """A growing text.  It may contain lone surrogates.
+    """A growing text, which may contain lone surrogates.
 
     Args:
         text: Initial text.
@@ -81,7 +81,7 @@ class TextBuffer:
 
     @property
     def size(self) -> int:
-        """Characters of the text."""
+        """Number of characters."""
         return self._size + sum(map(len, self.fresh))
 
     def text(self) -> str:
@@ -90,7 +90,7 @@ class TextBuffer:
         return b"".join([*self._chunks, self._packed]).decode("utf-8", "surrogatepass")
 
     def release(self) -> None:
-        """Subtract the text from `stored`: nothing refers to the buffer any more."""
+        """Subtract the text from the counter `stored`: it is not needed any more."""
         if self._stored is not None:
             self._stored.release(self.counted)
             self.counted = 0
@@ -104,7 +104,7 @@ class TextBuffer:
         return unread.decode("utf-8", "surrogatepass")
 
     def pack(self) -> int:
-        """Join and store the last pieces, and return their size in UTF-8 bytes."""
+        """Join and store the last pieces; return their size in UTF-8 bytes."""
         fresh = self.fresh
         if not fresh:
             return 0
@@ -123,7 +123,7 @@ class TextBuffer:
 
 
 class TextOffsets:
-    """Converter of byte offsets to character offsets in the growing text of one block.
+    """Converter of byte offsets to character offsets in a block's growing text.
 
     While all text of the first block is ASCII, it is counted but not stored.
 
@@ -144,12 +144,12 @@ class TextOffsets:
 
     @property
     def size(self) -> int:
-        """Bytes of the text."""
+        """Size of the text in bytes."""
         self._count_pending()
         return self._size
 
     def release(self) -> None:
-        """Discard the stored text: no citation of the block can follow."""
+        """Discard the stored text: the block has no further citations."""
         self._room.release(len(self._text))
         self._text.clear()
 
@@ -174,7 +174,7 @@ class TextOffsets:
         self._text += data[:size]
 
     def find(self, start: int, end: int, words: str | None) -> tuple[int, int] | None:
-        """Return the character offsets of a byte range; None if it is not in the text.
+        """Return the character offsets of a byte range; None if the range is outside the text.
 
         Google counts bytes either within the part (this block) or within the whole text.  The
         quoted text decides; without it, offsets refer to the whole text.

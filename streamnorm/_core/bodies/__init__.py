@@ -1,1 +1,1 @@
-"""Requests as values: what they hold, and their reduction to what a target can carry."""
+"""Unified requests, and their reduction to what a target accepts."""

@@ -1,4 +1,4 @@
-"""Messages of pages: what their dialects have in common.
+"""Chat messages of web pages (AG-UI, AI SDK): the code that both dialects share.
 
 A page stores the messages of a chat in the form in which it sends them.  It shows them and sends
 them back, so that they hold all blocks, and their signatures.
@@ -38,7 +38,7 @@ B = TypeVar("B", bound=InputBlock)
 
 
 class ChatMessage(NamedTuple):
-    """A message of a history, reduced to what messages of pages have in common.
+    """A message of a history, reduced to the blocks that a page's chat can show.
 
     Attributes:
         role: Role of the speaker.
@@ -56,7 +56,7 @@ class ChatMessage(NamedTuple):
 def read_history(
     history: Iterable[HistoryItem], dialect: str, losses: Losses
 ) -> Iterator[ChatMessage]:
-    """Yield the messages of a history for a page.
+    """Yield the messages of a history for a page's chat.
 
     Args:
         history: The messages, oldest first.
@@ -92,7 +92,7 @@ def _check_names(item: HistoryItem, path: str) -> None:
 
 
 def _name_call(block: InputBlock, ids: CallIds, losses: Losses) -> InputBlock:
-    """Return a block with the id that its call has on the page."""
+    """Return a block with its call's id on the page; count a changed id as a loss."""
     named = ids.rename(block)
     if named is not block and isinstance(block, ToolCall | ServerToolCall):
         losses.add("call_id", "messages", "written with an id of its own")
@@ -116,7 +116,7 @@ def _reduce(block: InputBlock, dialect: str, losses: Losses) -> InputBlock:
 
 
 def calls_of(messages: Sequence[InputMessage]) -> dict[str, bool]:
-    """Return the ids of the calls of a chat, and whether each belongs to the answer at its end."""
+    """Return the ids of a chat's calls, and whether each call is in the last answer."""
     calls: dict[str, bool] = {}
     is_last = True
     for message in reversed(messages):
@@ -128,14 +128,14 @@ def calls_of(messages: Sequence[InputMessage]) -> dict[str, bool]:
 
 
 def _belongs_to_answer(message: InputMessage) -> bool:
-    """Return whether a message is the model's, or the results of its calls."""
+    """Return whether a message is the assistant's, or holds only tool results."""
     if message.role == "assistant":
         return True
     return bool(message.blocks) and all(isinstance(each, ToolResult) for each in message.blocks)
 
 
 class CallIds:
-    """The ids of the calls of a page's chat: each call gets one that no other call has.
+    """The ids of the tool calls of a page's chat, each used for one call.
 
     Providers number the calls of each answer from 0, as Kimi K2 does those of a tool.  AG-UI's
     clients append to the call of an id that comes again, and `useChat` gives a result to all
@@ -152,11 +152,11 @@ class CallIds:
         self._unanswered: dict[str, deque[str]] = {}  # ids given, by the id that calls came with
 
     def begin_answer(self) -> None:
-        """Begin another answer, whose results are of its own calls where ids repeat."""
+        """Begin the next answer: a repeated id now means a new call."""
         self._answer.clear()
 
     def rename(self, block: B) -> B:
-        """Return a block with the id that its call is given; a call is renamed once."""
+        """Return a call or result with the id that the call has on the page."""
         if isinstance(block, ToolCall | ServerToolCall):
             given = self._give(block.id)
             return block if given == block.id else structs.replace(block, id=given)
@@ -182,7 +182,7 @@ class CallIds:
         return given
 
     def _given_to(self, id: str) -> str:
-        """Return the id of the call of a result: the first of its id that has no result."""
+        """Return the page's id for a result's call: the first unanswered call with this id."""
         given = self._unanswered.get(id)
         if given is None:
             # A page is shown a call of its id before it.
@@ -192,7 +192,7 @@ class CallIds:
 
 
 class AnswerBlocks:
-    """Blocks of an answer while a page's message is read.
+    """The blocks of one answer, collected from a page's message.
 
     Citations and summaries are joined at the end, so that any number takes linear time.
     """
@@ -219,7 +219,7 @@ class AnswerBlocks:
         return True
 
     def append_reasoning(self, block: Reasoning, *, is_continued: bool = False) -> None:
-        """Append reasoning, or add it to the reasoning before it if both are of one item.
+        """Append reasoning; merge it with the previous reasoning if the item is the same.
 
         pydantic-ai signs the first summary of an item, `@ai-sdk/openai` all, and our own stream,
         which learns the signature and the id last, the last one.
@@ -250,7 +250,7 @@ class AnswerBlocks:
 
 
 def _is_of_item(before: InputBlock, summary: InputBlock) -> bool:
-    """Return whether reasoning is a further summary of the item of the reasoning before it."""
+    """Return whether reasoning continues the item of the reasoning before it."""
     if not isinstance(before, Reasoning) or not isinstance(summary, Reasoning):
         return False
     if summary.id is None or before.extra is not None:
@@ -262,7 +262,7 @@ def _is_of_item(before: InputBlock, summary: InputBlock) -> bool:
 
 
 def clean_messages(messages: list[dict[str, Any]], losses: Losses) -> list[dict[str, Any]]:
-    """Return the messages of a page without half characters, which no body in UTF-8 can hold.
+    """Return a page's messages with U+FFFD in place of lone surrogates.
 
     Args:
         messages: The messages.
@@ -276,7 +276,7 @@ def clean_messages(messages: list[dict[str, Any]], losses: Losses) -> list[dict[
 
 
 def result_text(result: ToolResult, losses: Losses) -> str:
-    """Return the text of a result; its other content is counted as a loss."""
+    """Return the text of a result; count all other content as lost."""
     texts = [block.text for block in result.content if isinstance(block, Text)]
     for block in result.content:
         if not isinstance(block, Text):
@@ -285,7 +285,7 @@ def result_text(result: ToolResult, losses: Losses) -> str:
 
 
 def wrapped_arguments(call: ToolCall, losses: Losses) -> str:
-    """Return the arguments of a call as JSON text, which free text is wrapped for."""
+    """Return the arguments of a call as JSON; wrap the free text of a custom tool."""
     if call.kind == "function":
         return call.arguments
     losses.add("custom_tool_wrapped", "messages", "written as a function of one string")

@@ -53,12 +53,12 @@ _ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def unexpected(value: object, expected: str, path: str) -> DecodeError:
-    """Return the error for a value of another type or form than `expected`."""
+    """Return the error for a value that is not the `expected` type or form."""
     return DecodeError(f"{found(value)}, expected {expected}", path=path)
 
 
 def prefix_path(error: DecodeError, path: str) -> DecodeError:
-    """Put the path of a part, such as `$.messages[3]`, before the path of its error; return it."""
+    """Prepend the path of a part, such as `$.messages[3]`, to an error's path; return the error."""
     error.path = path + error.path[1:]
     return error
 
@@ -148,7 +148,7 @@ def get_array(value: dict[str, Any], name: str) -> list[Any] | None:
 
 
 def read_array(value: object, read: Callable[[Any], T], path: str = "$") -> list[T]:
-    """Return what `read` returns for each element of `value`, an array or None.
+    """Return the results of `read` for the elements of `value`, an array or None.
 
     Raises:
         DecodeError: `value` is no array, or an element is refused; the path of the error is that
@@ -167,7 +167,7 @@ def read_array(value: object, read: Callable[[Any], T], path: str = "$") -> list
 
 
 def read_objects(value: object, read: Callable[[dict[str, Any]], T], path: str = "$") -> list[T]:
-    """Return what `read` returns for each element of `value`, an array of objects or None.
+    """Return the results of `read` for the objects in `value`, an array or None.
 
     Raises:
         DecodeError: As for `read_array`, or an element is no object.
@@ -234,7 +234,7 @@ def unknown_fields(
 
 
 class Step(NamedTuple):
-    """One name of a path.
+    """One step of a field path: a name, and optionally a filter on the elements.
 
     Attributes:
         name: Name of a field.
@@ -295,7 +295,7 @@ def parse_path(text: str) -> FieldPath:
 
 
 def has_field(value: dict[str, Any], path: FieldPath) -> bool:
-    """Return whether an object has a field at a path."""
+    """Return whether a body has a field at a path."""
 
     def stop(holder: dict[str, Any], name: str) -> dict[str, Any]:
         return {}
@@ -304,7 +304,7 @@ def has_field(value: dict[str, Any], path: FieldPath) -> bool:
 
 
 def fields_at(body: dict[str, Any], path: FieldPath) -> Iterator[tuple[str, Any]]:
-    """Yield the path and the value of each field that `path` selects.
+    """Yield the path and the value of each field at a path.
 
     Yielded paths have the positions of elements: `tools[2].strict`.
     """
@@ -334,7 +334,7 @@ def _fields_at(
 
 
 def edit_fields(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:
-    """Return an object with an edit of every field that a path selects; the same if none is.
+    """Return an object with an edit applied to each field at a path; `body` if there is none.
 
     An array or object that an edit leaves empty is removed, with the object that held the array:
     it has no meaning without elements.
@@ -375,7 +375,7 @@ def _edit(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dict[
 
 
 def _edit_item(value: Any, path: FieldPath, at: int, edit: Edit) -> Any:
-    """Return a selected value, edited; {} if the edit removes it."""
+    """Return an edited copy of a selected value; {} if the edit removes the value."""
     step = path[at]
     if at + 1 < len(path):
         return _edit(value, path, at + 1, edit)
@@ -390,7 +390,7 @@ def _replace_field(holder: dict[str, Any], name: str, value: Any) -> dict[str, A
 
 
 def body_object(body: Body, limits: Limits) -> dict[str, Any]:
-    """Return a body as a decoded object.
+    """Decode a body to a JSON object.
 
     Raises:
         DecodeError: The body is no JSON object, or exceeds a bound.
@@ -420,7 +420,7 @@ def _check_count(body: bytes | str, most: int) -> None:
 
 
 def _check_encodable(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a decoded object without lone surrogates; the same object if it has none."""
+    """Return a decoded object that UTF-8 can encode: lone surrogates become U+FFFD."""
     try:
         dumps(value)
     except UnicodeEncodeError:  # Python's own JSON decoder lets lone surrogates pass

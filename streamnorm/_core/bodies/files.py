@@ -25,7 +25,7 @@ _TO_STANDARD = str.maketrans("-_", "+/", "\r\n")
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:
-    """Return the media type, which may be empty, and the Base64 of a `data:` URL; else None."""
+    """Return the media type (may be empty) and Base64 of a `data:` URL; None if it has none."""
     if url[:5].lower() != "data:":
         return None
     head, comma, data = url.partition(",")
@@ -36,7 +36,7 @@ def split_data_url(url: str) -> tuple[str, str] | None:
 
 
 def file_at_url(url: str, media_type: str, title: str | None = None) -> Media:
-    """Return the file that a page names by its URL: its content, or where it is.
+    """Return the file block for a URL: with the content of a `data:` URL, else with the URL.
 
     Args:
         url: A `data:` URL, whose media type wins, or one that a provider can load.
@@ -62,7 +62,7 @@ def file_at_url(url: str, media_type: str, title: str | None = None) -> Media:
 
 
 def file_of_content(data: str, media_type: str, title: str | None = None) -> Media:
-    """Return the file that a page sends as Base64.
+    """Return the file block for Base64 content.
 
     Args:
         data: The content.
@@ -95,7 +95,7 @@ def _media(
 def file_of_provider(
     id: str, issuer: str | None, media_type: str, title: str | None = None
 ) -> Image | Document | None:
-    """Return a file that a provider has by its id; None for audio and videos, which have none."""
+    """Return the file block for a provider's file id; None for audio and video."""
     family, known = media_type.partition("/")[0], _exact(media_type)
     if family == "image":
         return Image(known, file_id=id, issuer=issuer)
@@ -103,12 +103,12 @@ def file_of_provider(
 
 
 def _exact(media_type: str) -> str | None:
-    """Return a media type; None for a pattern such as `image/*`, and for ""."""
+    """Return a media type; None if it is a pattern such as `image/*`, or empty."""
     return None if not media_type or media_type.endswith("/*") else media_type
 
 
 def base64_of(media_type: str, data: str) -> str:
-    """Return the content of a file in Base64, which text files of blocks are not."""
+    """Return the content of a file block as Base64; text documents are encoded."""
     if media_type.startswith("text/"):
         return base64.b64encode(data.encode("utf-8", "replace")).decode()
     return data
@@ -146,7 +146,7 @@ def _is_base64(data: str) -> bool:
 
 
 def file_name(title: str | None, media_type: str) -> str:
-    """Return the title of a file, or a made-up name: some vendors refuse files without one."""
+    """Return the title of a file, or a made-up name: some vendors require a name."""
     return title or f"{_UNTITLED}.{_SUFFIXES.get(media_type, 'bin')}"
 
 

@@ -1,4 +1,4 @@
-"""A cache of encoded messages, so that of a growing history only the new messages are encoded.
+"""Cache of encoded messages: for a growing history, only new messages are encoded.
 
 The encoding of a message depends only on the message and on those before it (prefix stability).
 As long as a history only grows, the cached encoding of each message stays right.

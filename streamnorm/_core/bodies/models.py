@@ -1,4 +1,4 @@
-"""Model lists: unified entries, the fields that vendors have for them, and pages."""
+"""Model lists: unified entries, their fields in each vendor's format, and paging."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that `datetime`
 
 
 class ModelInfo(Struct, frozen=True):
-    """One model of a list.
+    """One entry of a model list.
 
     Attributes:
         id: Name in requests.
@@ -40,7 +40,7 @@ class ModelInfo(Struct, frozen=True):
 
 
 class ModelPage(NamedTuple):
-    """A page of a list of models.
+    """One page of a model list.
 
     Attributes:
         models: The models.
@@ -52,7 +52,7 @@ class ModelPage(NamedTuple):
 
 
 def apply_model_map(models: Sequence[ModelInfo], model_map: Mapping[str, str]) -> list[ModelInfo]:
-    """Return the models under the names that a client may ask for.
+    """Return the models under the aliases that a client may request.
 
     A model is listed under each alias, then under its own name, unless that name is an alias of
     another model.  Aliases of models that the server does not list come last, without details.
@@ -84,7 +84,7 @@ _Attribute: TypeAlias = Literal[
 
 
 class ModelField(NamedTuple):
-    """A field of the vendor's object and its attribute of `ModelInfo`.
+    """Mapping of one field of the vendor's model object to an attribute of `ModelInfo`.
 
     Attributes:
         attribute: Name of the attribute.
@@ -122,7 +122,7 @@ def model_from_wire(
 
 
 def model_to_wire(model: ModelInfo, fields: Mapping[str, ModelField]) -> dict[str, Any]:
-    """Return the vendor's fields for the known attributes of a model."""
+    """Return the vendor's fields for the attributes of a model that are not None."""
     return {
         field: write(value)
         for field, (attribute, _, write) in fields.items()
@@ -131,12 +131,12 @@ def model_to_wire(model: ModelInfo, fields: Mapping[str, ModelField]) -> dict[st
 
 
 def text(value: object) -> str | None:
-    """Return a string that is not empty, or None."""
+    """Return `value` if it is a non-empty string, else None."""
     return value if isinstance(value, str) and value else None
 
 
 def seconds(value: object) -> int | None:
-    """Return seconds since 1970 that can be written as a date, or None."""
+    """Return `value` if it is a count of seconds since 1970 within the dates, else None."""
     count = count_of(value)
     return None if count is None or count > _LAST_SECOND else count
 
@@ -170,7 +170,7 @@ def date_text(moment: int) -> str:
 def models_in(
     body: dict[str, Any], field: str, read: Callable[[dict[str, Any]], ModelInfo]
 ) -> list[ModelInfo]:
-    """Return the models of a list.
+    """Return the models in a list response.
 
     Args:
         body: Body of the list.
@@ -192,7 +192,7 @@ def models_in(
 
 
 def page_size(query: Mapping[str, str], field: str, default: int, most: int) -> int:
-    """Return the number of models of a page.
+    """Return the number of models that a query asks for on a page, bounded.
 
     Raises:
         DecodeError: The query asks for no positive integer.
@@ -212,7 +212,7 @@ def page_of(
     after: str | None = None,
     before: str | None = None,
 ) -> tuple[Sequence[ModelInfo], bool]:
-    """Return a page of models, and whether more models follow in the direction of paging.
+    """Return one page of models, and whether more models follow in the paging direction.
 
     Args:
         models: All models.
@@ -241,7 +241,7 @@ def page_of(
 
 
 class Pages(NamedTuple):
-    """The query parameters of a list that is sent in pages.
+    """The paging parameters of a model list request.
 
     Attributes:
         size: Parameter with the number of models of a page.
@@ -289,11 +289,11 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """Query of the first page of a list, as long as pages can be."""
+        """Query of the first page, with the largest page size."""
         return {} if self.pages is None else {self.pages.size: str(self.pages.max_size)}
 
     def read_model(self, value: dict[str, Any]) -> ModelInfo:
-        """Return the model that an object describes.
+        """Decode one model object.
 
         Raises:
             DecodeError: It names no model.
@@ -302,7 +302,7 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
         return structs.replace(model, id=model.id.removeprefix(self.id_prefix))
 
     def write_model(self, model: ModelInfo) -> dict[str, Any]:
-        """Return a model as an object; the vendor's own where it came from this dialect."""
+        """Return a model as an object: the original one if it is of this dialect."""
         name = self.id_prefix + model.id
         own = model.original.get(self.dialect)
         if own is None:
@@ -310,7 +310,7 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
         return own if own[self.id_field] in (name, model.id) else {**own, self.id_field: name}
 
     def read_list(self, body: dict[str, Any]) -> ModelPage:
-        """Return the models of a page of a list.
+        """Decode one page of a model list.
 
         Raises:
             DecodeError: The body is no list of the dialect, or names no model.
@@ -322,7 +322,7 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
         return ModelPage(models, {**self.query, self.pages.after: cursor})
 
     def write_list(self, models: Sequence[ModelInfo], query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the page of a list that a query asks for.
+        """Encode the page of a model list that a query asks for.
 
         Raises:
             DecodeError: The query names no page.
@@ -352,7 +352,7 @@ _SHARED_FIELDS = {
 
 
 def shared_models(dialect: str) -> ModelsCodec:
-    """Return the codec of models and lists as OpenAI writes them, for one of its dialects."""
+    """Return a model codec for OpenAI's format, which several dialects use."""
     return ModelsCodec(
         dialect=dialect,
         fields=_SHARED_FIELDS,
@@ -383,7 +383,7 @@ _GOOGLE_PREFIX = "models/"  # tuned models are named `tunedModels/…`
 
 
 def google_models(dialect: str) -> ModelsCodec:
-    """Return the codec of models and lists as Google writes them, for one of its dialects."""
+    """Return a model codec for Google's format, which several dialects use."""
     return ModelsCodec(
         dialect=dialect,
         list_field="models",

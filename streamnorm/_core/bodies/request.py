@@ -1,4 +1,4 @@
-"""The unified request, its parts, and what the client expects of the response."""
+"""The unified request, its parts, and the context of its response."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, but: str = "") -> Any:
-    """Return the JSON that a part was decoded from, if it can be written again as it is.
+    """Return the JSON that a part was decoded from, if the part can be written as this JSON.
 
     None if the part came from another dialect, or if a field was replaced since.
 
@@ -208,12 +208,12 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, bu
 
 @cache
 def _fields_getter(kind: type[Struct], but: str) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a getter of all fields of a part but its source, and but one of a name."""
+    """Return a getter of all fields of a part except `source` and `but`."""
     return attrgetter(*(name for name in kind.__struct_fields__ if name not in ("source", but)))
 
 
 def request_source(request: Request, dialect: str) -> dict[str, Any] | None:
-    """Return the body that a request was decoded from, with the model that it names now.
+    """Return the body that a request was decoded from, with its current model.
 
     None if the request came from another dialect, or if another field was replaced since.
     """
@@ -226,13 +226,13 @@ def request_source(request: Request, dialect: str) -> dict[str, Any] | None:
 
 
 def is_same_dialect(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
-    """Return whether a part was decoded from a dialect, changed since or not."""
+    """Return whether a part was decoded from a dialect, even if it was changed later."""
     source = part.source
     return isinstance(source, Source) and source.dialect == dialect
 
 
 def is_all_same_dialect(request: Request, dialect: str) -> bool:
-    """Return whether a request and all of its messages were decoded from a dialect."""
+    """Return whether a request and all its messages were decoded from a dialect."""
     return is_same_dialect(request, dialect) and all(
         is_same_dialect(message, dialect) for message in request.messages
     )
@@ -246,7 +246,7 @@ def replace_parts(request: Request, **parts: object) -> Request:
 
 
 def same_parts(before: tuple[Part, ...], after: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return `before` if it has the same objects as `after`, else `after`."""
+    """Return `before` if `after` holds the same objects, else `after`."""
     if len(before) == len(after) and all(map(is_, before, after)):
         return before
     return after
@@ -262,7 +262,7 @@ def has_cache_marks(request: Request) -> bool:
 
 
 def is_marked(block: InputBlock) -> bool:
-    """Return whether a block, or a block in its content, has a cache mark."""
+    """Return whether a block, or a block in a result's content, has a cache mark."""
     if block.cache is not None:
         return True
     if type(block) is ToolResult:
@@ -271,7 +271,7 @@ def is_marked(block: InputBlock) -> bool:
 
 
 def drop_foreign_fields(part: S, dialect: str, losses: Losses, where: str) -> S:
-    """Return a part without the `extra` fields of other dialects; each is counted by its name.
+    """Return a part without `extra` fields of other dialects; count each as lost.
 
     Args:
         part: A request, or a part of one, with a field `extra`.
@@ -291,14 +291,14 @@ def drop_foreign_fields(part: S, dialect: str, losses: Losses, where: str) -> S:
 
 
 def _is_null(value: object) -> bool:
-    """Return whether an unknown field is null, or an object whose fields all are."""
+    """Return whether an unknown field is null, or an object with only null fields."""
     if is_object(value):
         return bool(value) and all(item is None for item in value.values())
     return value is None
 
 
 class ToolName(NamedTuple):
-    """The name and kind that the client gave a tool.
+    """The client's name and kind of a tool.
 
     Attributes:
         name: Name of the tool.
@@ -312,7 +312,7 @@ class ToolName(NamedTuple):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """The context of a response: what to restore in it before the client reads it.
+    """Context of a response: tool names, ids and fields to restore for the client.
 
     `encode_request` returns it with the body; pass it on to `Transcoder`, `encode_message` or
     `Conversation.append`.

@@ -1,4 +1,4 @@
-"""Field tables: rows that read the fields of a JSON object and write them.
+"""Field tables: rows that read and write the fields of a JSON object.
 
 A table lists the fields of one object of the wire, in the order in which they are written.  Its
 rows are a `Field`, one value that is one unified field; a `Nested` object with a table of its
@@ -62,7 +62,7 @@ NO_CONTEXT: Any = None
 
 
 class ReadContext(Struct, frozen=True):
-    """Metadata for the readers of bodies: path, headers, server and limits.
+    """Context of the readers of bodies: path, headers, server and limits.
 
     Attributes:
         path: Path of the request's URL; "" if unknown.
@@ -78,7 +78,7 @@ class ReadContext(Struct, frozen=True):
 
 
 class WriteContext(Struct, eq=False):
-    """Context of the writer of a request: the target, the losses, and the cache of messages.
+    """Context of the writers of a request: target, losses, and message cache.
 
     Attributes:
         capabilities: Capabilities of the target, narrowed by its profile.
@@ -105,7 +105,7 @@ class WriteContext(Struct, eq=False):
         return value
 
     def memoize(self, write: Callable[[InputMessage, int], T]) -> Callable[[InputMessage, int], T]:
-        """Return a function that gets the JSON of a message from the cache, or else from `write`.
+        """Return `write` with a cache: unchanged messages are not written again.
 
         The value must not be changed: later bodies of the same history share it.
 
@@ -124,7 +124,7 @@ class WriteContext(Struct, eq=False):
 
 
 class Reading(Struct):
-    """An object while it is read.
+    """State while an object is read.
 
     Attributes:
         body: The object.
@@ -140,7 +140,7 @@ class Reading(Struct):
 
 
 class Writing(Struct):
-    """An object while it is written.
+    """State while an object is written.
 
     Attributes:
         part: The request, or the part of one, whose fields are written.
@@ -156,7 +156,7 @@ class Writing(Struct):
 
 
 class WithRest(NamedTuple):
-    """A unified value, and what of the wire's value it does not hold.
+    """A unified value, with the part of the wire's value that it cannot hold.
 
     Attributes:
         value: The unified value.
@@ -168,7 +168,7 @@ class WithRest(NamedTuple):
 
 
 def leave_out(value: Any, writing: Writing) -> None:
-    """Writer of a field that is only read, such as the older of two forms."""
+    """Write nothing: writer of a field that is only read."""
 
 
 def _get_value(body: JSONObject, name: str) -> Any:
@@ -176,7 +176,7 @@ def _get_value(body: JSONObject, name: str) -> Any:
 
 
 class Field(Struct, frozen=True):
-    """A field of an object that is one unified field.
+    """Table row: one field on the wire, one unified field.
 
     Attributes:
         name: Name of the unified field.
@@ -212,7 +212,7 @@ class Field(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """Fields of an object that are read together, or written together.
+    """Table row: several fields that are read or written together.
 
     Attributes:
         fields: Names of the unified fields.
@@ -247,12 +247,12 @@ class Group(Struct, frozen=True):
 
 
 def constant(name: str, value: Any) -> Group:
-    """Return the row of a field with one value, such as `type`, which no unified field holds."""
+    """Return the row of a field with a fixed value, such as `type`."""
     return Group((), (name,), lambda _: {}, lambda _: {name: value})
 
 
 class Nested(Struct, frozen=True):
-    """A field that is an object, with a table of its own.
+    """Table row: a field whose object has a table of its own.
 
     Attributes:
         name: Name on the wire.
@@ -303,7 +303,7 @@ _EXACT: dict[Getter | None, type] = {
 
 
 class Table:
-    """The fields of an object of the wire.
+    """Field table of one JSON object.
 
     Args:
         rows: The rows, in the order in which they are written.
@@ -338,7 +338,7 @@ class Table:
     def read(
         self, body: JSONObject, context: ReadContext = NO_CONTEXT
     ) -> tuple[JSONObject, JSONObject]:
-        """Return the unified fields of an object by name, and its unknown fields.
+        """Return an object's unified fields by name, and its unknown fields.
 
         Raises:
             DecodeError: A field has another type than the vendor's, or a required one is missing.
@@ -384,7 +384,7 @@ class Table:
     def read_field(
         self, body: JSONObject, name: str, context: ReadContext = NO_CONTEXT
     ) -> tuple[JSONObject, JSONObject]:
-        """Read the object in a field of `body`.
+        """Read the object in one field of `body` with this table.
 
         An absent field is an empty object, unless a row is required.
         """
@@ -397,14 +397,14 @@ class Table:
             raise prefix_path(exc, f"$.{name}") from None
 
     def write(self, part: object, context: WriteContext = NO_CONTEXT) -> JSONObject:
-        """Return the object of a part, without unknown fields."""
+        """Return the JSON object of a part, without unknown fields."""
         writing = Writing(part, context, {}, {})
         _write_rows(self._columns, writing)
         return writing.body
 
 
 class RequestTable(Table):
-    """The fields of a request.
+    """Field table of a request.
 
     Args:
         dialect: Name of the dialect.
@@ -426,7 +426,7 @@ class RequestTable(Table):
         self._add = add or add_unknown
 
     def read_request(self, body: JSONObject, context: ReadContext, **fields: Any) -> Request:
-        """Return the request of a body.
+        """Decode a body to a request.
 
         Args:
             body: The body.
@@ -442,7 +442,7 @@ class RequestTable(Table):
         return structs.replace(request, source=Source(self._dialect, body, request))
 
     def write_request(self, request: Request, context: WriteContext) -> JSONObject:
-        """Return the body of a request.
+        """Encode a request as a body.
 
         Of a request of the same dialect, a row whose fields were not replaced since is written
         as it was read, and the fields stand in the order of the original body.
@@ -491,7 +491,7 @@ _Column: TypeAlias = tuple[str, str, Callable[[Any, Writing], Any] | None, bool,
 
 
 def _column_of(row: Row, name: str) -> _Column:
-    """Return what writes a row, as plain values, which are faster to read than attributes."""
+    """Return a row as a tuple for `write`: tuple items are read faster than attributes."""
     if isinstance(row, Field):
         return row.name, name, row.write, row.always, None
     return "", name, None, False, row
@@ -518,7 +518,7 @@ def _is_set(value: object) -> bool:
 
 
 def add_unknown(written: JSONObject, unknown: JSONObject) -> JSONObject:
-    """Add unknown fields to a written object, and return it.
+    """Add unknown fields to a written object; return the object.
 
     A written value stays; objects of one name are merged.
     """
@@ -531,12 +531,12 @@ def add_unknown(written: JSONObject, unknown: JSONObject) -> JSONObject:
 
 
 def unknown_of(extra: dict[str, JSONObject] | None, dialect: str) -> JSONObject:
-    """Return the unknown fields of a dialect in the `extra` of a part."""
+    """Return a part's unknown fields of one dialect."""
     return extra.get(dialect, {}) if extra else {}
 
 
 def _unknown_beside(row: Row, unknown: JSONObject) -> JSONObject:
-    """Return the entries of `unknown` at the wire names of a row, or below its path."""
+    """Return the unknown fields with the wire names of a row, or below its path."""
     if not isinstance(row, Field) and row.is_path:
         name = f"{row.wire_names[0]}."
         return {path: unknown[path] for path in unknown if path.startswith(name)}
@@ -544,7 +544,7 @@ def _unknown_beside(row: Row, unknown: JSONObject) -> JSONObject:
 
 
 def _getter_of(row: Field) -> Getter:
-    """Return the getter of a row, whose errors have the path of the field."""
+    """Return the getter of a row; its errors have the path of the field."""
     read = row.read
     if read is None:
         return row.get

@@ -1,4 +1,4 @@
-"""Token counts of requests: a server's count, or an estimate where the server has no counter."""
+"""Token counts of requests: the server's count, or an estimate without a server counter."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ class TokenEstimator:
         self._lock = Lock()
 
     def estimate(self, request: Request) -> TokenCount:
-        """Return the estimate of a request, marked as one."""
+        """Return an estimated token count of a request."""
         size = _size_of(request)
         learnt = self._learnt.get(request.model, _PRIOR)
         tokens = ceil(size.text / learnt.bytes_per_token) + size.tokens
         return TokenCount(tokens, is_estimate=True)
 
     def observe(self, request: Request, input_tokens: int | None) -> None:
-        """Learn the ratio of a model from the input tokens that a server reports.
+        """Learn a model's bytes per token from the input tokens that a server reports.
 
         Ignored are short requests, requests with images or other files, requests whose input is
         partly unknown (stored history, search results), and ratios beyond the bounds.
@@ -117,7 +117,7 @@ class TokenEstimator:
             learn(input_tokens)
 
     def observer(self, request: Request) -> Callable[[int | None], None] | None:
-        """Return `observe` for one request, as a function of the input tokens alone.
+        """Return a function that calls `observe` for this request, given its input tokens.
 
         None if the request cannot teach a ratio.  The function does not hold a reference to the
         request.
@@ -145,7 +145,7 @@ class TokenEstimator:
 
 
 class _Learnt(Struct, frozen=True):
-    """Weighted totals of the requests to one model; later requests weigh more."""
+    """Weighted totals of the requests to one model; recent requests weigh more."""
 
     bytes: float
     tokens: float
@@ -162,7 +162,7 @@ _PRIOR = _Learnt(_PRIOR_BYTES, _PRIOR_BYTES / BYTES_PER_TOKEN)
 
 
 def _has_hidden_input(request: Request) -> bool:
-    """Return whether the model reads input beside the request: stored history, search results."""
+    """Return whether the model reads input that the request lacks: history, search results."""
     return bool(request.state) or any(
         isinstance(tool, (ServerTool, MCPServer)) for tool in request.tools
     )
@@ -179,7 +179,7 @@ _MEDIA_TOKENS: dict[type, int] = {
 
 
 class _Size:
-    """The size of a request.
+    """Size of a request, for the estimate.
 
     Attributes:
         text: UTF-8 bytes of all text.
@@ -202,7 +202,7 @@ class _Size:
         self.tokens += _MEDIA_TOKENS[kind]
 
     def add_json(self, value: Any) -> None:
-        """Add a JSON value that only its dialect knows; long Base64 counts as an image."""
+        """Add a JSON value of unknown meaning; long Base64 counts as an image."""
         rest = [value]
         while rest:
             item = rest.pop()
@@ -272,7 +272,7 @@ def _add_document(block: Document, size: _Size) -> None:
 
 
 def _decode_or_text(data: str) -> Any:
-    """Return the value of JSON text, or the text itself if it is no JSON."""
+    """Return the value of JSON text, or the text itself if it is not JSON."""
     try:
         return decode_any(data, max_depth=Limits().max_json_depth)
     except InvalidJSON:

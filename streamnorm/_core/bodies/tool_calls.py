@@ -1,4 +1,4 @@
-"""Tool calls of a history: arguments as written, and what clients send back restored.
+"""Tool calls that dialects write differently: arguments, custom tools, tool errors.
 
 Some dialects have the arguments of a call as a JSON object, have no custom tools, or have no
 field for the failure of a tool.  These gaps are bridged here.
@@ -119,7 +119,7 @@ def _repair(text: str, path: str) -> dict[str, object]:
 
 
 class CustomToolInputDecoder:
-    """Decode the text of a custom tool call from the arguments of the function that wraps it.
+    """Decode a custom tool's text from the arguments of the function that wraps it.
 
     Wrapped arguments are a JSON object with a string member `input`, at any position among
     other members.  Arguments of another form (plain text, another JSON value, an object without
@@ -150,7 +150,7 @@ class CustomToolInputDecoder:
         self._held: list[str] = []  # the arguments before the string
 
     def feed(self, arguments: str) -> str:
-        """Return the text that the next fragment of the arguments adds."""
+        """Return the custom tool's text in the next fragment of the arguments."""
         if self.is_plain:
             return arguments
         if not self._is_found:
@@ -184,7 +184,7 @@ class CustomToolInputDecoder:
         return text
 
     def close(self) -> str:
-        """Return the rest of the text at the end of the arguments."""
+        """Return the remaining text at the end of the arguments."""
         if self.is_plain or self.problem is not None:
             return ""
         parser = self._parser
@@ -215,7 +215,7 @@ _START, _END = "<tool_error>", "</tool_error>"
 
 
 def mark_error(result: ToolResult) -> _Content:
-    """Return the content of a result; the text of an error comes first, in `<tool_error>` tags.
+    """Return a result's content, with the text of an error in `<tool_error>` tags.
 
     For dialects that have no field for the failure of a tool.
     """
@@ -229,7 +229,7 @@ def mark_error(result: ToolResult) -> _Content:
 
 
 def unmark_error(content: _Content) -> tuple[bool, _Content]:
-    """Undo `mark_error`: return whether the content was marked, and the content without marks."""
+    """Undo `mark_error`: return whether the content was marked, and the unmarked content."""
     first = content[0] if content else None
     if not isinstance(first, Text) or any(isinstance(item, Text) for item in content[1:]):
         return False, content
@@ -283,7 +283,7 @@ class ToolCallRestorer:
         self.has_failed = False
 
     def take(self, events: list[Event]) -> list[Event]:
-        """Return events with their tool calls restored.
+        """Return events with their tool calls restored to the client's names and kinds.
 
         If a call exceeds a limit or is malformed, only the events before it are returned, with
         a `StreamError`.
@@ -376,13 +376,13 @@ class ToolCallRestorer:
     def _release_stop(
         self, choice: int, restored: list[Event], *, is_unfinished: bool = False
     ) -> None:
-        """Append the held stop of a choice: another block or the finish reason has arrived."""
+        """Append the block stop that was held until the next block or the finish reason."""
         index = self._held_stops.pop(choice, None)
         if index is not None:
             restored.append(BlockStop(index, is_unfinished))
 
     def _problem_of(self, event: Event) -> str | None:
-        """Return the problem of a choice that `event` declares complete; None if there is none."""
+        """Return the problem of a call in the choice that `event` stops; None if none."""
         if isinstance(event, MessageStop) and event.reason not in _CUT_SHORT:
             return self._problems.get(event.choice)
         return None

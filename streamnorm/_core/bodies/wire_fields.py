@@ -1,4 +1,4 @@
-"""Edits of a written body: fields that a server refuses, renames or needs, and betas.
+"""Edits of an encoded body: remove or rename refused fields, add required fields, filter betas.
 
 Profiles list the fields by path; no edit knows the dialect.
 """
@@ -26,7 +26,7 @@ JSONObject: TypeAlias = dict[str, Any]
 
 
 def is_joint_beta(beta: str, lost: Collection[str]) -> bool:
-    """Return whether a beta is lost together with its field, which is counted already.
+    """Return whether a field that a beta enables is among the lost fields.
 
     Args:
         beta: Name of the beta.
@@ -112,7 +112,7 @@ def fit_fields(
 
 
 def endpoint_path(path: str, model: str, target: BodyCapabilities, *, stream: bool) -> str:
-    """Return the path of the server's endpoint.
+    """Return the path of a server's endpoint for a request.
 
     Args:
         path: Path in the dialect, used unless the server has another.
@@ -130,7 +130,7 @@ def endpoint_path(path: str, model: str, target: BodyCapabilities, *, stream: bo
 
 
 def path_segment(model: str) -> str:
-    """Return the name of a model, quoted as one segment of a path.
+    """Return a model's name, percent-encoded as one path segment.
 
     Raises:
         EncodeError: The name is empty or a dot segment.
@@ -146,7 +146,7 @@ def path_segment(model: str) -> str:
 
 
 def _denied_paths(target: BodyCapabilities) -> list[FieldPath]:
-    """Return the paths of all refused fields, including the fields of unknown betas."""
+    """Return the paths of all refused fields, with the fields of betas unknown to the server."""
     names = sorted(target.denied_fields)
     if (allowed := target.allowed_betas) is not None:
         for pattern, fields in {**JOINT_BETAS, **target.beta_fields}.items():
@@ -166,7 +166,7 @@ def _remover(path: FieldPath, losses: Losses, *, same_dialect: bool) -> Edit:
 
 
 def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, same_dialect: bool) -> Edit:
-    """Return an edit that removes unknown fields from an object, or from elements of an array."""
+    """Return an edit that removes unknown fields from an object or from an array's elements."""
     where = path[0].name
 
     def drop_unknown(value: Any) -> Any:
@@ -188,7 +188,7 @@ def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, same_dia
 
 
 def _count(value: Any, name: str, where: str, losses: Losses, *, same_dialect: bool) -> None:
-    """Count the removal of a field.
+    """Count a removed field as a loss.
 
     In translated requests a null or an empty array is a default of the writer, and no loss.
     """
@@ -233,7 +233,7 @@ def _replacer(values: dict[str, JSONObject]) -> Edit:
 
 
 def _count_edits(edit: Edit, path: FieldPath, target: BodyCapabilities, losses: Losses) -> Edit:
-    """Return an edit that is counted as a loss if the client wrote the field itself."""
+    """Return `edit`, counted as a loss where the client wrote the field itself."""
     if not target.only_refusals:
         return edit
     where = path[0].name if len(path) > 1 else "request"
@@ -259,7 +259,7 @@ def _hasher(least: int, most: int, losses: Losses) -> Edit:
 
 
 def _drop_alternatives(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
-    """Return a body with only the first of the fields that exclude each other."""
+    """Return a body with only the first of mutually exclusive fields."""
     said = [name for name in target.alternative_fields if body.get(name) is not None]
     for name in said[1:]:
         losses.add(name, "request", f"dropped beside {said[0]}")
@@ -268,12 +268,12 @@ def _drop_alternatives(body: JSONObject, target: BodyCapabilities, losses: Losse
 
 
 def _drop_empty(holder: JSONObject, name: str) -> JSONObject:
-    """Return an object without an empty field, which means the same as no field."""
+    """Return an object without an empty field, which is equivalent to a missing one."""
     return holder if holder[name] else {key: holder[key] for key in holder if key != name}
 
 
 def _drop_lone(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
-    """Return a body without the fields that are refused without another field."""
+    """Return a body without fields that the server refuses unless another field is set."""
     for name, other in target.needed_fields.items():
         if name in body and not body.get(other):
             _count(body[name], name, "request", losses, same_dialect=False)
@@ -349,7 +349,7 @@ def _add_field(
     target: BodyCapabilities,
     losses: Losses,
 ) -> JSONObject:
-    """Return an object with a field that a server needs; objects are merged."""
+    """Return an object with a field that the server requires; objects are merged."""
     before = holder.get(name)
     after = {**before, **value} if is_object(before) and is_object(value) else value
     if name in holder and before == after:
@@ -380,7 +380,7 @@ def _filter_betas(
     target: BodyCapabilities,
     losses: Losses,
 ) -> list[str]:
-    """Return the betas that the server knows and that still have one of their fields."""
+    """Return the betas that the server knows and whose fields are still in the body."""
     kept: list[str] = []
     lost = [name for name, value in before.items() if value is not None and name not in body]
     for beta in betas:

@@ -1,4 +1,4 @@
-"""The contracts of a dialect, and the code that all dialects share.
+"""Base classes and protocols that each dialect implements, and code that all dialects share.
 
 Each dialect's package subclasses `Decoder` and `Encoder`.  The base classes do framing, limits,
 error bodies, frames without JSON, notes and the end of a stream; a subclass reads one frame

@@ -1,4 +1,4 @@
-"""The block opener shared by all decoders: block indexes, bounds, minted ids."""
+"""The block opener of all decoders: it assigns block indexes, checks bounds and mints ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_COUNTER = StoredBytes()  # replaced in each opener
 
 
 class BlockOpener(Struct):
-    """Number the blocks of one stream, and enforce the bounds on them.
+    """Assign the block indexes of one stream, and enforce the bounds on blocks.
 
     Every method that checks a bound raises `Fatal` if it is exceeded.
 
@@ -48,7 +48,7 @@ class BlockOpener(Struct):
     def open(
         self, block: Block, events: list[Event], *, extra: dict[str, Any] | None = None
     ) -> int:
-        """Append the start of a block, and return its index; a call without id gets one."""
+        """Append the start of a block; return its index.  A call without an id gets one."""
         index = self.next_index()
         if isinstance(block, ToolCall | ServerToolCall):
             self.count_call(block.id, block.name)
@@ -62,12 +62,12 @@ class BlockOpener(Struct):
     def add_whole(
         self, block: Block, events: list[Event], extra: dict[str, Any] | None = None
     ) -> None:
-        """Append the start and the stop of a block that is complete."""
+        """Append the start and the stop of a complete block."""
         index = self.next_index()
         events += [BlockStart(index, block, extra=extra or None), BlockStop(index)]
 
     def next_index(self) -> int:
-        """Return the index of the next block; there are at most `max_blocks`."""
+        """Return the next block index; raise `Fatal` beyond `max_blocks`."""
         # A peer may start blocks of a few bytes for ever.
         if self.blocks >= self.limits.max_blocks:
             raise too_large("max_blocks", self.limits.max_blocks)
@@ -89,7 +89,7 @@ class BlockOpener(Struct):
                 raise too_large("max_id_chars", bound)
 
     def mint_id(self, where: str, *keys: object) -> str:
-        """Mint an id for a call that came without one, before its block has an index.
+        """Mint an id for a call without one, before its block has an index.
 
         The id is derived from the seed, from `keys`, and from the number of blocks.
         """
@@ -97,17 +97,17 @@ class BlockOpener(Struct):
         return mint_id(*self.seed, *keys, self.blocks)
 
     def store(self, size: int) -> None:
-        """Count bytes that the decoder stores, at most `max_accumulated_bytes` in all."""
+        """Count bytes that the decoder stores; raise `Fatal` beyond `max_accumulated_bytes`."""
         store_bytes(self.stored, size)
 
     def store_text(self, text: str) -> int:
-        """Count text that the decoder stores, and return its bytes."""
+        """Count text that the decoder stores; return its size in UTF-8 bytes."""
         size = text_bytes(text)
         self.store(size)
         return size
 
     def store_fields(self, stored: dict[str, Any], fields: dict[str, Any]) -> None:
-        """Store unknown fields of a frame; each replaces an earlier field of the same name."""
+        """Store the unknown fields of a frame; a repeated field replaces the earlier one."""
         for name, value in fields.items():
             if name in stored:
                 if stored[name] == value:
@@ -118,7 +118,7 @@ class BlockOpener(Struct):
             stored[name] = value
 
     def store_usage(self, extra: dict[str, Any] | None) -> None:
-        """Count the unknown fields of a usage snapshot, which replaces the previous one."""
+        """Count the unknown fields of a usage snapshot instead of those of the last snapshot."""
         self.stored.release(self.usage_bytes)
         self.usage_bytes = value_bytes(extra) if extra else 0
         self.store(self.usage_bytes)

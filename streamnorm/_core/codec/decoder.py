@@ -133,7 +133,7 @@ class Decoder(ABC):
         return events
 
     def read_raw(self, raw: RawFrame) -> list[Event]:
-        """Decode one frame in full; frames come in the order in which `split` returned them."""
+        """Decode one frame from `split` in full; frames must be passed in order."""
         events: list[Event] = []
         if self.outcome is not None:
             return events
@@ -162,11 +162,11 @@ class Decoder(ABC):
 
     @property
     def next_sequence_number(self) -> int:
-        """Sequence number of the next event; 0 in dialects that do not number events."""
+        """Sequence number of the next event; 0 if the dialect does not number events."""
         return 0
 
     def feed_frame(self, frame: Frame) -> list[Event]:
-        """Return the events of a frame that the caller has already parsed.
+        """Return the events of a parsed frame.
 
         Raises:
             LocalProtocolError: The decoder was closed.
@@ -221,7 +221,7 @@ class Decoder(ABC):
         return events
 
     def adopt_framing(self, other: Decoder) -> None:
-        """Take over the source from another decoder: its framing, notes and buffered bytes."""
+        """Take over the framing, the notes and the buffered bytes of another decoder."""
         self.dialect, self.framing, self._strays = other.dialect, other.framing, other._strays
         self._notes, self._on_note = other._notes, other._on_note
         self._idle_frames = other._idle_frames
@@ -233,18 +233,18 @@ class Decoder(ABC):
 
     @property
     def is_body(self) -> bool:
-        """Whether the source may be a body that is no stream, to be judged at its end."""
+        """Whether the source may be an ordinary body, which is judged at its end."""
         return self._body is not None and not self._body.is_stream
 
     def sniffer(self, start: bytes) -> FormatSniffer | None:
-        """Return a sniffer for a body that starts like one of `formats`; None for any other."""
+        """Return a sniffer for the body format that the first bytes suggest; None if none does."""
         for format in self.formats:
             if start.startswith(format.start):
                 return FormatSniffer(format, self._limits)
         return None
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the bytes of the last read as an event stream, converted if need be.
+        """Return the bytes of the last read as an event stream, converted if necessary.
 
         b"" while the source may still be a body that is no stream.
         """
@@ -259,24 +259,24 @@ class Decoder(ABC):
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the event whose end has not arrived."""
+        """Bytes of the event that is not yet complete."""
         return self.framing.unfinished_bytes
 
     @property
     def idle_frames(self) -> int:
-        """Number of frames read that gave no event, or a ping."""
+        """Number of frames without an event, or with a ping only."""
         run = self._delta_run
         return self._idle_frames + (0 if run is None else run.idle_frames)
 
     @property
     def progress(self) -> int:
-        """Number of frames with events, plus one for the end of the message."""
+        """Number of frames with events, plus one at the end of the message."""
         # Pings, comments and empty frames are no progress: a server may send them without end.
         return self.framing.frames - self.idle_frames + self.lacks_only_terminal
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Deviations that were accepted, in order of first appearance."""
+        """Accepted deviations from the protocol, in order of first appearance."""
         return tuple(Note(note.kind, note.where, count) for note, count in self._notes.items())
 
     @abstractmethod
@@ -288,7 +288,7 @@ class Decoder(ABC):
         """
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
-        """Append the events at the end of the source, and set `outcome` on success.
+        """Append the events for the end of the source; set `outcome` on success.
 
         `rest` is a last frame without its blank line.  Servers leave the blank line out, so a
         complete frame is read; half a frame is a cut stream.
@@ -312,7 +312,7 @@ class Decoder(ABC):
             self.outcome = Completed(self.outcome.reason, self.outcome.usage, lenient)
 
     def may_end_with(self, frame: Frame, value: Any) -> bool:
-        """Return whether a frame without its blank line is complete and may be the last.
+        """Return whether an unterminated frame is complete and may end the stream.
 
         True for errors; rooms add the terminal and the frames after which a message may be
         complete without it, which are more than `Dialect.is_terminal` accepts.  `value` is the
@@ -321,11 +321,11 @@ class Decoder(ABC):
         return is_object(value) and find_error(value) is not None
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
-        """Complete a message that lacks only its terminal; return what was missing."""
+        """Complete a message that lacks only its terminal; return the names of missing frames."""
         return ()
 
     def stray(self, line: str) -> StreamError | None:
-        """Return the provider's error on a line outside any event; None if it is no error."""
+        """Return the provider's error in a line outside events; None if it reports none."""
         name, colon, value = line.partition(":")
         if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
             value = value.removeprefix(" ")
@@ -333,19 +333,19 @@ class Decoder(ABC):
         return find_error(self.json_of(line))
 
     def body_error(self, body: str) -> StreamError | None:
-        """Return the provider's error in a JSON body; None if it is no error."""
+        """Return the provider's error in a JSON body; None if the body reports none."""
         return find_error(self.json_of(body))
 
     def judge_body(self, body: bytes | bytearray) -> StreamError:
-        """Return the error of a body that is no stream: the provider's, or `NOT_A_STREAM`."""
+        """Return the error for a body that is not a stream: the provider's, or `NOT_A_STREAM`."""
         return self.body_error(str(body, "utf-8", "replace")) or not_a_stream(body)
 
     def read_done(self, events: list[Event]) -> None:
-        """Append the events of a `[DONE]` frame, which most dialects do not have."""
+        """Append the events of a `[DONE]` frame; most dialects have none."""
         self.note("stray_done", "frame")
 
     def json_of(self, text: str) -> Any:
-        """Return the value of JSON text; None if it is invalid."""
+        """Return the value of JSON text; None if the text is invalid."""
         try:
             return decode_any(text, max_depth=self._limits.max_json_depth)
         except InvalidJSON:
@@ -362,7 +362,7 @@ class Decoder(ABC):
         return None
 
     def note(self, kind: str, where: str) -> None:
-        """Count a deviation that was accepted."""
+        """Count an accepted deviation from the protocol."""
         note = Note(kind, where)
         self._notes[note] = self._notes.get(note, 0) + 1
         if self._on_note is not None:
@@ -393,7 +393,7 @@ class Decoder(ABC):
         return cut_stream(self.frames, self.resume_token)
 
     def _split_start(self, data: bytes) -> list[RawFrame]:
-        """Split the first bytes, which select the next `split`: JSON and HTML are no SSE lines."""
+        """Split the first bytes, and choose `split` for the others: a body or SSE."""
         # An error body may come with status 200 and any content type: SDKs yield an empty stream
         # from it.
         start = data.lstrip(b" \t\r\n\xef\xbb\xbf")
@@ -419,7 +419,7 @@ class Decoder(ABC):
             self.run.read_from(self.framing)
 
     def _split_body(self, body: Body, data: bytes) -> list[RawFrame]:
-        """Buffer a body; split it once it is known to be a stream in another format."""
+        """Buffer a body, or split it if it proves to be a stream in another format."""
         # After the outcome a stream is still converted, for the passthrough of its bytes.
         keeps = self.outcome is None or body.is_stream
         events = body.feed(data if keeps else b"")
@@ -452,7 +452,7 @@ class Decoder(ABC):
         self._strays += line + b"\n"
 
     def _judge_strays(self) -> None:
-        """Raise the error that the server printed over several lines outside events, if any."""
+        """Raise the error, if any, that the server wrote as several lines outside events."""
         # Google ends a stream by an error object of several lines without `data:`.
         error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
         if error is not None:
@@ -475,7 +475,7 @@ def read_no_json(
     events: list[Event],
     names: Container[str] = (),
 ) -> None:
-    """Append the events of a frame whose data is no JSON.
+    """Append the events of a frame whose data is not JSON.
 
     Args:
         decoder: The decoder of the stream, which reads joined events one by one.

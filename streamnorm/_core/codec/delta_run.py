@@ -1,4 +1,4 @@
-"""The fast path: consecutive deltas of open blocks, handled as text from frame to consumer.
+"""The fast path: consecutive deltas of open blocks are forwarded as text, without events.
 
 Nearly every frame of a stream extends an open block and does nothing else.  Each frame is
 therefore offered to the room's `DeltaRun` first; frames that it refuses are read in full
@@ -39,12 +39,12 @@ _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of the
 
 
 def part_of(delta: Delta) -> int:
-    """Return the number of the reasoning summary that a delta belongs to; 0 for all others."""
+    """Return the number of a delta's reasoning summary; 0 for other deltas."""
     return delta.part if isinstance(delta, ReasoningDelta) else 0
 
 
 class DeltaRun(ABC):
-    """Read the frames of one stream that only extend an open block.
+    """Decode frames that only append text to an open block.
 
     A room subclasses it and informs it of the blocks that are open.  Blocks may alternate,
     as parallel tool calls do.
@@ -82,7 +82,7 @@ class DeltaRun(ABC):
 
     @abstractmethod
     def decode(self, payload: bytes) -> str | None:
-        """Return the text of a frame that only extends an open block; "" if it adds nothing.
+        """Return the text that a frame appends to an open block; None if it needs the slow path.
 
         None leaves all state unchanged, and the frame must be read in full: wherever a
         block stops, half a surrogate pair, a second event, or a note is involved.
@@ -92,7 +92,7 @@ class DeltaRun(ABC):
         """
 
     def read_from(self, framing: Splitter) -> None:
-        """Read the events of a framing from now on."""
+        """Set the framing whose events are decoded from now on."""
         self.framing = framing
         if isinstance(framing, SSEDecoder):
             self._lines = framing
@@ -101,7 +101,7 @@ class DeltaRun(ABC):
             self.text_of, self.text_of_read, self.joins_reads = self.decode, reader, True
 
     def _text_of_lines(self, raw: bytes) -> str | None:
-        """Decode the lines of an event."""
+        """Decode the lines of one event."""
         start = len(self.prefix)
         payload = raw[start:]
         # A second line could be another field, which only the slow path knows.
@@ -110,7 +110,7 @@ class DeltaRun(ABC):
         return self.decode(payload)
 
     def _text_of_read_lines(self, data: bytes) -> str | None:
-        """Decode a read that is exactly the lines of an event."""
+        """Decode a read that consists of one event's lines."""
         framing, prefix = self._lines, self.prefix
         if framing.carries or len(data) > framing.safe_bytes:
             return None
@@ -131,7 +131,7 @@ class DeltaRun(ABC):
         return text
 
     def append_events(self, text: str, events: list[Event]) -> None:
-        """Append the events of a frame whose text was just returned: its delta, then usage."""
+        """Append the events of the frame that was decoded last: its delta, then usage."""
         if text:
             if self.delta is not self._made:
                 self._made, self._make = self.delta, delta_factory(self.delta)
@@ -142,7 +142,7 @@ class DeltaRun(ABC):
             events.append(usage)
 
     def pending_usage(self) -> UsageUpdate | None:
-        """Return the usage that frames of the run reported since the last call, if any.
+        """Return the usage reported by frames since the last call; None if there is none.
 
         Called before any other event is handled, and before the message, the usage or the
         end of the stream is read.
@@ -154,7 +154,7 @@ class DeltaRun(ABC):
 
 
 class TextSinks(Protocol):
-    """The part of an accumulator that a run needs."""
+    """An object with text sinks, such as an accumulator."""
 
     def text_sink(self, index: int, part: int = 0) -> _Append:
         """Return a function that appends text to an open block."""
@@ -162,10 +162,10 @@ class TextSinks(Protocol):
 
 
 class _DeltaSinks(Protocol):
-    """The part of a `StreamWriter` that a run needs."""
+    """An object with delta sinks, such as a `StreamWriter`."""
 
     def delta_sink(self, delta: Delta) -> _Write:
-        """Return a function that writes more text of a block."""
+        """Return a function that writes further text of the block of `delta`."""
         ...
 
 
@@ -200,7 +200,7 @@ class DeltaForwarder:
         self._sinks: dict[int, _Sinks] = {}  # by block
 
     def forward(self, frames: list[RawFrame], parts: list[bytes], position: int = 0) -> int:
-        """Forward frames that only extend open blocks.
+        """Forward frames that only append text to open blocks.
 
         Args:
             frames: The frames of one read.
@@ -234,7 +234,7 @@ class DeltaForwarder:
         return position
 
     def invalidate(self, events: list[Event]) -> None:
-        """Forget where deltas are written, if one of the events may change that."""
+        """Discard the selected sinks if one of the events may change them."""
         for event in events:
             if type(event) is not TextDelta and type(event) is not JSONDelta:
                 self.delta = None
@@ -248,7 +248,7 @@ class DeltaForwarder:
         return self.failure
 
     def select(self, delta: Delta) -> _Sinks:
-        """Return the sinks of the block and part of `delta`, and use them from now on."""
+        """Select and return the sinks for the block and part of `delta`."""
         sinks = self._sinks.get(delta.index)
         if sinks is None or sinks[0] is not delta:
             append = self._accumulator.text_sink(delta.index, part_of(delta))
@@ -259,4 +259,4 @@ class DeltaForwarder:
 
 
 def _drop(text: str) -> None:
-    """Discard text: the sink before any block has one."""
+    """Discard text; the sink until a block is selected."""

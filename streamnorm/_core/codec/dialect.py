@@ -1,4 +1,4 @@
-"""What a dialect consists of: its decoder, its encoder, its bodies, its paths, and its checks.
+"""The parts of a dialect: decoder, encoder, body codec, endpoints and validators.
 
 `Checker` is the contract of strict validators of streams, `RequestCheck` of checks of requests.
 """
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Written(Struct, frozen=True):
-    """A written request: body, path and headers.
+    """An encoded request: body, path and headers.
 
     Attributes:
         body: The JSON object to send.
@@ -68,15 +68,15 @@ class CountCodec(Struct, frozen=True, kw_only=True):
     constants: dict[str, Any] = {}
 
     def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body of the message request that a count request counts."""
+        """Return the message request in the body of a count request."""
         return body
 
     def read_invocation(self, body: dict[str, Any]) -> bytes | None:
-        """Return the body of another operation, if a count request asks for the tokens of one."""
+        """Return the body of another operation in a count request; None if there is none."""
         return None
 
     def write_request(self, written: Written) -> Written:
-        """Return the count request of a written message request with only `fields`."""
+        """Return the count request for an encoded message request that has only `fields`."""
         return structs.replace(written, path=written.path + self.suffix)
 
     def read_count(self, body: dict[str, Any]) -> TokenCount:
@@ -84,7 +84,7 @@ class CountCodec(Struct, frozen=True, kw_only=True):
         return TokenCount(require_count(body, self.tokens))
 
     def write_count(self, count: TokenCount) -> dict[str, Any]:
-        """Return the response with a count."""
+        """Return the body of a response with a count."""
         return {**self.constants, self.tokens: count.input_tokens}
 
 
@@ -107,7 +107,7 @@ class RequestReader(Struct, frozen=True, kw_only=True):
 
 
 class PageCodec(RequestReader, frozen=True, kw_only=True):
-    """Reader of a page's requests, and writer of the messages that it shows.
+    """Reader of the requests of a page's chat, and writer of its messages.
 
     Attributes:
         write_messages: Function from the messages of a chat to those of the page.
@@ -178,7 +178,7 @@ class EncodeOptions(TypedDict, total=False):
 
 
 class Feed(Protocol[T]):
-    """A consumer of bytes: a decoder of frames or events, or a transcoder."""
+    """A consumer of bytes that returns items: a decoder or a transcoder."""
 
     def feed(self, data: bytes, /) -> list[T]:
         """Return the items that `data` completes."""
@@ -194,7 +194,7 @@ class Feed(Protocol[T]):
 
 
 class FirstUse:
-    """A function that imports a module at its first call, and calls a member of the module.
+    """A function in a module that is imported at the first call.
 
     Attributes:
         load: Returns the member, after it has imported the module if need be.
@@ -204,7 +204,7 @@ class FirstUse:
         self.load: Callable[[], Any] = cache(partial(_import_member, module, name))
 
     def __call__(self, *args: object, **options: object) -> Any:
-        """Import the module if need be, and call the member."""
+        """Import the module at the first call, and call the function."""
         return self.load()(*args, **options)
 
 
@@ -213,7 +213,7 @@ def _import_member(module: str, name: str) -> Any:
 
 
 def on_first_use(module: str, name: str) -> FirstUse:
-    """Return a function that imports a module at its first call, and calls a member of it.
+    """Return a function that imports its module at the first call.
 
     Few programs use every dialect, and building the JSON decoders of one takes tens of
     milliseconds.  Its method `load` does the same for a member that is a value.
@@ -222,14 +222,14 @@ def on_first_use(module: str, name: str) -> FirstUse:
 
 
 class DialectOptions(Struct, frozen=True):
-    """Base of the options that only one dialect has.
+    """Base of the options of a single dialect.
 
     Each field has the name of a keyword of `decoder` or `encoder` of `streamnorm.codec`.  The
     dialect's decoder and encoder receive the struct as `options`.
     """
 
     def limit(self, capabilities: Capabilities) -> Capabilities:
-        """Return the capabilities of the encoder with these options."""
+        """Return the encoder's capabilities, reduced by these options."""
         return capabilities
 
 
@@ -300,17 +300,17 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     @property
     def codec(self) -> BodyCodec | None:
-        """Codec of its whole bodies; None if it has none, or if its requests are only read."""
+        """Codec of whole bodies; None if the dialect has none, or only requests."""
         codec = None if self.body is None else self.body()
         return codec if isinstance(codec, BodyCodec) else None
 
     def at_path(self, path: str) -> Dialect:
-        """Return the dialect as it is spoken at a path, which stands as the URL spells it."""
+        """Return the dialect with the framing and conventions of the cloud that has a path."""
         route = self.endpoints.cloud_route(path)
         return self if route is None else self.spoken_at(route)
 
     def spoken_at(self, route: Route) -> Dialect:
-        """Return the dialect as it is spoken at a route: in the framing and form of its cloud."""
+        """Return the dialect with the framing and conventions of a route's cloud."""
         cloud = route.cloud
         if cloud is None:
             return self
@@ -327,7 +327,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         )
 
     def load(self) -> None:
-        """Import the modules of its streams and bodies now, so that no request waits for them."""
+        """Import the modules of streams and bodies now, before a request needs them."""
         for part in (self.decoder, self.encoder, self.refusal_body):
             if isinstance(part, FirstUse):
                 part.load()
@@ -367,7 +367,7 @@ class Checker(ABC):
 
     @abstractmethod
     def missing(self) -> list[str]:
-        """Return the problems of a stream that ends here."""
+        """Return the problems at the end of the stream, such as missing frames."""
 
 
 ANY = "*"
@@ -382,7 +382,7 @@ further names are filled in.  The first state is the initial one.
 
 
 class Order:
-    """The state of a stream, or of a part of it, in a table.
+    """State machine for the order of events, as a table.
 
     Args:
         table: The table.
@@ -398,7 +398,7 @@ class Order:
         self._names = names
 
     def advance(self, event: str) -> Iterator[str]:
-        """Enter the state after an event; yield the problem of one that is out of order."""
+        """Enter the state after an event; yield a problem if the event is out of order."""
         row = self._table[self.state]
         after = row.get(event) or row.get(ANY, self.state)
         state, problem = after if isinstance(after, tuple) else (after, after)
@@ -408,7 +408,7 @@ class Order:
 
 
 class RequestFacts(Struct, frozen=True):
-    """A request as a provider receives it.
+    """Body and metadata of a request, as the provider receives it.
 
     Attributes:
         body: The JSON object.
@@ -431,7 +431,7 @@ class RequestFacts(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A position in a request that breaks a rule.
+    """A position in a request where a rule is broken.
 
     The attributes besides `path` fill the placeholders in the vendor's text.
 
@@ -457,7 +457,7 @@ RequestCheck: TypeAlias = Callable[[RequestFacts], Iterator[Finding]]
 
 
 class RequestViolation(Struct, frozen=True):
-    """A broken rule, with the error that the provider would answer.
+    """A broken rule, with the provider's error.
 
     Attributes:
         rule: Name of the rule.

@@ -1,4 +1,4 @@
-"""Base class of encoders, and the writer that restates events for one."""
+"""Base class of encoders, and the stream writer that feeds events to an encoder."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ class Encoder(ABC):
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the message that are stored to be written later, or a second time."""
+        """Bytes of the message that are stored to be written later or again."""
         return max(0, self._stored.bound - self._stored.left)
 
     @property
     def extras(self) -> bool:
-        """Whether the vendor's own fields are written back."""
+        """Whether the vendor's fields in `extra` are written."""
         return self._projector.vendor_fields.are_carried
 
     @extras.setter
@@ -144,16 +144,16 @@ class Encoder(ABC):
 
     @property
     def loss_counter(self) -> Losses:
-        """The counter of `losses`, for losses before events reach the encoder."""
+        """Counter of `losses`; callers add the losses that precede encoding."""
         return self._losses
 
     @property
     def projector(self) -> Projector:
-        """The projector that events pass before `render`."""
+        """Projector whose events `render` receives."""
         return self._projector
 
     def render(self, event: Event) -> bytes:
-        """Return the bytes of an event that the projector returned."""
+        """Return the bytes of a projected event."""
         return self._renders[type(event)](self, event)
 
     @abstractmethod
@@ -165,7 +165,7 @@ class Encoder(ABC):
         """
 
     def delta_template(self, index: int) -> tuple[bytes, bytes] | None:
-        """Return what precedes and follows the JSON of the text in what `delta_writer` writes.
+        """Return the bytes before and after the JSON text in the output of `delta_writer`.
 
         None if the deltas of a block differ in more than their text, or the encoder stores it.
         """
@@ -174,7 +174,7 @@ class Encoder(ABC):
     def resume_after_passthrough(  # noqa: B027 - few need it
         self, start: MessageStart, next_sequence_number: int
     ) -> None:
-        """Prepare to write after events whose original bytes were passed through.
+        """Prepare to write after a passthrough of original bytes.
 
         Args:
             start: The first of these events.
@@ -187,23 +187,23 @@ class Encoder(ABC):
 
     @abstractmethod
     def error_body(self, error: StreamError) -> bytes:
-        """Return the body of an error response, sent in place of a stream."""
+        """Return the body of an error response, sent instead of a stream."""
 
     def close(self) -> bytes:
-        """Return the bytes after the last event; never a success that was not encoded."""
+        """Return the bytes after the last event; never a success that no event reported."""
         return b""
 
     def _vendor_fields(self, extra: dict[str, Any] | None) -> dict[str, Any]:
-        """Return a copy of the vendor's own fields of an event; {} if they are not written."""
+        """Return a copy of an event's `extra`; {} if vendor fields are not written."""
         return dict(extra) if self.extras and extra else {}
 
     def _take_extra(self, extra: dict[str, Any]) -> dict[str, Any]:
-        """Store the service tier in the vendor's own fields, and return those that are written."""
+        """Store the service tier in `extra`; return the vendor fields to write."""
         self._note_tier(extra.get("service_tier"))
         return self._vendor_fields(extra)
 
     def _note_tier(self, word: object) -> None:
-        """Store the source's service tier if this dialect has a word for it."""
+        """Store the source's service tier if this dialect has an equivalent."""
         if isinstance(word, str):
             tier = self._projector.capabilities.service_tiers.get(word)
             self._tier_field = {} if tier is None else {"service_tier": tier}
@@ -254,7 +254,7 @@ class Encoder(ABC):
 
 
 class RunEncoder(Encoder):
-    """An encoder whose message may hold several answers: the steps of an agent's run.
+    """An encoder that writes several answers, the steps of an agent's run, as one message.
 
     Attributes:
         usage_by_model: Usage of the answers so far, by their model.
@@ -270,7 +270,7 @@ class RunEncoder(Encoder):
 
     @property
     def usage_by_model(self) -> dict[str, Usage]:
-        """Usage of the answers so far, by their model."""
+        """Usage of all answers so far, by model."""
         model = self._answering_model
         earlier = self._earlier_usage.get(model)
         usage = self._usage if earlier is None else sum_usage((earlier, self._usage))
@@ -278,14 +278,14 @@ class RunEncoder(Encoder):
 
     @abstractmethod
     def end_answer(self, stop: MessageStop) -> bytes:
-        """Return the bytes that wait for the stop reason of an answer; the message goes on.
+        """Return the bytes that were held until an answer's stop reason.
 
         Args:
             stop: End of the answer.
         """
 
     def begin_step(self, start: MessageStart) -> bytes:
-        """Begin the next answer, and return the bytes between it and the one before.
+        """Begin the next answer; return the bytes between the last answer and this one.
 
         Args:
             start: Start of the answer.
@@ -296,7 +296,7 @@ class RunEncoder(Encoder):
         return self._end_step()
 
     def _name_model(self, start: MessageStart) -> str:
-        """Return the name of the model that answers from here on."""
+        """Set and return the name of the model that gives the next answer."""
         self._answering_model = self._model or start.model
         return self._answering_model
 
@@ -306,7 +306,7 @@ class RunEncoder(Encoder):
 
 
 class StreamWriter:
-    """Write a stream with an encoder.
+    """Write the events of a stream with an encoder, blocks in order.
 
     Args:
         encoder: Encoder of the dialect that is written.
@@ -341,7 +341,7 @@ class StreamWriter:
             )
 
     def write(self, events: Iterable[Event], *, ends: bool = False) -> list[bytes]:
-        """Return the bytes of events, in pieces.
+        """Return the encoded bytes of events, in pieces.
 
         Args:
             events: The events.
@@ -361,7 +361,7 @@ class StreamWriter:
         return parts if self._frame_writer is None else [self._in_frames(parts)]
 
     def _in_frames(self, parts: list[bytes]) -> bytes:
-        """Return the bytes of events in the framing."""
+        """Return encoded events as bytes of the framing."""
         failure, self._unframed_failure = self._unframed_failure, None
         data = b"".join(parts)
         return data if self._frame_writer is None else self._frame_writer.write(data, failure)
@@ -387,11 +387,11 @@ class StreamWriter:
                 self._count_dropped()
 
     def count(self, usage: UsageUpdate) -> None:
-        """Pass usage to the encoder, which writes it with the start or the end of the stream."""
+        """Pass a usage snapshot to the encoder."""
         self._render(self._projector.usage(usage))
 
     def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:
-        """Return a function that writes more text of a block, as `write` does with a delta.
+        """Return a function that writes further text of the block of `delta`.
 
         It returns the bytes of the text, or None if the text is held for other blocks or
         for the end of its own.  It raises `LimitExceeded` where `write` ends the stream; the
@@ -438,7 +438,7 @@ class StreamWriter:
         return lambda text: framing.write(write(text), None)
 
     def fail(self, error: StreamError) -> bytes:
-        """End the stream with an error of ours, and return its bytes."""
+        """End the stream with an error, and return its bytes."""
         return self._in_frames([*self._unsent, self._fail(error)])
 
     def _fail(self, error: StreamError) -> bytes:

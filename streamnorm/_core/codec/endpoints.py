@@ -1,4 +1,4 @@
-"""Paths of a dialect and their operations, and the clouds that serve it at paths of their own.
+"""Paths and operations of a dialect's HTTP interface, and the clouds that serve it.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference, as botocore 1.44.5 has it in
 `bedrock-runtime/2023-09-30/service-2.json` (read 2026-11-23).
@@ -54,7 +54,7 @@ _VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?", re.ASCII)
 
 
 class Cloud(Struct, frozen=True, kw_only=True):
-    """The conventions of a cloud.
+    """The HTTP conventions of a cloud: headers, statuses and error types.
 
     The name of a model is one percent-encoded segment of its paths, and the path alone decides
     whether an answer is streamed.
@@ -86,7 +86,7 @@ class Cloud(Struct, frozen=True, kw_only=True):
         return dumps(body)
 
     def error_headers(self, error: StreamError) -> dict[str, str]:
-        """Return the headers of an error response, which name its type."""
+        """Return the headers of an error response, which hold the exception's type."""
         return {self.error_type_header: self.error_type(error)}
 
 
@@ -119,7 +119,7 @@ _NAMES = frozenset(_TYPES.values()) | {
 
 
 def _exception_of(error: StreamError) -> str:
-    """Return the name of the exception that an error is, by its code or else by its status."""
+    """Return the name of an error's exception, from its code or else its status."""
     code = error.code or ""
     # An exception of a stream has the same name, beginning with a small letter.
     name = code[:1].upper() + code[1:]
@@ -144,7 +144,7 @@ BEDROCK = Cloud(
 
 
 class Route(Struct, frozen=True):
-    """A method and a path, and the operation that they stand for.
+    """An HTTP method and path pattern with its operation.
 
     Attributes:
         method: HTTP method, in upper case.
@@ -164,7 +164,7 @@ class Route(Struct, frozen=True):
 
 
 class RequestedOperation(Struct, frozen=True):
-    """The operation of a request, from its method, path and body.
+    """The operation that a request asks for, from its method, path and body.
 
     Attributes:
         operation: The operation.
@@ -181,7 +181,7 @@ class RequestedOperation(Struct, frozen=True):
     cloud: Cloud | None = None
 
     def with_body(self, body: dict[str, Any]) -> RequestedOperation:
-        """Return the operation as the body completes it, which may ask for a stream."""
+        """Return the operation completed by the body: its model, and whether it streams."""
         if self.cloud is not None:  # the path alone decides
             return self
         # Gemini has a path for streams, all others a field of the body.
@@ -193,7 +193,7 @@ class RequestedOperation(Struct, frozen=True):
 
 
 class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
-    """The HTTP interface of a dialect.
+    """The HTTP interface of a dialect: routes, headers and query parameters.
 
     Paths are decoded, without empty segments and without query; those of a cloud stand as the
     URL spells them.  Whatever precedes the part that a route names may be the path of the
@@ -233,7 +233,7 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
     socket_framing: Framing | None = None
 
     def match(self, method: str, path: str, body: object = None) -> RequestedOperation | None:
-        """Return the operation of a request, or None if no route matches.
+        """Return the operation of a request; None if no route matches.
 
         Args:
             method: HTTP method, in upper case.
@@ -252,7 +252,7 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
         return asked if body is None or not is_object(body) else asked.with_body(body)
 
     def canonical_path(self, method: str, path: str) -> str:
-        """Return the part of a path that a route matches, after the version of the API.
+        """Return the matched part of a path, after the API version.
 
         "" if no route matches.
         """
@@ -262,7 +262,7 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
         return f"/{self.models_path.split('/')[1]}{path[match.start() :]}"
 
     def rename_model(self, path: str, model: str) -> str:
-        """Return a path of a cloud with another model, from the part that is the cloud's.
+        """Return a cloud's path with another model, without the client's base path.
 
         Args:
             path: The path, as the URL spells it; any other path is returned as it is.
@@ -277,16 +277,16 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
         return path if route is None else route.path.sub(rename, path)
 
     def cloud_route(self, path: str) -> Route | None:
-        """Return the route of a cloud that has a path, for any method; None if there is none."""
+        """Return the cloud's route that matches a path; None if there is none."""
         return next((r for r in self.routes if r.cloud is not None and r.path.search(path)), None)
 
     @cached_property
     def compacts(self) -> bool:
-        """Whether the server compacts the conversations of its clients."""
+        """Whether the dialect has an endpoint that compacts conversations."""
         return any(route.operation == "compact" for route in self.routes)
 
     def serves(self, path: str) -> bool:
-        """Return whether the responses of a path are messages of this dialect, for any method."""
+        """Return whether the responses of a path are messages of this dialect."""
         return any(
             route.operation not in _NOT_OF_DIALECT and route.path.search(path)
             for route in self.routes
@@ -299,11 +299,11 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
         return _wants_stream(body) or self._posts(path, "stream")
 
     def counts(self, path: str) -> bool:
-        """Return whether a path stands for token counts."""
+        """Return whether a path is the endpoint of token counts."""
         return self._posts(path, "count")
 
     def model(self, path: str, body: object) -> str:
-        """Return the name of the model in a request for a message; "" if there is none."""
+        """Return the model named by a message request; "" if there is none."""
         asked = self.match("POST", path)
         return (asked.model if asked is not None else "") or _model_in(body)
 
@@ -338,7 +338,7 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
         return urlunsplit((base.scheme, base.netloc, "/".join(["", *segments, path]), queries, ""))
 
     def _find(self, method: str, path: str) -> tuple[Route, re.Match[str]] | None:
-        """Return the first route that matches, and its match."""
+        """Return the first matching route, and its match."""
         for route in self.routes:
             if route.method == method and (match := route.path.search(path)):
                 return route, match

@@ -1,4 +1,4 @@
-"""Events in the messages of an AWS event stream, as Amazon Bedrock's `ConverseStream` sends them.
+"""Framing of Amazon Bedrock's `ConverseStream`: one event in each AWS event stream message.
 
 A message of type `event` is one event: its `:event-type` is the name, its payload the JSON.  What
 fails is a message of type `exception` or `error`, which ends the stream (botocore 1.44.5,
@@ -64,7 +64,7 @@ CONVERSE_EXCEPTIONS = INVOKE_EXCEPTIONS - {"modelTimeoutException"}
 
 
 def exception_error(name: str, payload: str) -> StreamError:
-    """Return the error that an exception reports.
+    """Return the error that an exception message reports.
 
     Args:
         name: Type of the exception.
@@ -84,7 +84,7 @@ def exception_error(name: str, payload: str) -> StreamError:
 
 
 def exception_of(error: StreamError, known: Collection[str]) -> tuple[str, dict[str, Any]]:
-    """Return the type and the fields of the exception that reports an error.
+    """Return the type and fields of the exception for an error.
 
     Args:
         error: The error.
@@ -109,13 +109,13 @@ def exception_of(error: StreamError, known: Collection[str]) -> tuple[str, dict[
 
 
 def encode_exception(name: str, payload: bytes) -> bytes:
-    """Return the message of an exception."""
+    """Return the bytes of an exception message."""
     headers = {":exception-type": name, ":content-type": "application/json"}
     return encode_message({**headers, ":message-type": "exception"}, payload)
 
 
 class MessageSplitter(ABC):
-    """Cuts a stream into the events in its messages; see `Splitter`.
+    """Splits an AWS event stream into the events in its messages; see `Splitter`.
 
     Args:
         limits: Bounds; `max_event_bytes` bounds a message.
@@ -143,17 +143,17 @@ class MessageSplitter(ABC):
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the message that has begun and not ended."""
+        """Bytes of the incomplete message."""
         return self.reader.unfinished_bytes
 
     @property
     def frames(self) -> int:
-        """Number of events that were read."""
+        """Number of events read."""
         return self.reader.messages - self._unread
 
     @property
     def messages(self) -> int:
-        """Number of messages that were read: events, and what the server ended the stream with."""
+        """Number of messages read: events, and an exception that ended the stream."""
         return self.frames + (self.failure is not None and self.failure.kind == "upstream")
 
     def split(self, data: bytes) -> list[RawFrame]:
@@ -185,26 +185,26 @@ class MessageSplitter(ABC):
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None]:
-        """Return the reader of a read that is exactly one event; see `Splitter`."""
+        """Return a function that reads a single event; see `Splitter`."""
         self._run_prefix = prefix
         self._set_last_line(self._last_line)
         return self.reader.message_reader(self._decoder(decode))
 
     def _set_last_line(self, line: bytes) -> None:
-        """Note the lines of the last event, which the delta run may read."""
+        """Store the SSE lines that precede the last event's payload."""
         self._last_line = line
         self.reader.reads_payloads = line == self._run_prefix
 
     @abstractmethod
     def _decoder(self, decode: Callable[[bytes], str | None]) -> Callable[[bytes], str | None]:
-        """Return the decoder of the payload of a message; None for what `decode` cannot read."""
+        """Return a decoder of message payloads; its result is None where `decode` fails."""
 
     @abstractmethod
     def _event_of(self, payload: bytes) -> bytes:
-        """Return the event in the payload of a message that was read."""
+        """Return the event in a message payload."""
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
-        """Return the frame of an event that `split` returned."""
+        """Return the parsed frame of an event from `split`."""
         lines = self._lines_of(raw)
         if not lines:
             self.overflowed = True  # all events before the failure are read
@@ -226,17 +226,17 @@ class MessageSplitter(ABC):
         return b"".join(written)
 
     def _lines_of(self, raw: RawFrame) -> bytes:
-        """Return the lines of an event; none for the failure behind the last one."""
+        """Return the SSE lines of an event."""
         if isinstance(raw, Fragment):
             return raw.data.removesuffix(_EVENT_END)
         return (self._run_prefix or b"") + raw
 
     def unterminated(self) -> Frame | None:
-        """Return None: half a message cannot be checked, and is a cut."""
+        """Return None: an incomplete message cannot be verified, and counts as cut."""
         return None
 
     def _check_headers(self, message: Message) -> None:
-        """Accept an event of the operation; the stream ends with any other message."""
+        """Check that a message is an event of the operation; raise `Fatal` otherwise."""
         kind = message.text(":message-type")
         if kind == "exception":
             payload = message.payload.decode(errors="replace")
@@ -251,7 +251,7 @@ class MessageSplitter(ABC):
 
     @abstractmethod
     def _check_event_type(self, name: str) -> None:
-        """Accept the events of a type.
+        """Check that the operation has events of a type.
 
         Raises:
             Fatal: The operation has no such events.
@@ -259,7 +259,7 @@ class MessageSplitter(ABC):
 
     @abstractmethod
     def _append_events(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
-        """Append the events in the payloads of messages with the last headers.
+        """Append the events in payloads that share the last headers.
 
         Raises:
             Fatal: The stream ends here.
@@ -284,7 +284,7 @@ class MessagePassthrough:
         self._messages = 0  # before it
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the message that a read ends; nothing if it has only begun."""
+        """Return the message that ends with the last read; b"" if it is incomplete."""
         message = self._reader.last_message
         if message:
             self._messages += 1
@@ -313,12 +313,12 @@ class MessagePassthrough:
     take_other = take
 
     def rest(self) -> bytes:
-        """Return nothing: half a message cannot be read."""
+        """Return b"": an incomplete message cannot be passed on."""
         return b""
 
 
 def _end_of(data: bytes, count: int) -> int:
-    """Return the end of the first `count` messages."""
+    """Return the offset after the first `count` messages."""
     end = 0
     for _ in range(count):
         end += message_size(data, end)
@@ -326,7 +326,7 @@ def _end_of(data: bytes, count: int) -> int:
 
 
 class EventMessageSplitter(MessageSplitter):
-    """Cuts a stream into messages that are one event each."""
+    """Splits an AWS event stream whose messages each hold one event."""
 
     def _decoder(self, decode: Callable[[bytes], str | None]) -> Callable[[bytes], str | None]:
         return decode
@@ -364,7 +364,7 @@ _MAX_LINE_BYTES = 64
 
 
 class EventMessageWriter:
-    """Writes server-sent events as messages of their own.
+    """Writes each server-sent event as an AWS event stream message.
 
     A client takes the end of the bytes for success (botocore), so an encoder writes a failure as
     an event that is named as its exception, and the exception is a message of its kind.
@@ -379,7 +379,7 @@ class EventMessageWriter:
         return b"".join([self._encode(lines) for lines in data.split(_EVENT_END) if lines])
 
     def delta_writer(self, head: bytes, tail: bytes) -> Callable[[str], bytes]:
-        """Return a serializer of the messages of deltas; see `FrameWriter`."""
+        """Return a serializer of delta messages; see `FrameWriter`."""
         line, _, start = head.partition(_DATA)
         end = tail.removesuffix(_EVENT_END)
         return self._encoder(line).payload_encoder(start, dumps, end)
@@ -392,7 +392,7 @@ class EventMessageWriter:
         return self._encoder(line).encode(payload)
 
     def _encoder(self, line: bytes) -> MessageEncoder:
-        """Return the encoder of the events that a line names."""
+        """Return the message encoder for events with a certain event line."""
         encoder = self._encoders.get(line)
         if encoder is None:
             name = line.removeprefix(_EVENT).decode()

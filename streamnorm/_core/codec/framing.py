@@ -46,7 +46,7 @@ Replace: TypeAlias = Callable[[list[bytes]], list[bytes]]
 
 
 def as_utf8(data: bytes) -> bytes:
-    """Return events as valid UTF-8: invalid bytes become U+FFFD.
+    """Return bytes as valid UTF-8: invalid bytes become U+FFFD.
 
     Lenient clients decode invalid bytes to U+FFFD anyway; strict clients fail at them.
     """
@@ -61,7 +61,7 @@ def as_utf8(data: bytes) -> bytes:
 
 
 class Passthrough:
-    """Return the original bytes of a stream as UTF-8, in whole events.
+    """Return the original bytes of a stream as UTF-8, one or more whole events at a time.
 
     The beginning of an event is held until its end arrives, so that our own error event never
     follows half an event.
@@ -79,7 +79,7 @@ class Passthrough:
         self._last = b""  # last bytes of both
 
     def take_event(self, data: bytes) -> bytes:
-        """Return a read that is exactly one event."""
+        """Return the bytes of a read that is exactly one event."""
         return as_utf8(data)
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
@@ -99,11 +99,11 @@ class Passthrough:
         return as_utf8(whole[: -len(held)] if held else whole)
 
     def rest(self) -> bytes:
-        """Return the held beginning of an event, when the source has ended."""
+        """Return the held bytes of an unfinished event at the end of the source."""
         return as_utf8(self._rest())
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
-        """Do what `take` does where the framing does not hold the original bytes."""
+        """Return the same as `take`, where the framing does not hold the original bytes."""
         if self._framing.overflowed:
             # An event that is too large is not passed on, even if its end is in this read.
             whole = self._rest() + data
@@ -136,13 +136,13 @@ class Passthrough:
 
 
 def _skip_blank_lines(data: bytes, end: int) -> int:
-    """Return the end of the blank lines at `end`, which belong to no event."""
+    """Return the offset after blank lines at `end`, which belong to no event."""
     blank = _LINE_ENDS.match(data, end)
     return blank.end() if blank else end
 
 
 def _last_end(data: bytes) -> int:
-    """Return the end of the last whole event; 0 if there is none."""
+    """Return the end offset of the last whole event; 0 if there is none."""
     if _CR not in data:
         blank = data.rfind(b"\n\n")
         return blank + 2 if blank >= 0 else 0
@@ -155,13 +155,13 @@ def _last_end(data: bytes) -> int:
 
 
 def _end_before(data: bytes, unread: int) -> int:
-    """Return the end of the last event but `unread`; 0 if there is none."""
+    """Return the end offset of the last event before `unread` others; 0 if there is none."""
     ends = [match.end() for match in _EVENT_ENDS.finditer(data)]
     return ends[-1 - unread] if len(ends) > unread else 0
 
 
 def _end_within(data: bytes, safe_bytes: int) -> int:
-    """Return the end of the last event before the first one that is too large."""
+    """Return the end offset of the last event before the first oversized one."""
     end = 0
     for match in _EVENT_END.finditer(data):
         event = data[end : match.end()].replace(b"\r\n", b"\n")
@@ -172,7 +172,7 @@ def _end_within(data: bytes, safe_bytes: int) -> int:
 
 
 def list_events(data: bytes) -> list[bytes]:
-    """Return the events of a text, each with the blank lines behind it.
+    """Return the events of an event stream, each with the blank lines after it.
 
     What is no whole event comes last; together they are the text.
     """
@@ -192,7 +192,7 @@ def list_events(data: bytes) -> list[bytes]:
 
 
 def add_id(event: bytes, id: bytes) -> bytes:
-    """Return an event with an `id:`, behind one that it has; what is no whole event unchanged."""
+    """Return an event with a further `id:` line; incomplete events stay unchanged."""
     fields = event.rstrip(b"\r\n")
     ends = event[len(fields) :]
     line_end = b"\r\n" if ends.startswith(b"\r\n") else ends[:1]
@@ -202,7 +202,7 @@ def add_id(event: bytes, id: bytes) -> bytes:
 
 
 class FrameReader(Protocol):
-    """Reads the frames of a stream, also those that end it.
+    """Reads the frames of a stream, including error frames that end it.
 
     Attributes:
         frames: Number of frames so far.
@@ -215,24 +215,24 @@ class FrameReader(Protocol):
         ...
 
     def unterminated(self) -> Frame | None:
-        """Return what the source left of an event, if that can be read."""
+        """Return the unterminated last frame; None if it cannot be read."""
         ...
 
 
 class Rewriter(Protocol):
-    """Replaces bytes of texts that stand in messages, whose lengths and checksums stay right."""
+    """Replaces text in binary messages, with correct lengths and checksums."""
 
     def rewrite(self, messages: Sequence[Message], replace: Replace) -> list[bytes]:
-        """Return the bytes of messages, each as long as it was."""
+        """Return messages with replaced text, each as long as before."""
         ...
 
     def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
-        """Return bytes that are no whole message, as many as they were."""
+        """Return incomplete message bytes with replaced text, as long as before."""
         ...
 
 
 class StrictReader(Protocol):
-    """Reads a stream for validation: its frames, and what is wrong with the bytes.
+    """Validating reader of a stream: yields frames and problems in the bytes.
 
     Attributes:
         has_failed: Whether no further frames can be read, so that none is missing.
@@ -241,7 +241,7 @@ class StrictReader(Protocol):
     has_failed: bool
 
     def feed(self, data: bytes) -> Iterator[Frame | str]:
-        """Yield the frames and problems that are known with `data`, in their order."""
+        """Yield the frames and problems that `data` completes, in order."""
         ...
 
     def close(self) -> Iterator[Frame | str]:
@@ -250,7 +250,7 @@ class StrictReader(Protocol):
 
 
 class StreamLayout(Protocol):
-    """The layout of a whole stream in one framing.
+    """The byte layout of a whole stream in one framing.
 
     Attributes:
         rewriter: How texts in a stream are replaced; None if a stream is lines of text, whose
@@ -263,15 +263,15 @@ class StreamLayout(Protocol):
     strict_reader: Callable[[int], StrictReader] | None
 
     def find_event_ends(self, body: bytes) -> list[int]:
-        """Return the offset at which each event ends; bytes behind the last count as one."""
+        """Return the end offset of each event; trailing bytes count as one event."""
         ...
 
     def is_whole(self, body: bytes) -> bool:
-        """Return whether the last event has its end."""
+        """Return whether the last event is complete."""
         ...
 
     def find_hostile_cuts(self, body: bytes) -> list[int]:
-        """Return offsets at which a reader that expects whole units fails, ascending."""
+        """Return offsets where a cut breaks a naive reader, in ascending order."""
         ...
 
     def frame_reader(self, limits: Limits) -> FrameReader:
@@ -280,20 +280,20 @@ class StreamLayout(Protocol):
 
 
 class LineLayout:
-    """The layout of server-sent events."""
+    """The byte layout of server-sent events."""
 
     rewriter: Rewriter | None = None
     strict_reader: Callable[[int], StrictReader] | None = None
 
     def find_event_ends(self, body: bytes) -> list[int]:
-        """Return the offset at which each event ends, behind its blank line."""
+        """Return the end offset of each event, after its blank line."""
         ends = [match.end() for match in _BLANK_LINES.finditer(body)]
         if body and (not ends or ends[-1] < len(body)):
             ends.append(len(body))
         return ends
 
     def is_whole(self, body: bytes) -> bool:
-        """Return whether the last event has its blank line."""
+        """Return whether the last event ends with a blank line."""
         return not body or _BLANK_END.search(body, max(0, len(body) - 4)) is not None
 
     def find_hostile_cuts(self, body: bytes) -> list[int]:
@@ -310,7 +310,7 @@ LINES = LineLayout()
 
 
 class Splitter(Protocol):
-    """The reading half of a framing; `SSEDecoder` says what the members are.
+    """The reading half of a framing; `SSEDecoder` documents the members.
 
     Attributes:
         failure: Why the stream cannot be read any further, or how the server ended it; None while
@@ -329,22 +329,22 @@ class Splitter(Protocol):
 
     @property
     def frames(self) -> int:
-        """Number of events that were read."""
+        """Number of events read."""
         ...
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the event that has begun and not ended."""
+        """Bytes of the incomplete event."""
         ...
 
     def split(self, data: bytes) -> list[RawFrame]:
-        """Return the events that `data` completes, each once, in order."""
+        """Return the events that `data` completes, in order."""
         ...
 
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None] | None:
-        """Return a function that decodes a read which ends exactly one event, without `split`.
+        """Return a function that decodes a read with exactly one event, instead of `split`.
 
         It returns "" for a read that only begins an event.  It returns None for any other read,
         and if `decode` returns None: then nothing changes, and `split` reads the same bytes.  From
@@ -358,15 +358,15 @@ class Splitter(Protocol):
         ...
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
-        """Return the frame that `split` returned."""
+        """Return the parsed frame of an event from `split`."""
         ...
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the events of the last read, whose bytes are `data`, as server-sent events."""
+        """Return the events of the last read `data` as server-sent events."""
         ...
 
     def unterminated(self) -> Frame | None:
-        """Return what the source left of an event, if that can be read."""
+        """Return the unterminated last event; None if it cannot be read."""
         ...
 
 
@@ -374,7 +374,7 @@ class FrameWriter(Protocol):
     """The writing half of a framing."""
 
     def write(self, data: bytes, failure: StreamError | None) -> bytes:
-        """Return server-sent events in the framing.
+        """Return server-sent events as bytes of the framing.
 
         Args:
             data: Whole events, as the encoder of the dialect writes them.
@@ -383,7 +383,7 @@ class FrameWriter(Protocol):
         ...
 
     def delta_writer(self, head: bytes, tail: bytes) -> Callable[[str], bytes]:
-        """Return a fast serializer for the deltas of a block, equal to `write` of each.
+        """Return a fast serializer of a block's deltas, equivalent to `write`.
 
         Args:
             head: What precedes the JSON of the text in a delta, as server-sent event.
@@ -393,7 +393,7 @@ class FrameWriter(Protocol):
 
 
 class StreamPassthrough(Protocol):
-    """Returns the original bytes of a stream in whole events; `Passthrough` says how.
+    """Returns the original bytes of a stream in whole events; see `Passthrough`.
 
     Attributes:
         shows_errors: Whether clients read the provider's errors in events, and none outside
@@ -403,7 +403,7 @@ class StreamPassthrough(Protocol):
     shows_errors: bool
 
     def take_event(self, data: bytes) -> bytes:
-        """Return a read that is exactly one event."""
+        """Return the bytes of a read that is exactly one event."""
         ...
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
@@ -411,16 +411,16 @@ class StreamPassthrough(Protocol):
         ...
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
-        """Do what `take` does where the framing does not hold the original bytes."""
+        """Return the same as `take`, where the framing does not hold the original bytes."""
         ...
 
     def rest(self) -> bytes:
-        """Return the held beginning of an event, when the source has ended."""
+        """Return the held bytes of an unfinished event at the end of the source."""
         ...
 
 
 class Framing(Struct, frozen=True, eq=False):
-    """How the events of a dialect stand in the bytes of a stream.
+    """The encoding of a dialect's events in the bytes of a stream.
 
     Attributes:
         name: Name of the framing.
@@ -455,7 +455,7 @@ _NEXT_LINE = re.compile(rb"(?<!\n)\ndata: ")
 
 
 class FormatReader(Protocol):
-    """A converter from the bytes of one body to the bytes of an event stream.
+    """A converter of one body in another format to the bytes of an event stream.
 
     Attributes:
         ended: Whether the body is complete.
@@ -464,7 +464,7 @@ class FormatReader(Protocol):
     ended: bool
 
     def feed(self, data: bytes, /) -> bytes:
-        """Return the events that `data` completes, as bytes of an event stream."""
+        """Return the events that `data` completes, as server-sent events."""
         ...
 
 
@@ -483,7 +483,7 @@ class BodyFormat(Struct, frozen=True):
 
 
 class FormatSniffer:
-    """Detect by the first event whether a body is a stream in a format.
+    """Detects from its first event whether a body is a stream in a certain format.
 
     Args:
         format: Format whose first bytes the body has.
@@ -499,7 +499,7 @@ class FormatSniffer:
         self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes)
 
     def feed(self, data: bytes) -> bool | None:
-        """Inspect more of the body; return whether it is a stream, or None if still unknown."""
+        """Inspect more of the body; return whether it is a stream, None while unknown."""
         frames = self._sse.feed(self._reader.feed(data))
         # The first event decides: an error in an array is a body, and no stream.
         if frames:
@@ -510,7 +510,7 @@ class FormatSniffer:
 
 
 class Body:
-    """A source that starts like JSON or HTML, buffered until it is known to be a stream.
+    """A source that starts like JSON or HTML, buffered until its format is known.
 
     Args:
         sniffer: Sniffer of the format that the source starts like; None if it matches no format.
@@ -539,11 +539,11 @@ class Body:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the end of the stream, or of what may be one, has not arrived."""
+        """Whether the source is or may be a stream and lacks its end."""
         return self.is_undecided if self._reader is None else not self._reader.ended
 
     def feed(self, data: bytes) -> bytes:
-        """Return the events that `data` completes; b"" until the source is known as a stream."""
+        """Return the events that `data` completes; b"" while the format is unknown."""
         if self._reader is not None:
             self._events = self._reader.feed(data)
             return self._events
@@ -559,18 +559,18 @@ class Body:
         return self._events
 
     def last_events(self) -> bytes:
-        """Return the events of the last read, with the data of each on one line."""
+        """Return the events of the last read, each with its data on one line."""
         return one_line_each(self._events)
 
 
 def one_line_each(data: bytes) -> bytes:
-    """Return JSON events with the data of each on one line: some clients read no other."""
+    """Return JSON events, each with its data on one line: some clients read only one line."""
     # google-genai reads one line per event.
     return _NEXT_LINE.sub(b" ", data)
 
 
 def holds_no_field(sse: Splitter) -> bool:
-    """Return whether a source that has ended is text or binary data, not an event stream.
+    """Return whether a completed source has no SSE field, so is text or binary data.
 
     A last line without its end may be a field whose name was cut.
     """

@@ -1,4 +1,4 @@
-"""Amazon Bedrock's `InvokeModelWithResponseStream`: events of another dialect in an event stream.
+"""Framing of Amazon Bedrock's `InvokeModelWithResponseStream`: one event in each chunk.
 
 Each event of the model is the base64 in a message of type `chunk`.  What fails is a message of
 another type, which ends the stream (botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json`
@@ -66,7 +66,7 @@ _decode_type = msgspec.json.Decoder(_Typed).decode
 
 
 class InvokeChunksSplitter(MessageSplitter):
-    """Cuts a stream into the events in its chunks."""
+    """Splits an AWS event stream into the events in its chunks."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -105,7 +105,7 @@ class InvokeChunksSplitter(MessageSplitter):
             raise malformed("a chunk that holds no event, expected base64 of JSON") from exc
 
     def _read_type(self, event: bytes) -> None:
-        """Read the type of an event, which its lines begin with."""
+        """Read the type at the start of an event, for its event line."""
         if named := _TYPE.match(event):
             self._last_start, name = named[0], named[1]
         else:
@@ -118,7 +118,7 @@ class InvokeChunksSplitter(MessageSplitter):
 
 
 def _refuse_foreign(event: bytes) -> None:
-    """End the stream at an event of a family of models that no dialect reads."""
+    """Raise `Fatal` for an event of a model family that no dialect reads."""
     value = object_in(event.decode(errors="replace"))
     family = next((_FAMILIES[name] for name in value if name in _FAMILIES), None)
     if family is not None:
@@ -127,7 +127,7 @@ def _refuse_foreign(event: bytes) -> None:
 
 
 class InvokeChunksWriter:
-    """Writes server-sent events as chunks.
+    """Writes each server-sent event as a chunk.
 
     A client takes the end of the bytes for success (botocore), so a failure is an exception, and
     an `error` event, which clients of the operation do not read, is never in a chunk.
@@ -149,7 +149,7 @@ class InvokeChunksWriter:
         return b"".join(out)
 
     def delta_writer(self, head: bytes, tail: bytes) -> Callable[[str], bytes]:
-        """Return a serializer of the chunks of deltas; see `FrameWriter`."""
+        """Return a serializer of delta chunks; see `FrameWriter`."""
         event = head[head.index(_DATA) + len(_DATA) :]
         end = tail.removesuffix(b"\n\n")
         # Base64 of whole groups of three bytes does not depend on what follows them.
@@ -176,7 +176,7 @@ class InvokeChunksWriter:
         self._usage |= {name: count for name, count in usage.items() if count is not None}
 
     def _with_metrics(self, event: dict[str, Any]) -> str:
-        """Return the last event with its metrics, in which clients of Bedrock look for tokens."""
+        """Return the last event with token metrics, which clients of Bedrock read."""
         counts = {
             "inputTokenCount": "input_tokens",
             "outputTokenCount": "output_tokens",

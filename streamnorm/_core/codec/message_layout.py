@@ -1,4 +1,4 @@
-"""Streams of binary messages: what recordings replace in them, and what is invalid.
+"""Layout of AWS event streams: offsets and text for recordings, and validation.
 
 They share the cutting of messages with the decoders, since a wrong length or checksum can be read
 in one way alone; what stands in the messages is judged here.
@@ -35,43 +35,43 @@ _UNREAD = Frame("message", "")  # counts as a frame, and is not checked
 
 
 class Splitter(Protocol):
-    """What the layout asks of the splitter of its framing."""
+    """The part of a framing's splitter that the layout needs."""
 
     def split(self, data: bytes) -> list[RawFrame]:
         """Return the events that `data` completes."""
         ...
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
-        """Return the frame that `split` returned."""
+        """Return the parsed frame of an event from `split`."""
         ...
 
 
 class PayloadContent(Protocol):
-    """The texts in the payload of a message, or in bytes that are no whole message."""
+    """Reader and replacer of the texts in a message payload, complete or not."""
 
     def texts_of(self, payload: bytes) -> list[bytes]:
-        """Return the texts of a payload, in their order."""
+        """Return the texts in a payload, in order."""
         ...
 
     def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
-        """Return a payload as long as it was, with other texts of the same lengths."""
+        """Return a payload with other texts of the same lengths."""
         ...
 
 
 class PlainContent:
-    """The content of a payload that is one text, as JSON is."""
+    """Content of a payload that is a single text, such as JSON."""
 
     def texts_of(self, payload: bytes) -> list[bytes]:
-        """Return the payload."""
+        """Return the payload as its only text."""
         return [payload]
 
     def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
-        """Return the text."""
+        """Return the new text as the payload."""
         return texts[0]
 
 
 class Chunk(Struct, rename={"data": "bytes"}):
-    """The payload of a `chunk`, without the padding `p` that hides the length of the text."""
+    """The payload of a `chunk` message, without its padding `p`."""
 
     data: bytes
 
@@ -80,10 +80,10 @@ decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
 class ChunkContent:
-    """The content of a chunk: the base64 of one text, in JSON."""
+    """Content of a chunk's payload: Base64 of one text, within JSON."""
 
     def texts_of(self, payload: bytes) -> list[bytes]:
-        """Return the text in the chunk, and the JSON before and behind it.
+        """Return the decoded text of a chunk, and the JSON before and after it.
 
         If the payload is not spelt as Bedrock spells it, the whole payload stands behind the text,
         and what all base64 in it stands for: it may lack its padding, and have a second chunk.
@@ -95,7 +95,7 @@ class ChunkContent:
         return [data, payload, *found]
 
     def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
-        """Return the chunk of another text."""
+        """Return the payload of a chunk with another text."""
         data, before, *rest = texts
         if len(before) < len(payload):
             # Readers of JSON that found the data know no alphabet but the common one.
@@ -112,13 +112,13 @@ class ChunkContent:
         return b"".join([*pieces, before[at:]])
 
     def find_encoded(self, data: bytes) -> list[bytes]:
-        """Return what base64 stands for, in a payload or in bytes that are no whole message."""
+        """Return the decoded Base64 texts in a payload or an incomplete message."""
         found = [_decode_run(run[1]) for run in _BASE64.finditer(data)]
         return list(dict.fromkeys([_decode_data(data), *found]))
 
 
 def _decode_data(payload: bytes) -> bytes:
-    """Return the text that readers of JSON find in a chunk; nothing if they refuse it."""
+    """Return the text that JSON readers find in a chunk; b"" if the chunk is invalid."""
     try:
         return decode_chunk(payload).data
     except FAST_ERRORS:
@@ -130,13 +130,13 @@ def _decode_run(run: bytes) -> bytes:
 
 
 def _encode_run(text: bytes, former: bytes) -> bytes:
-    """Return a text in the alphabet of the base64 that it replaces."""
+    """Return text as Base64, in the alphabet of the Base64 that it replaces."""
     run = b64encode(text).rstrip(b"=")
     return run.translate(_TO_URLS) if b"-" in former or b"_" in former else run
 
 
 class MessageFrames:
-    """Reads the frames of an event stream, also of the messages that end it.
+    """Reads the frames of an AWS event stream, including messages that end it.
 
     Args:
         splitter: Splitter of the framing.
@@ -152,13 +152,13 @@ class MessageFrames:
         self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames of the messages that `data` completes, one of each."""
+        """Return the frames of the messages that `data` completes, one for each."""
         frames = [self._frame_of(message) for message in self._messages.feed(data)]
         self.frames += len(frames)
         return frames
 
     def unterminated(self) -> Frame | None:
-        """Return None: half a message cannot be read."""
+        """Return None: an incomplete message cannot be read."""
         return None
 
     def _frame_of(self, message: Message) -> Frame:
@@ -174,7 +174,7 @@ class MessageFrames:
 
 
 class MessageLayout:
-    """The layout of an event stream.
+    """The byte layout of an AWS event stream.
 
     Args:
         splitter: Factory of the splitter of its framing.
@@ -193,18 +193,18 @@ class MessageLayout:
         self._splitter = splitter
 
     def find_event_ends(self, body: bytes) -> list[int]:
-        """Return the offset at which each message ends; a wrong message is not cut any further."""
+        """Return the end offset of each message; bytes from an invalid one on count as one."""
         ends = list(accumulate(len(message.raw) for message in _messages_of(body)))
         if body and (not ends or ends[-1] < len(body)):
             ends.append(len(body))
         return ends
 
     def is_whole(self, body: bytes) -> bool:
-        """Return whether the last message has its end."""
+        """Return whether the last message is complete."""
         return sum(len(message.raw) for message in _messages_of(body)) == len(body)
 
     def find_hostile_cuts(self, body: bytes) -> list[int]:
-        """Return offsets within lengths, checksums, headers and payloads, and between messages."""
+        """Return offsets in lengths, checksums, headers and payloads, and between messages."""
         cuts: set[int] = set()
         start = 0
         for message in _messages_of(body):
@@ -236,7 +236,7 @@ class _MessageRewriter:
         self._content = content
 
     def rewrite(self, messages: Sequence[Message], replace: Replace) -> list[bytes]:
-        """Return the bytes of messages with replaced texts in headers and payloads."""
+        """Return messages with replaced text in headers and payloads."""
         originals = [[each.head, *self._content.texts_of(each.payload)] for each in messages]
         # All at once: to search texts one by one would be slow.
         replaced = iter(replace([text for texts in originals for text in texts]))
@@ -251,14 +251,14 @@ class _MessageRewriter:
         return rewritten
 
     def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
-        """Return bytes that are no whole message, with replaced texts in them."""
+        """Return incomplete message bytes with replaced text."""
         before = self._content.texts_of(data)
         after = replace(before)
         return data if after == before else self._content.with_texts(data, after)
 
 
 class StrictMessages:
-    """Yields the frames and the problems of messages that are one event each.
+    """Validating reader of an AWS event stream with one event in each message.
 
     Args:
         exceptions: Types of the exceptions of the operation.
@@ -275,7 +275,7 @@ class StrictMessages:
         self._is_broken = False
 
     def feed(self, data: bytes) -> Iterator[Frame | str]:
-        """Yield the frames and problems that are known with `data`."""
+        """Yield the frames and problems that `data` completes."""
         for message in self._messages.feed(data):
             if self.has_failed:
                 yield "message after an error, expected the end"
@@ -289,7 +289,7 @@ class StrictMessages:
             yield f"{failure.message}, expected a message" if is_malformed else failure.message
 
     def close(self) -> Iterator[Frame | str]:
-        """Yield the problem of half a message at the end."""
+        """Yield the problem of an incomplete last message."""
         if size := self._messages.unfinished_bytes:
             yield f"{size} bytes of a message without its end, expected a whole message"
 
@@ -318,7 +318,7 @@ class StrictMessages:
         yield from _read_text(name, payload)
 
     def _read_exception(self, name: str, payload: bytes) -> Iterator[Frame | str]:
-        """Yield an exception of the operation as a frame: the dialect says where it may stand."""
+        """Yield a known exception as a frame; the dialect checks its position."""
         if name in self._exceptions:
             yield from _read_text(name, payload)
             return
@@ -336,7 +336,7 @@ _decode_typed = msgspec.json.Decoder(_Typed).decode
 
 
 class StrictChunks(StrictMessages):
-    """Yields the frames and the problems of chunks, each with an event in base64."""
+    """Validating reader of an AWS event stream with one event in each chunk."""
 
     def _read_event(self, name: str, payload: bytes) -> Iterator[Frame | str]:
         if name != "chunk":

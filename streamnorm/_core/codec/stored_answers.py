@@ -1,4 +1,4 @@
-"""Answers that a server stores for its clients, in the form of one dialect.
+"""Rules of a dialect for answers that the server stores and clients continue by id.
 
 A client of such a dialect names a stored answer in its next request, and sends only what is new.
 """
@@ -16,7 +16,7 @@ def _no_references(items: list[dict[str, Any]]) -> Mapping[int, str]:
 
 
 class StoredAnswers(Struct, frozen=True, kw_only=True):
-    """How answers are stored, continued and asked for.
+    """A dialect's ids, fields and statuses of stored answers.
 
     Attributes:
         noun: The vendor's word for an answer.  Events have the whole answer in a field of this
@@ -73,11 +73,11 @@ class StoredAnswers(Struct, frozen=True, kw_only=True):
 
     @property
     def previous_field(self) -> str:
-        """Field of a request, and of its answer, with the id of the answer that is continued."""
+        """Name of the field with the id of the answer to continue."""
         return f"previous_{self.noun}_id"
 
     def answer_fields(self, id: str | None, previous: str | None) -> dict[str, Any]:
-        """Return the fields of an answer that its store decides.
+        """Return the fields of an answer that depend on its storage.
 
         Args:
             id: Id under which it is stored; None if it is not stored.

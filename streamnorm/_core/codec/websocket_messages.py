@@ -1,4 +1,4 @@
-"""Events in the messages of a WebSocket, as the Responses API sends them.
+"""Framing of the Responses API over a WebSocket: one event in each message.
 
 A message is the JSON of one event, which names itself by its `type`; there is no terminal but that
 of the response, and no comment.  As bytes, a message is one line: JSON has no line end but between
@@ -61,18 +61,18 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def message_line(message: str) -> bytes:
-    """Return a message as the line that the framing reads."""
+    """Return a WebSocket message as one line of bytes, the unit of this framing."""
     line = message.encode("utf-8", "replace")
     return (_LINE_ENDS.sub(b" ", line) if b"\n" in line or b"\r" in line else line) + b"\n"
 
 
 def drop_stream_id(message: bytes) -> bytes:
-    """Return a message without the name of its lane, which is no part of the event."""
+    """Return a message without `stream_id`, which belongs to the lane, not the event."""
     return message if _STREAM_ID not in message else _replace_stream_id(message, None)
 
 
 def name_stream(message: bytes, stream_id: str | None) -> bytes:
-    """Return a message as one of a lane.
+    """Return a message with the `stream_id` of a lane.
 
     Args:
         message: The message.
@@ -95,7 +95,7 @@ def _replace_stream_id(message: bytes, stream_id: str | None) -> bytes:
 def error_message(
     status: int, body: bytes, headers: Mapping[str, object], stream_id: str | None = None
 ) -> str:
-    """Return the `error` event that stands for the response to a request.
+    """Return the `error` event that replaces an HTTP error response.
 
     Args:
         status: HTTP status.
@@ -118,7 +118,7 @@ def error_message(
 
 
 class WebSocketSplitter:
-    """Cuts a stream into its messages; see `Splitter`.
+    """Splits a stream into its WebSocket messages; see `Splitter`.
 
     Args:
         limits: Bounds; `max_event_bytes` bounds a message.
@@ -148,7 +148,7 @@ class WebSocketSplitter:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the message that has begun and not ended."""
+        """Bytes of the incomplete message."""
         return self._begun_bytes
 
     def split(self, data: bytes) -> list[RawFrame]:
@@ -183,7 +183,7 @@ class WebSocketSplitter:
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None]:
-        """Return the reader of a read that ends exactly one message; see `Splitter`."""
+        """Return a function that reads a single message; see `Splitter`."""
         self._run_name = prefix.removeprefix(_EVENT).removesuffix(_DATA)
 
         def read(data: bytes) -> str | None:
@@ -205,7 +205,7 @@ class WebSocketSplitter:
         return read
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
-        """Return the frame of a message that `split` returned."""
+        """Return the parsed frame of a message from `split`."""
         if raw is _FAILED:
             self.overflowed = True  # all messages before it are read
             return []
@@ -223,12 +223,12 @@ class WebSocketSplitter:
         return b"".join(written)
 
     def unterminated(self) -> Frame | None:
-        """Return the last message, which may be whole without the end of its line."""
+        """Return the last message, which may be complete without its line end."""
         rest = self._take_begun(b"")
         return None if not rest else self.parse(self._raw_of(rest))[0]  # type: ignore[return-value]  # no stray line
 
     def _take_begun(self, end: bytes) -> bytes:
-        """Return the message that has begun, with its end."""
+        """Return the message whose beginning is held, completed by `end`."""
         if not self._begun:
             return end
         line = b"".join([*self._begun, end])
@@ -253,7 +253,7 @@ class WebSocketSplitter:
 
 
 def type_of(message: bytes) -> tuple[bytes, bytes | tuple[()]]:
-    """Return the type of a message, and the start by which others of the type are known.
+    """Return the type of a message, and the prefix that identifies messages of this type.
 
     The type is `message`, and the start an empty tuple, if there is none.
     """
@@ -282,7 +282,7 @@ class WebSocketPassthrough:
         self._passed = 0  # messages
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the message that a read ends."""
+        """Return the message that ends with the last read."""
         return self.take(data)
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
@@ -303,12 +303,12 @@ class WebSocketPassthrough:
     take_other = take
 
     def rest(self) -> bytes:
-        """Return b"": half a message is not passed on."""
+        """Return b"": an incomplete message is not passed on."""
         return b""
 
 
 class WebSocketWriter:
-    """Writes server-sent events as messages.
+    """Writes each server-sent event as a WebSocket message.
 
     A failure before the response has begun is an `error` with a status, and any other
     `response.failed`: never both, as the vendor's.
@@ -336,7 +336,7 @@ class WebSocketWriter:
         return "".join([f"{text}\n" for text in out]).encode("utf-8", "replace")
 
     def delta_writer(self, head: bytes, tail: bytes) -> Callable[[str], bytes]:
-        """Return a serializer of the messages of deltas; see `FrameWriter`."""
+        """Return a serializer of delta messages; see `FrameWriter`."""
         start = head.partition(_DATA)[2]
         end = tail.removesuffix(_EVENT_END) + b"\n"
         return lambda text: b"%b%b%b" % (start, dumps(text), end)
@@ -354,7 +354,7 @@ def _one_less(number: re.Match[str]) -> str:
 
 
 class WebSocketFrames:
-    """Reads the frames of a stream of messages; see `FrameReader`."""
+    """Reads the frames of a stream of WebSocket messages; see `FrameReader`."""
 
     def __init__(self, limits: Limits) -> None:
         self.frames = 0
@@ -367,7 +367,7 @@ class WebSocketFrames:
         return frames
 
     def unterminated(self) -> Frame | None:
-        """Return the last message, if the end of its line is missing."""
+        """Return the last message, which may lack its line end."""
         return self._splitter.unterminated()
 
 
@@ -381,7 +381,7 @@ _UNREAD = Frame("message", "")
 
 
 class StrictWebSocketMessages:
-    """Yields the frames and the problems of messages; see `StrictReader`."""
+    """Validating reader of WebSocket messages; see `StrictReader`."""
 
     def __init__(self, max_event_bytes: int) -> None:
         self.has_failed = False
@@ -391,7 +391,7 @@ class StrictWebSocketMessages:
         )
 
     def feed(self, data: bytes) -> Iterator[Frame | str]:
-        """Yield the frames and problems that are known with `data`."""
+        """Yield the frames and problems that `data` completes."""
         for frame in _frames_of(self._splitter, data):
             yield from self._check(frame)
         if self._splitter.overflowed and not self.has_failed:
@@ -399,12 +399,12 @@ class StrictWebSocketMessages:
             yield f"max_event_bytes of {self._max_bytes} passed"
 
     def close(self) -> Iterator[Frame | str]:
-        """Yield the problem of half a message at the end."""
+        """Yield the problem of an incomplete last message."""
         if size := self._splitter.unfinished_bytes:
             yield f"{size} bytes of a message without its end, expected a whole message"
 
     def _check(self, frame: Frame) -> Iterator[Frame | str]:
-        """Yield an event, and what messages have that server-sent events have not."""
+        """Yield a message's frame, or the problems of an `error` message."""
         if frame.event == "error":
             self.has_failed = True
             event = object_in(frame.data)
@@ -422,24 +422,24 @@ class StrictWebSocketMessages:
 
 
 class WebSocketLayout:
-    """The layout of a stream of messages: lines of JSON."""
+    """The byte layout of a stream of WebSocket messages: lines of JSON."""
 
     rewriter: Rewriter | None = None
     strict_reader: Callable[[int], StrictReader] | None = StrictWebSocketMessages
 
     def find_event_ends(self, body: bytes) -> list[int]:
-        """Return the offset at which each message ends, behind the end of its line."""
+        """Return the end offset of each message, after its line end."""
         ends = [match.end() for match in _LINE.finditer(body)]
         if body and (not ends or ends[-1] < len(body)):
             ends.append(len(body))
         return ends
 
     def is_whole(self, body: bytes) -> bool:
-        """Return whether the last message has its end."""
+        """Return whether the last message ends with a line end."""
         return not body or body.endswith(b"\n")
 
     def find_hostile_cuts(self, body: bytes) -> list[int]:
-        """Return the offsets inside characters, and around the ends of lines."""
+        """Return the offsets inside characters and around line ends."""
         inside = [match.end() for match in _INSIDE_CHARACTER.finditer(body)]
         ends = [match.start() for match in _LINE_END.finditer(body)]
         return sorted({*inside, *ends, *[end + 1 for end in ends]} - {0})

@@ -1,4 +1,4 @@
-"""Projection: reducing a stream to what a dialect can carry, and counting the losses.
+"""Projection: reduction of a stream to the capabilities of a dialect, with counted losses.
 
 A `Projector` reduces a stream to the `Capabilities` of a dialect, event by event, and counts
 what the dialect cannot carry.  Encoders write only what a projector returns, so the losses of
@@ -56,7 +56,7 @@ class Loss(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A departure from the protocol that a decoder accepted.
+    """A deviation from the protocol that a decoder accepted.
 
     Attributes:
         kind: Kind of the departure, such as `minted_id` or `resent_arguments`.
@@ -127,7 +127,7 @@ class Losses(Struct, eq=False, kw_only=True):
         return loss
 
     def record(self, work: Callable[[], T]) -> tuple[T, tuple[_Occurrence, ...]]:
-        """Return the result of `work`, and the arguments of `add` for each loss it counted."""
+        """Return the result of `work`, and the losses that it counted."""
         record: _Record = []
         self.recorded = record
         try:
@@ -136,7 +136,7 @@ class Losses(Struct, eq=False, kw_only=True):
             self.recorded = None
 
     def _kind(self, feature: str, where: str, detail: str) -> Loss:
-        """Return the entry for a new loss; beyond the bounds on entries, a common one."""
+        """Return the entry for a loss; a shared entry once there are too many."""
         loss = Loss(feature, where, 1, detail)
         if loss not in self.counts and len(self.counts) >= _MAX_KINDS:
             loss = Loss(feature, "elsewhere", 1, detail)
@@ -232,11 +232,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     joined: tuple[type, ...] = (Text, Reasoning, Refusal)
 
     def without_reasoning(self) -> Capabilities:
-        """Return these capabilities for an encoder that leaves reasoning out."""
+        """Return these capabilities without reasoning."""
         return structs.replace(self, reasoning=False, redacted_reasoning=False)
 
     def lacking_feature(self, block: Block) -> str | None:
-        """Return the feature whose lack drops a block; None if the block can be written."""
+        """Return the missing capability that drops a block; None if the block can be written."""
         match block:
             case Reasoning() if not self.reasoning:
                 return "reasoning"
@@ -258,7 +258,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
                 return None
 
     def _carries_file(self, block: Image | Document) -> bool:
-        """Return whether a block is a file of a known type, inline or by URL, and no more."""
+        """Return whether the target can carry a file block completely."""
         match block:
             case Image(str(media_type), data, url):
                 types: tuple[str, ...] = ("image/",)

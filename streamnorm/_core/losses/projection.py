@@ -1,4 +1,4 @@
-"""The projection of events onto what a target can say.
+"""Projection of events onto the capabilities of a target.
 
 Some vendors sign tool calls and texts, and require the signature of a call to be sent back
 with it.  For a dialect that can sign only reasoning, an empty reasoning block carries the
@@ -135,11 +135,11 @@ class Projector:
         self._stopped = False  # whether any choice has stopped
 
     def begin_answer(self) -> None:
-        """Begin another answer in the same stream: the one before may have been a refusal."""
+        """Begin another answer in the same stream, without the previous one's refusal."""
         self._metadata.refused = False
 
     def passthrough_delta(self, index: int) -> tuple[type[Event] | None, int]:
-        """Return the type and part of the deltas that `push` returns unchanged for a block.
+        """Return the type and part of a block's deltas that `push` returns unchanged.
 
         Valid until another event of the block is pushed.
         """
@@ -215,7 +215,7 @@ class Projector:
                 return [event]
 
     def usage(self, event: UsageUpdate) -> UsageUpdate:
-        """Return a usage snapshot in the target's form; allowed at any time, unlike `push`."""
+        """Return a usage snapshot that the target can carry; legal at any time, unlike `push`."""
         reduced = self._metadata.usage(event.usage)
         return event if reduced is event.usage else UsageUpdate(reduced)
 
@@ -275,7 +275,7 @@ class Projector:
         return [start, *held]
 
     def _emit_signature_only(self, state: _BlockState) -> list[Event]:
-        """Return the start of a block without text, and drop its citations."""
+        """Return the start of a block with only a signature; drop its held citations."""
         state.signature_only = True
         for _ in state.held:
             self._citations.drop()
@@ -469,7 +469,7 @@ class Projector:
         return [stop if error is None else error]
 
     def _says_nothing(self, choice: int) -> bool:
-        """Return whether a choice has blocks but none that the target shows to the client."""
+        """Return whether a choice has only blocks that the client does not see."""
         states = [state for state in self._states.values() if state.start.choice == choice]
         return bool(states) and all(
             state.dropped or not state.started or isinstance(state.start.block, _HIDDEN)
@@ -502,7 +502,7 @@ class SignatureCarriers:
         self._found: dict[str, SignatureCarrier] = {}  # signatures of later calls, by call id
 
     def push(self, event: Event) -> list[Event]:
-        """Return an event, and the carrier of its signature: a block with a negative index."""
+        """Return an event, with the carrier block of its signature if it needs one."""
         match event:
             case BlockStart(index, block):
                 if isinstance(block, self._carried_types) and self._has_choice(event):
@@ -526,7 +526,7 @@ class SignatureCarriers:
         return [event]
 
     def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
-        """Return the signature in a carrier, if the target can sign the block it belongs to."""
+        """Return the signature in a carrier if the target can sign the carrier's block."""
         # Only signatures without an issuer can be our carriers: those of vendors are not read.
         carried = read_carrier(event.signature) if event.issuer is None else None
         if carried is None or (ToolCall if carried.id else Text) not in self._target.signed:
@@ -545,7 +545,7 @@ class SignatureCarriers:
         return carrier
 
     def end(self) -> None:
-        """Count carried signatures whose call did not follow as lost."""
+        """Count carried signatures without a following call as lost."""
         for _ in range(len(self._found)):
             self._losses.add("signature", "ToolCall", "dropped")
         self._found.clear()

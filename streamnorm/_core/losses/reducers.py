@@ -1,4 +1,4 @@
-"""What a projection makes of single blocks: their reducers, and tool calls that are narrowed.
+"""Reducers for single features of blocks: boundaries, citations, metadata, calls.
 
 `Projector` itself reduces the features that one event decides.
 """
@@ -45,7 +45,7 @@ _MERGED = "written as one block"
 
 
 class WholeArguments(Struct, eq=False):
-    """Buffer the arguments of each call, for a target that writes them as a whole object.
+    """Buffer the arguments of each call for a target that writes them as one object.
 
     Attributes:
         losses: Counter of `broken_arguments` and `null_arguments`.
@@ -69,7 +69,7 @@ class WholeArguments(Struct, eq=False):
         return None if buffer is None else buffer.append
 
     def pop(self, index: int, where: str) -> str | None:
-        """Remove and return the arguments of a call, on one line.
+        """Remove and return the arguments of a call, as one line.
 
         "" if there are no arguments.  None if they are no JSON object: the call must be dropped.
         """
@@ -93,7 +93,7 @@ class WholeArguments(Struct, eq=False):
         return text
 
     def discard(self, index: int, where: str) -> None:
-        """Discard the arguments of a call that is open when the stream fails, as a loss."""
+        """Count the arguments of an open call as lost when the stream fails."""
         self.texts.pop(index, None)
         self.losses.add("broken_arguments", where, "call dropped")
 
@@ -133,7 +133,7 @@ class _WrittenChoice(Struct):
 
 
 class Boundaries:
-    """Find the blocks that the target cannot separate from the previous block.
+    """Find blocks that the target merges with the previous block.
 
     Args:
         capabilities: Capabilities of the target.
@@ -188,7 +188,7 @@ class Boundaries:
                     self._write(held, choice)
 
     def _write(self, index: int, choice: _WrittenChoice) -> None:
-        """Append a block to the written ones; count the boundary before it if that is lost."""
+        """Append a written block; count its boundary if the target loses it."""
         block = self._blocks[index]
         if choice.last is not None and self._merge(self._blocks[choice.last], block):
             self._losses.add("boundaries", self._blocks[choice.last].type.__name__, _MERGED)
@@ -198,7 +198,7 @@ class Boundaries:
             choice.order.open = index
 
     def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
-        """Return whether readers join a block to the previous one."""
+        """Return whether clients of the target join a block to the previous one."""
         # Google asks clients not to merge signed parts with others.
         if previous.signed or previous.type not in self._target.joined:
             return False
@@ -223,7 +223,7 @@ class Citations(Struct, eq=False):
     written: dict[str, None] = {}
 
     def reduce(self, index: int, citation: Citation) -> Citation | None:
-        """Return a citation of block `index` in the target's form; None to drop it."""
+        """Return a citation of block `index` that the target can carry; None to drop it."""
         target = self.target
         if citation.kind not in target.citations:
             if target.url_citation is None or citation.url is None:
@@ -249,7 +249,7 @@ class Citations(Struct, eq=False):
 
 
 class MessageMetadata(Struct, eq=False):
-    """Reduce token counts, service tiers and stop reasons.
+    """Reduce token counts, service tiers and stop reasons to the target's.
 
     Attributes:
         target: Capabilities of the target.
@@ -270,7 +270,7 @@ class MessageMetadata(Struct, eq=False):
     stopped: bool = False
 
     def usage(self, usage: Usage) -> Usage:
-        """Return a usage snapshot in the target's form; its losses are counted at the stop."""
+        """Return a usage snapshot that the target can carry; losses are counted later."""
         self.last_usage = usage
         output = usage.output_tokens or 0
         if usage.cache_write_tokens and not self.target.cache_write:
@@ -284,7 +284,7 @@ class MessageMetadata(Struct, eq=False):
         return usage if left is usage.extra else structs.replace(usage, extra=left)
 
     def start(self, event: MessageStart) -> MessageStart:
-        """Return a start without the vendor fields that the target does not write."""
+        """Return a start without vendor fields that the target does not write."""
         self.tier(event.extra)
         left = self.vendor_fields.drop(event.extra)
         if left is not event.extra:
@@ -307,7 +307,7 @@ class MessageMetadata(Struct, eq=False):
             self.lost_tier = tier
 
     def stop(self, event: MessageStop) -> MessageStop:
-        """Return a stop whose reason the target has a finish reason for."""
+        """Return a stop with a reason that the target has."""
         target = self.target
         if not self.stopped:
             self.stopped = True
@@ -330,7 +330,7 @@ class MessageMetadata(Struct, eq=False):
         return event
 
     def _count_usage(self) -> None:
-        """Count the losses of the last usage snapshot, the one that clients report."""
+        """Count the losses of the final usage snapshot, which clients report."""
         target, usage = self.target, self.last_usage
         self.tier(usage.extra)
         if target.usage != "never":
@@ -367,7 +367,7 @@ _UNCOUNTED = frozenset(
 
 
 class VendorFields(Struct, eq=False):
-    """Reduce the vendor's own fields (`extra`) to those that the target writes.
+    """Reduce vendor fields (`extra`) to those that the target writes.
 
     Each answer of some vendors has fields that are no content, so their loss does not end a
     strict encoder.
@@ -383,7 +383,7 @@ class VendorFields(Struct, eq=False):
     carried: frozenset[str] = frozenset()
 
     def drop(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the vendor fields of an event that are written, and count the others as lost."""
+        """Return the written vendor fields of an event; count others as lost."""
         left = self.without_lost(fields)
         if fields is not None and left is not fields:
             for name in fields.keys() - (left or {}).keys():
@@ -391,7 +391,7 @@ class VendorFields(Struct, eq=False):
         return left
 
     def without_lost(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the vendor fields of an event that are not lost; the same object if none is."""
+        """Return the written vendor fields of an event, without counting losses."""
         if fields is None or self.are_carried:
             return fields
         left = {
@@ -403,7 +403,7 @@ class VendorFields(Struct, eq=False):
 
 
 def _says_something(value: object) -> bool:
-    """Return whether a value holds anything but nulls, zeros and empty texts."""
+    """Return whether a value has content besides nulls, zeros and empty texts."""
     if is_object(value):
         return any(map(_says_something, value.values()))
     if is_array(value):
@@ -412,7 +412,7 @@ def _says_something(value: object) -> bool:
 
 
 class ToolCalls(Struct, eq=False):
-    """Reduce the starts and stops of calls to what the target can carry.
+    """Reduce the starts and stops of calls to the target's capabilities.
 
     Attributes:
         target: Capabilities of the target.
@@ -445,7 +445,7 @@ class ToolCalls(Struct, eq=False):
         return structs.replace(event, block=call)
 
     def stop_unfinished(self, event: BlockStop, *, is_wrapped: bool) -> BlockStop:
-        """Return the stop of a block whose text is unfinished.
+        """Return the stop of a block with unfinished text, as the target writes it.
 
         Args:
             event: The stop.
@@ -482,7 +482,7 @@ CLIENT_KINDS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 class _DroppedCall(Struct):
-    """A call that the target has no form for.
+    """A call that the target cannot carry.
 
     Attributes:
         call: Block of the call's start.
@@ -496,7 +496,7 @@ class _DroppedCall(Struct):
 
 
 class DroppedCalls(Struct, eq=False):
-    """Find dropped calls that the answer waits for: without them the client would wait, too.
+    """Find dropped calls whose result the client would wait for.
 
     Attributes:
         target: Capabilities of the target.
@@ -532,7 +532,7 @@ class DroppedCalls(Struct, eq=False):
     def error(
         self, stop: MessageStop, *, is_cut_short: bool, says_nothing: bool
     ) -> StreamError | None:
-        """Return the error to end an answer with; None if it waits for no dropped call.
+        """Return the error that ends an answer waiting for a dropped call; None if none waits.
 
         Args:
             stop: The first `MessageStop` of the source.

@@ -1,4 +1,4 @@
-"""The simplification of a tool's JSON Schema for servers that read only the core of it.
+"""Simplification of a tool's JSON Schema to the keywords that all servers accept.
 
 What Anthropic's and OpenAI's strict modes, Gemini's function declarations and the grammars of
 local servers all accept is kept: one `type`, `enum`, `properties`, `required`, `items`,
@@ -167,7 +167,7 @@ VALUES: dict[str, Callable[[object], Any]] = {
 
 
 def rewrite_schema(schema: dict[str, Any], edit: Edit, path: str, depth: int = 0) -> dict[str, Any]:
-    """Return a schema with an edit applied to each subschema, the innermost first.
+    """Return a schema with an edit applied to each subschema, innermost first.
 
     Args:
         schema: The schema, which is not changed; returned itself if no edit changes anything.
@@ -236,7 +236,7 @@ def types_of(schema: dict[str, Any]) -> list[Any]:
 
 
 def merge(parts: Parts, other: Parts, lose: Lose) -> None:
-    """Merge the parts of another schema that a value must fit as well."""
+    """Merge further parts that a value must also satisfy."""
     for keyword, value in other.items():
         if keyword not in parts:
             parts[keyword] = value
@@ -277,7 +277,7 @@ _COMMON: dict[str, Callable[[Any, Any], list[Any]]] = {
 
 
 def union(branches: Iterable[dict[str, Any]], lose: Lose) -> list[dict[str, Any]]:
-    """Return the distinct branches of a union, nested unions flattened.
+    """Return the distinct branches of a union, with nested unions flattened.
 
     Enumerations of one type are joined.  [] if any value is valid.
     """
@@ -316,7 +316,7 @@ def _by_type(values: list[Any]) -> _Values:
 
 
 def write_schema(parts: Parts, lose: Lose) -> dict[str, Any]:
-    """Write parts as a schema in the keywords that all servers accept."""
+    """Return parts as a schema with keywords that all servers accept."""
     notes: dict[str, Any] = {name: parts[name] for name in NOTES if name in parts}
     types, branches = _types_and_branches(parts, lose)
     if not branches and types:
@@ -329,7 +329,7 @@ def write_schema(parts: Parts, lose: Lose) -> dict[str, Any]:
 
 
 def _types_and_branches(parts: Parts, lose: Lose) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the types of a schema, or else the branches of its union."""
+    """Return a schema's types, or the branches of its union."""
     branches: list[dict[str, Any]] = parts.get("anyOf", [])
     is_constrained = any(keyword in TYPE_OF or keyword == "enum" for keyword in parts)
     if branches and is_constrained:
@@ -355,7 +355,7 @@ def _types_and_branches(parts: Parts, lose: Lose) -> tuple[list[str], list[dict[
 
 
 def _filter_branches(branches: list[dict[str, Any]], types: list[str]) -> list[dict[str, Any]]:
-    """Return the branches of a union with one of some types; nested unions are kept."""
+    """Return the branches of a union that allow one of `types`."""
     found: list[dict[str, Any]] = []
     for branch in branches:
         kind = branch.get("type")
@@ -368,14 +368,14 @@ def _filter_branches(branches: list[dict[str, Any]], types: list[str]) -> list[d
 
 
 def _infer_types(parts: Parts) -> list[str]:
-    """Return the types that the constraints of an untyped schema apply to."""
+    """Return the types that an untyped schema's constraints imply."""
     if "enum" in parts:
         return [*dict.fromkeys(json_type(each) or "" for each in parts["enum"])]
     return [*dict.fromkeys(TYPE_OF[keyword] for keyword in parts if keyword in TYPE_OF)]
 
 
 def _split_by_type(types: list[str], parts: Parts, lose: Lose) -> list[dict[str, Any]]:
-    """Return a schema for each of some types."""
+    """Return one schema for each type."""
     if "integer" in types and "number" in types:
         lose("type", "merged")
         types = [kind for kind in types if kind != "integer"]
@@ -425,7 +425,7 @@ def _write_type(kind: str, parts: Parts, values: list[Any], lose: Lose) -> dict[
 
 
 def _include_bounds(schema: dict[str, Any], lose: Lose) -> None:
-    """Replace exclusive bounds by inclusive ones: the same number, or the next integer."""
+    """Replace exclusive bounds by inclusive ones; for integers, by the next integer."""
     is_integer = schema["type"] == "integer"
     if "exclusiveMinimum" in schema:
         lose("exclusiveMinimum", "written as minimum")

@@ -1,4 +1,4 @@
-"""Schemas in a narrower language, with their references resolved.
+"""Simplified schemas with resolved references.
 
 `simplify_schema` reads each subschema as parts (keywords with their values), merges the parts of
 `allOf` and references, and writes them again.  `object_root` only joins what a server refuses at
@@ -65,7 +65,7 @@ def simplify_schema(schema: dict[str, Any], losses: Losses, *, path: str) -> dic
 
 
 class _Scope(NamedTuple):
-    """The position of a subschema.
+    """Depth and reference context of a subschema.
 
     Attributes:
         depth: Nesting in the result.
@@ -82,7 +82,7 @@ class _Scope(NamedTuple):
 
 
 class _Simplifier:
-    """The simplification of one schema."""
+    """Simplifies one schema."""
 
     def __init__(self, schema: dict[str, Any], losses: Losses, path: str) -> None:
         self._schema = schema
@@ -109,7 +109,7 @@ class _Simplifier:
         return {"type": "object", **notes, **self._join_objects(objects)}
 
     def _join_objects(self, objects: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the properties of all objects, and the names that all of them require."""
+        """Return the properties of several objects, and the names that all of them require."""
         found: dict[str, list[dict[str, Any]]] = {}
         for each in objects:
             for name, schema in each.get("properties", {}).items():
@@ -127,12 +127,12 @@ class _Simplifier:
         self._losses.add(f"schema.{keyword}", "tools", detail)
 
     def _simplify(self, schema: object, scope: _Scope) -> dict[str, Any] | None:
-        """Return a simplified subschema; None if no value is valid."""
+        """Return a simplified subschema; None if no value fits it."""
         parts = self._read_parts(schema, scope)
         return None if parts is None else write_schema(parts, self._lose)
 
     def _read_parts(self, schema: object, scope: _Scope) -> Parts | None:
-        """Return a subschema as parts, its own subschemas simplified; None if no value is valid."""
+        """Return a subschema as parts, inner schemas simplified; None if no value fits it."""
         if schema is False:
             return None
         if not is_object(schema):
@@ -190,7 +190,7 @@ class _Simplifier:
         return True
 
     def read_items(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
-        """Read the schema of all items, or the schemas of the first items and of the others."""
+        """Read the schema of an array's items, or of its first items and the others."""
         items = schema.get("items")
         first, rest = schema.get("prefixItems"), items
         if is_array(items):  # before draft 2020-12 `items` could be an array
@@ -324,7 +324,7 @@ def object_root(
 
 
 def _set_object_type(schema: dict[str, Any], lose: Lose) -> dict[str, Any]:
-    """Return a schema with the type `object`: the arguments of every tool are an object."""
+    """Return a schema with the type `object`, the type of all tool arguments."""
     kind = schema.get("type")
     if kind == "object":
         return schema
@@ -335,7 +335,7 @@ def _set_object_type(schema: dict[str, Any], lose: Lose) -> dict[str, Any]:
 
 
 class _Joiner:
-    """Join the objects in the branches of a schema to one object.
+    """Joins the objects in a schema's branches into one object.
 
     Args:
         root: The schema, in which references are resolved.
@@ -350,7 +350,7 @@ class _Joiner:
         self._left = _MAX_BRANCHES
 
     def join(self, schema: dict[str, Any], depth: int = 0) -> dict[str, Any]:
-        """Return the properties of an object and of all its branches, with their notes."""
+        """Return the properties and notes of an object and of all its branches."""
         self._left -= 1
         if self._left < 0 or depth > _MAX_UNION_DEPTH:
             raise EncodeError(
@@ -392,7 +392,7 @@ def _notes(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_own(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the keywords about properties, and the notes, of a schema itself."""
+    """Return a schema's own keywords about properties, and its notes."""
     found = _notes(schema)
     if is_object(properties := schema.get("properties")):
         found["properties"] = properties
@@ -404,7 +404,7 @@ def _read_own(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _intersect(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join objects that a value must fit all at once (`allOf`)."""
+    """Join objects that a value must all satisfy (`allOf`)."""
     join = _join_properties(parts, "allOf")
     required = dict.fromkeys(name for part in parts for name in part.get("required", ()))
     if required:
@@ -420,7 +420,7 @@ def _intersect(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _unite(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join objects of which a value must fit one (`anyOf`, `oneOf`)."""
+    """Join objects of which a value must satisfy one (`anyOf`, `oneOf`)."""
     join = _join_properties(parts, "anyOf")
     first, *rest = (part.get("required", ()) for part in parts)
     required = [name for name in first if all(name in names for names in rest)]
@@ -432,7 +432,7 @@ def _unite(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _join_properties(parts: Iterable[dict[str, Any]], keyword: str) -> dict[str, Any]:
-    """Join the properties of several objects; different schemas of one name under a keyword."""
+    """Join the properties of several objects; conflicting schemas go under `keyword`."""
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
         for name, schema in part.get("properties", {}).items():
@@ -448,7 +448,7 @@ def _join_properties(parts: Iterable[dict[str, Any]], keyword: str) -> dict[str,
 
 
 def resolve_pointer(root: dict[str, Any], pointer: str) -> Any:
-    """Return the target of a pointer in a schema; `MISSING` if it leads nowhere."""
+    """Return the subschema at a JSON pointer; `MISSING` if there is none."""
     if pointer != "#" and not pointer.startswith("#/"):
         return MISSING
     value: Any = root
@@ -464,7 +464,7 @@ def resolve_pointer(root: dict[str, Any], pointer: str) -> Any:
 
 
 def pointer_to(name: str) -> str:
-    """Return the pointer to a definition."""
+    """Return the JSON pointer to a definition."""
     return "#/$defs/" + name.replace("~", "~0").replace("/", "~1")
 
 
@@ -495,7 +495,7 @@ class References:
         self._is_crawled = False
 
     def resolve(self, reference: object, resolver: Any) -> tuple[Any, Any]:
-        """Return the target of a reference, and the resolver of references in the target.
+        """Return a reference's target, and the resolver for references in the target.
 
         Args:
             reference: The value of `$ref`.
@@ -523,7 +523,7 @@ class References:
 def define_targets(
     schema: dict[str, Any], path: str, *, beside: frozenset[str] | None
 ) -> dict[str, Any] | None:
-    """Return a schema whose references all lead to its `$defs`; the same object if they do.
+    """Return a schema whose references all point to its `$defs`.
 
     None if a reference is no pointer to a part of the schema.
 

@@ -1,4 +1,4 @@
-"""Schemas that a server accepts and can enforce, and the validation of values by a schema.
+"""Schemas adapted to a server's rules and its enforcement, and validation of arguments.
 
 `fit_needs` edits a schema so that the server accepts it, `fit_enforced` so that the server can
 enforce it (`strict`).  The result depends on the schema alone, so that the encoding of a tool
@@ -64,7 +64,7 @@ def fit_needs(
     where: str,
     path: str,
 ) -> dict[str, Any]:
-    """Return a schema that meets the demands of a server; the same object if it already does.
+    """Return a schema that meets a server's demands; the same object if it does already.
 
     Args:
         schema: The schema, which is not changed.
@@ -110,7 +110,7 @@ def _has_odd_items(schema: dict[str, Any]) -> bool:
 
 
 def _fix_items(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a subschema with `items` as an object: any item of a tuple, or anything."""
+    """Return a subschema whose `items` is an object, not an array or boolean."""
     if not _has_odd_items(schema):
         return schema
     known = schema["items"]
@@ -192,7 +192,7 @@ _EDITS: tuple[
 
 
 class EnforcedSchemas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rules of a provider for schemas that it enforces.
+    """A provider's rules for schemas that it enforces.
 
     Attributes:
         refused: Keywords that the provider refuses.
@@ -235,11 +235,11 @@ class EnforcedSchemas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class NotEnforced(Exception):
-    """A provider cannot enforce a schema; the text names the part that it does not accept."""
+    """A provider cannot enforce a schema; the text names the unsupported part."""
 
 
 class EnforcedSchema(NamedTuple):
-    """The result of `fit_enforced`: a schema that a provider can enforce, and its changed keywords.
+    """The result of `fit_enforced`: an enforceable schema and its changed keywords.
 
     Attributes:
         schema: The schema.
@@ -251,7 +251,7 @@ class EnforcedSchema(NamedTuple):
 
 
 def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> EnforcedSchema:
-    """Return a schema that a provider can enforce; the same object if it already can.
+    """Return a schema that a provider can enforce; the same object if it can already.
 
     Args:
         schema: The schema, which is not changed.
@@ -275,7 +275,7 @@ def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> En
 
 
 def is_split(node: dict[str, Any]) -> bool:
-    """Return whether an object has parts that would refuse each other's properties if closed.
+    """Return whether an object's parts would reject each other's properties if closed.
 
     `additionalProperties` considers only the properties beside it.
     """
@@ -285,7 +285,7 @@ def is_split(node: dict[str, Any]) -> bool:
 
 
 def _parts(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the subschemas that name properties of one object; of a union only the first branch."""
+    """Yield the subschemas with properties of one object; of a union, only the first branch."""
     if "properties" in node or "$ref" in node:
         yield node
     for keyword, child in children(node):
@@ -301,7 +301,7 @@ def _parts(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _fit_node(
     node: dict[str, Any], form: EnforcedSchemas, lost: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    """Return a subschema without removed keywords; an object is closed if need be."""
+    """Return a subschema without removed keywords; close its object if required."""
     changes: dict[str, Any] = {}
     gone: set[str] = set()
     for keyword in node:
@@ -333,7 +333,7 @@ def _is_refused_value(keyword: str, value: object, form: EnforcedSchemas) -> boo
 
 
 def _check(schema: dict[str, Any], form: EnforcedSchemas) -> None:
-    """Raise `NotEnforced` if a schema breaks a rule of the provider."""
+    """Raise `NotEnforced` if a schema violates a rule of the provider."""
     for node in subschemas(schema):
         for keyword in node:
             if keyword in form.refused:
@@ -380,7 +380,7 @@ def _check_size(schema: dict[str, Any], form: EnforcedSchemas) -> None:
 
 
 def free_properties(schema: dict[str, Any]) -> tuple[int, int]:
-    """Return the number of optional properties, and the number of properties that are unions.
+    """Return the number of optional properties, and of properties that are unions.
 
     Definitions are not counted: the API was observed to count what is reached without them.
     """
@@ -400,7 +400,7 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _free(schema: dict[str, Any]) -> Iterator[str]:
-    """Yield the properties that are not required."""
+    """Yield the names of optional properties."""
     required = schema.get("required")
     named = required if is_array(required) else []
     names = {name for name in named if isinstance(name, str)}
@@ -414,7 +414,7 @@ def _is_union(schema: object) -> bool:
 
 
 def _is_recursive(schema: dict[str, Any]) -> bool:
-    """Return whether any reference is recursive, given that all lead to `$defs` or to the root."""
+    """Return whether a schema, whose references lead to `$defs` or the root, is recursive."""
     known = schema.get("$defs")
     definitions = known if is_object(known) else {}
     leading = {

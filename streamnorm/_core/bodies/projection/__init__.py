@@ -201,7 +201,7 @@ def project_request(
 
 
 def _describe_unknown_kinds(request: Request, target: BodyCapabilities) -> str:
-    """Return the part of an error text that names the blocks only another dialect has."""
+    """Return an error text's part that names the blocks without a form in the target."""
     kinds = dict.fromkeys(
         block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
         for message in request.messages
@@ -219,7 +219,7 @@ def _has_field(name: str, target: BodyCapabilities) -> bool:
 
 
 def _drop_joint_betas(request: Request, target: BodyCapabilities) -> tuple[str, ...]:
-    """Return the betas without those that are lost together with the fields that they enable.
+    """Return the betas without those whose fields are lost.
 
     The field is counted as lost already.
     """
@@ -273,7 +273,7 @@ def _repair_results(
     repair: RepairPolicy,
     filled: FilledCalls,
 ) -> tuple[InputMessage, ...]:
-    """Return messages with their tool results in place, from the first foreign message on."""
+    """Return messages with their tool results in place; settled messages stay unchanged."""
     # Messages that are in the dialect already were accepted as they are, and a provider may have
     # cached them: what is appended must not change them.
     settled = _count_settled(messages, target)
@@ -311,7 +311,7 @@ def _is_in_order(messages: tuple[InputMessage, ...], target: BodyCapabilities) -
 
 
 def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> int:
-    """Return the length of the prefix that is in the dialect, its tool results included."""
+    """Return the length of the prefix decoded from the target's dialect, with its results."""
     foreign = (
         n for n, message in enumerate(messages) if not is_same_dialect(message, target.dialect)
     )
@@ -331,7 +331,7 @@ def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities)
 
 
 def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
-    """Return messages without the assistant messages at the end.
+    """Return messages without trailing assistant messages.
 
     The next request of the conversation, with the complete answer and the user's reply, still
     begins with these messages.  An answer paused for server tools stays: the server continues
@@ -345,7 +345,7 @@ def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[In
 
 
 def _is_paused(message: InputMessage) -> bool:
-    """Return whether an assistant message ends in a block that the server continues from."""
+    """Return whether an assistant message ends in a block that the server continues."""
     last = message.blocks[-1] if message.blocks else None
     if isinstance(last, OpaqueBlock):
         return last.kind == "compaction"
@@ -415,14 +415,14 @@ def _leaves_messages(first: tuple[InputMessage, ...], target: BodyCapabilities) 
 
 
 def _is_question(message: InputMessage) -> bool:
-    """Return whether a user message has other content than tool results."""
+    """Return whether a user message has content besides tool results."""
     if message.role != "user":
         return False
     return not message.tool_results or len(message.tool_results) < len(message.blocks)
 
 
 def _is_turn(message: InputMessage) -> bool:
-    """Return whether chat templates count a message as a turn; calls and results are none."""
+    """Return whether chat templates count a message as a turn: not one with calls or results."""
     is_answer = message.role == "assistant"
     return not message.tool_calls if is_answer else _is_question(message)
 
@@ -440,7 +440,7 @@ def _fit_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
 
 
 def _demote(message: InputMessage, losses: Losses) -> InputMessage:
-    """Return a system message as a user message with `<system>` tags; any other unchanged."""
+    """Return a system message as a user message in `<system>` tags; others unchanged."""
     if message.role not in _INSTRUCTIONS:
         return message
     losses.add("system_demoted", "messages", "written as <system> in a user message")
@@ -455,7 +455,7 @@ def _demote(message: InputMessage, losses: Losses) -> InputMessage:
 
 
 def _count_extra(message: InputMessage, losses: Losses) -> None:
-    """Count the vendor fields of a system message as lost."""
+    """Count the vendor fields of a dropped system message as lost."""
     for fields in (message.extra or {}).values():
         for name in fields:
             losses.add(name, "messages", "dropped with its message")
@@ -483,7 +483,7 @@ def _move_instructions(
 def _put_instructions_last(
     turn: list[InputMessage], before: list[InputMessage], losses: Losses
 ) -> list[InputMessage]:
-    """Return the messages of a turn with its instructions last, joined to one message.
+    """Return the messages of a turn with its instructions last, joined into one message.
 
     Args:
         turn: The messages between two assistant messages.
@@ -502,7 +502,7 @@ def _put_instructions_last(
 
 
 def _join_instructions(instructions: list[InputMessage], losses: Losses) -> InputMessage:
-    """Join instructions to one system message: two in a row are refused."""
+    """Join consecutive instructions into one system message."""
     first, *more = instructions
     if not more:
         return first if first.role == "system" else structs.replace(first, role="system")
@@ -533,7 +533,7 @@ def _merge_same_roles(
 def _alternate_roles(
     messages: tuple[InputMessage, ...], losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Return messages whose turns alternate between user and assistant, the user first.
+    """Return messages whose turns alternate between user and assistant, starting with user.
 
     Two user turns in a row get a filler of the assistant between them.
 
@@ -562,7 +562,7 @@ def _alternate_roles(
 def _fill_after_results(
     messages: tuple[InputMessage, ...], losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Return messages with a filler of the assistant between tool results and a user message."""
+    """Return messages with an assistant message between tool results and a user message."""
     answered: list[InputMessage] = []
     for message in messages:
         follows = bool(answered) and bool(answered[-1].tool_results)
@@ -576,7 +576,7 @@ def _fill_after_results(
 def _join_blocks(
     before: tuple[InputBlock, ...], after: tuple[InputBlock, ...]
 ) -> tuple[InputBlock, ...]:
-    """Join the blocks of two messages; adjacent texts become one, with a blank line between."""
+    """Join the blocks of two messages; adjacent texts become one, separated by a blank line."""
     if before and after and isinstance(before[-1], Text) and isinstance(after[0], Text):
         text = f"{before[-1].text}\n\n{after[0].text}"
         return (*before[:-1], structs.replace(after[0], text=text), *after[1:])

@@ -1,4 +1,4 @@
-"""The cache marks of a request, as a target accepts them.
+"""Projection of the cache marks of a request.
 
 A mark that the target refuses is dropped or moved; the request stays valid without it, and only
 costs more.
@@ -149,7 +149,7 @@ class _MarkProjector:
     def _project_request_mark(
         self, mark: CacheMark | None, messages: tuple[InputMessage, ...]
     ) -> CacheMark | None:
-        """Return the mark of the whole request, which stands behind all other marks."""
+        """Return the mark of the whole request as the target accepts it."""
         if mark is None or self._lenient or "cache" not in self._target.fields:
             return mark
         last = messages[-1].blocks[-1].cache if messages and messages[-1].blocks else None

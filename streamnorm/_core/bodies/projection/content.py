@@ -66,7 +66,7 @@ B = TypeVar("B", bound=InputBlock)
 
 
 class _KnownCall(NamedTuple):
-    """State of a projected call that the projection of later messages depends on.
+    """What later messages need to know about a projected call.
 
     Attributes:
         name: Name of the tool in the target.
@@ -198,7 +198,7 @@ class ContentProjector:
     def _reduce_and_record(
         self, message: InputMessage, position: int
     ) -> tuple[_Projected, dict[str, _KnownCall]]:
-        """Project a message, and return with it the state of its calls, for the cache."""
+        """Project a message; return the projection and the state of its calls."""
         projected = self._reduce_message(message, position)
         ids = {call.id for call in message.tool_calls if call.id}
         return projected, {id: self._record_call(id) for id in ids}
@@ -245,7 +245,7 @@ class ContentProjector:
     def _project_blocks(
         self, message: InputMessage, *, same_dialect: bool
     ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
-        """Return a message's projected blocks, and those for a user message behind it."""
+        """Return a message's projected blocks, and the blocks moved to the next user message."""
         before = message.blocks
         if all(map(_is_plain, before)) and not self._target.reasoning_required:
             return before, ()
@@ -293,7 +293,7 @@ class ContentProjector:
         return drop_foreign_fields(block, self._target.dialect, self._losses, "messages")
 
     def _project_call_id(self, id: str, *, same_dialect: bool) -> str:
-        """Return the id of a call; a repeated id gets a number if the target wants unique ids."""
+        """Return a call's id; a repeated id gets a number if the target requires unique ids."""
         if id in self._called and self._target.unique_ids and (self._checks or not same_dialect):
             self._losses.add("tool_id_changed", "messages", "written with a number")
             self._ids[id] = self._legalize_id(self._number_id(id))
@@ -309,7 +309,7 @@ class ContentProjector:
                 return numbered
 
     def _project_id(self, id: str) -> str:
-        """Return an id in characters and a length that the target accepts."""
+        """Return an id whose characters and length the target accepts."""
         known = self._ids.get(id)
         if known is None:
             known = self._ids[id] = self._legalize_id(id)
@@ -448,11 +448,11 @@ class ContentProjector:
         return call
 
     def _can_verify(self, block: Text | ToolCall, tag: str) -> bool:
-        """Return whether the target can verify the signature of a block, and has a field for it."""
+        """Return whether the target can verify a block's signature and has a field for it."""
         return block.issuer == self._target.reasoning_issuer and tag in self._target.signed
 
     def _project_tool_reference(self, block: OpaqueBlock) -> InputBlock:
-        """Return a tool reference if the tool is offered to the target, else a text."""
+        """Return a tool reference if the target is offered the tool, else text."""
         name = self._names.of(string_of(object_in(block.data), "tool_name"), None)
         if block.dialect == self._target.dialect and self._names.may_offer(name):
             return block
@@ -478,7 +478,7 @@ class ContentProjector:
         return None
 
     def _drop_refused_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
-        """Return reasoning without its item id if the target would refuse the id."""
+        """Return reasoning without its item id if the target refuses the id."""
         pattern = self._target.reasoning_id_pattern
         if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
             return block
@@ -488,7 +488,7 @@ class ContentProjector:
     def _project_result(
         self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
     ) -> ToolResult:
-        """Return a projected result; content that the target refuses there is added to `moved`."""
+        """Return a projected result; refused content is appended to `moved`."""
         after = result.content
         for item in after:
             is_refused = same_dialect and self._checks and type(item) is Text and _is_blank(item)
@@ -508,7 +508,7 @@ class ContentProjector:
     def _project_result_content(
         self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
     ) -> tuple[ResultBlock, ...]:
-        """Return the content that the target accepts in results; the rest is added to `moved`."""
+        """Return the content that the target accepts in results; append the rest to `moved`."""
         content: list[ResultBlock] = []
         others: list[InputBlock] = []
         for item in result.content:
@@ -536,7 +536,7 @@ class ContentProjector:
         )
 
     def _drop_last_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
-        """Return the blocks of a message without reasoning at its end.
+        """Return the blocks of a message without trailing reasoning.
 
         OpenAI refuses a reasoning item without its following item.  The answer was cut while the
         model reasoned, or the client removed its calls.
@@ -548,7 +548,7 @@ class ContentProjector:
         return blocks[:count]
 
     def _add_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
-        """Return the blocks of a message, with empty reasoning first if the server demands some.
+        """Return the blocks of a message, with empty reasoning first if the server requires it.
 
         DeepSeek and Kimi refuse assistant messages with calls without `reasoning_content`.
         """
@@ -582,7 +582,7 @@ def _is_plain(block: InputBlock) -> bool:
 
 
 def _without_citation_fields(block: InputBlock) -> InputBlock:
-    """Return a block whose citations have no fields of a vendor, which another may refuse."""
+    """Return a block whose citations have no vendor fields."""
     if not isinstance(block, Text) or all(cited.extra is None for cited in block.citations):
         return block
     bare = tuple(structs.replace(cited, extra=None) for cited in block.citations)

@@ -1,4 +1,4 @@
-"""Histories at a target: blocks of other vendors, and media that it does not take.
+"""Projection of history: reasoning and signatures of other vendors, and media.
 
 A client whose dialect can sign only reasoning receives the signatures of calls and texts on
 empty reasoning blocks (see `losses.projection`), and sends these carriers back.
@@ -41,7 +41,7 @@ _ALIASES = {"image/jpg": "image/jpeg"}
 
 
 def holds_tags(message: InputMessage) -> bool:
-    """Return whether the JSON of a message has signatures that we tagged.
+    """Return whether the JSON of a message has signatures with a tag of this library.
 
     They belong to another vendor; the vendor of the dialect would refuse them.
     """
@@ -54,7 +54,7 @@ def holds_tags(message: InputMessage) -> bool:
 
 
 def is_signed_for(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
-    """Return whether reasoning has a signature of the target's vendor, by its issuer and form."""
+    """Return whether reasoning has a signature of the target's vendor, by issuer and form."""
     signature = block.data if isinstance(block, RedactedReasoning) else block.signature
     if not signature or block.issuer is None or block.issuer != target.reasoning_issuer:
         return False
@@ -64,14 +64,14 @@ def is_signed_for(block: Reasoning | RedactedReasoning, target: BodyCapabilities
 
 
 def is_verified(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
-    """Return whether the target accepts the signature of reasoning in its own dialect."""
+    """Return whether the target accepts reasoning that was decoded from its dialect."""
     return target.signature_pattern is None or is_signed_for(block, target)
 
 
 def restore_signatures(
     blocks: tuple[InputBlock, ...], target: BodyCapabilities
 ) -> tuple[InputBlock, ...]:
-    """Return the blocks of an assistant message, with carried signatures back on their blocks."""
+    """Return an assistant message's blocks with carried signatures moved back to their blocks."""
     carried = {
         number: found
         for number, block in enumerate(blocks)
@@ -99,7 +99,7 @@ def restore_signatures(
 def drop_foreign_reasoning(
     blocks: tuple[InputBlock, ...], target: BodyCapabilities, losses: Losses, *, stored: bool
 ) -> tuple[InputBlock, ...]:
-    """Return the blocks of an answer without reasoning that the target cannot verify or find.
+    """Return an answer's blocks without reasoning that the target cannot verify or find.
 
     Servers with the target's dialect, such as Kimi with Anthropic's, have signatures of their
     own.
@@ -133,14 +133,14 @@ def _is_signed(block: InputBlock) -> bool:
 
 
 def _read_carrier(block: Reasoning | RedactedReasoning) -> SignatureCarrier | None:
-    """Return the signature that a block carries for another block."""
+    """Return the signature that a reasoning block carries for another block; None if none."""
     if isinstance(block, RedactedReasoning):
         return read_carrier(block.data)
     return None if block.text or block.signature is None else read_carrier(block.signature)
 
 
 def _sign_text(blocks: list[InputBlock], carried: SignatureCarrier) -> None:
-    """Sign the text before a carrier; without one, append an empty text with the signature."""
+    """Sign the preceding text; if there is none, append an empty text with the signature."""
     signature, issuer, _ = carried
     if blocks and isinstance(blocks[-1], Text) and blocks[-1].signature is None:
         blocks[-1] = structs.replace(blocks[-1], signature=signature, issuer=issuer)
@@ -156,7 +156,7 @@ def project_media(
     same_dialect: bool,
     fills: bool,
 ) -> InputBlock | None:
-    """Return a file in a form that the target accepts; None if there is none.
+    """Return a file in a form that the target accepts; None if there is no such form.
 
     Args:
         block: The file.

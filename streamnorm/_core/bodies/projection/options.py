@@ -1,4 +1,4 @@
-"""Options of a request, and the schemas in them, at a target.
+"""Projection of a request's options, and of the JSON Schemas in a request.
 
 Options are all fields of `Request` besides the conversation, the tools and the reasoning.
 
@@ -119,7 +119,7 @@ def project_options(
 
 
 def _find_unchanged_options(request: Request) -> dict[str, Any]:
-    """Return the options that were not replaced since the request was decoded."""
+    """Return the options that still have their decoded values."""
     source = request.source
     if not isinstance(source, Source):
         return {}
@@ -150,7 +150,7 @@ def _drop_refused_extra(
 def _drop_conflicts(
     request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
-    """Add the options that conflict with other options, or with the model, to `dropped`."""
+    """Add options that conflict with others or with the model to `dropped`."""
 
     def drop(name: str, detail: str) -> None:
         losses.add(name, "request", detail)
@@ -241,7 +241,7 @@ def _is_refused_user(user: str, target: BodyCapabilities) -> bool:
 
 
 def _hash(name: str) -> str:
-    """Return the SHA-256 of a name: the same user or cache keeps the same name."""
+    """Return the SHA-256 of a name, so that equal names stay equal."""
     return sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
@@ -271,7 +271,7 @@ def _fit_output(
     has_tools: bool,
     is_left: bool,
 ) -> OutputFormat | None:
-    """Return the response format as the target accepts it; None if it has none.
+    """Return the response format that the target accepts; None if it accepts none.
 
     Args:
         output: The response format.
@@ -325,7 +325,7 @@ class ToolSchemas:
                 self._budget.count(output.schema, is_tool=False)
 
     def fit(self, tool: Tool, path: str) -> Tool:
-        """Return a tool with a schema that the target accepts, strict if it enforces the schema.
+        """Return a tool with a schema that the target accepts; strict if the schema is enforced.
 
         Args:
             tool: The tool.
@@ -362,7 +362,7 @@ class ToolSchemas:
     def _enforce(
         self, schema: dict[str, Any], form: EnforcedSchemas, path: str
     ) -> tuple[dict[str, Any], bool | None]:
-        """Return the enforceable schema of a strict tool and True, or the schema and None."""
+        """Return a strict tool's enforceable schema and True, or its own schema and None."""
         # Without `properties` a tool has no parameters, although JSON Schema would allow any.
         whole: dict[str, Any] = schema if "properties" in schema else {**schema, "properties": {}}
         try:
@@ -377,7 +377,7 @@ class ToolSchemas:
 
 
 class _Budget:
-    """Totals of the enforced schemas of a request, against the vendor's bounds."""
+    """Totals of all enforced schemas in a request, checked against the vendor's bounds."""
 
     def __init__(self, form: EnforcedSchemas) -> None:
         self._form = form
@@ -407,7 +407,7 @@ class _Budget:
 def project_output_schema(
     output: OutputFormat, target: BodyCapabilities, losses: Losses
 ) -> OutputFormat | None:
-    """Return a response format with a schema that the target accepts; None if it accepts none.
+    """Return a response format with an accepted schema; None if the target accepts none.
 
     Args:
         output: The response format, with a schema.

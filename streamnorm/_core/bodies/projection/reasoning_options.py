@@ -41,7 +41,7 @@ _MIN_ANSWER = 1024
 
 
 def reasoning_budget(options: ReasoningOptions) -> int:
-    """Return the reasoning budget of options, or the budget that their effort stands for."""
+    """Return the token budget of reasoning options, or the budget equal to their effort."""
     if options.budget_tokens is not None:
         return options.budget_tokens
     return _BUDGETS.get(options.effort or "medium", _BUDGETS["medium"])
@@ -61,7 +61,7 @@ def _reasons(options: ReasoningOptions | None, target: BodyCapabilities) -> bool
 def project_reasoning_options(
     request: Request, target: BodyCapabilities, losses: Losses, *, lenient: bool = False
 ) -> ReasoningOptions | None:
-    """Return the reasoning options of a request as the target asks for reasoning.
+    """Return the reasoning options that the target accepts.
 
     Args:
         request: The request.
@@ -79,7 +79,7 @@ def project_reasoning_options(
 
 
 def _missing_need(request: Request, target: BodyCapabilities) -> str | None:
-    """Return why the model refuses to reason for a request; None if it reasons."""
+    """Return the reason why the model cannot reason on this request; None if it can."""
     if "stream" in target.reasoning_needs and not request.stream:
         return "the answer is no stream"
     is_text = request.output is None or request.output.kind == "text"
@@ -147,7 +147,7 @@ def _fit_options(
 def fit_effort_to_tools(
     request: Request, target: BodyCapabilities, losses: Losses
 ) -> ReasoningOptions | None:
-    """Return the reasoning options of a request with an effort that is accepted with its tools.
+    """Return reasoning options whose effort the model accepts together with tools.
 
     Args:
         request: The request, with projected reasoning options.
@@ -172,7 +172,7 @@ def fit_effort_to_tools(
 
 
 def _is_accepted(options: ReasoningOptions, target: BodyCapabilities) -> bool:
-    """Return whether a server accepts the mode of options that are in its dialect already."""
+    """Return whether a server accepts the reasoning mode of options in its own dialect."""
     match options.mode:
         case "adaptive":
             return target.thinking != "budget"
@@ -183,21 +183,21 @@ def _is_accepted(options: ReasoningOptions, target: BodyCapabilities) -> bool:
 
 
 def _needs_budget(options: ReasoningOptions, target: BodyCapabilities) -> bool:
-    """Return whether a target with budgets cannot express an adaptive mode or its effort."""
+    """Return whether adaptive reasoning must become a token budget for the target."""
     if options.mode != "adaptive" or target.thinking != "budget":
         return False
     return not target.adaptive_budgets or (options.effort is not None and not target.efforts)
 
 
 def _replace_adaptive_mode(options: ReasoningOptions) -> ReasoningOptions:
-    """Return options with an effort in place of an adaptive mode."""
+    """Return options with an effort instead of the adaptive mode."""
     if options.mode != "adaptive":
         return options
     return ReasoningOptions(effort=options.effort or "medium")
 
 
 def _asks_for_reasoning(options: ReasoningOptions) -> bool:
-    """Return whether options ask for reasoning."""
+    """Return whether options turn reasoning on."""
     is_none = options.effort == "none" and options.mode is None
     return not is_none and (options.budget_tokens is None or options.budget_tokens > 0)
 
@@ -205,7 +205,7 @@ def _asks_for_reasoning(options: ReasoningOptions) -> bool:
 def _apply_words(
     options: ReasoningOptions, words: dict[str, Any], losses: Losses
 ) -> ReasoningOptions:
-    """Return options with the target's mode, effort and budget; count each that differs."""
+    """Return options with a new mode, effort and budget; count each change as a loss."""
     asked, budget = options.budget_tokens, words["budget_tokens"]
     if words["mode"] == "off" and options.mode != "off" and _asks_for_reasoning(options):
         losses.add("reasoning", "request", "switched off: too few tokens")
@@ -228,7 +228,7 @@ def drop_unsigned_budget(
     *,
     lenient: bool,
 ) -> ReasoningOptions | None:
-    """Return the reasoning options of a request; off if the last answer cannot continue with them.
+    """Return reasoning options, off if the API refuses to continue the last answer with them.
 
     With a budget, the API refuses to continue an answer that does not begin with signed
     reasoning: an answer with tool results, or one that is the last message.
@@ -259,7 +259,7 @@ def drop_unsigned_budget(
 
 
 def _find_continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
-    """Return the messages of the answer that the model will continue; () if it begins a new one.
+    """Return the messages of the answer to be continued; () if a new answer begins.
 
     Consecutive assistant messages are one answer.
     """
@@ -278,7 +278,7 @@ def _find_continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMes
 def _translate_options(
     target: BodyCapabilities, options: ReasoningOptions, max_tokens: int | None
 ) -> dict[str, Any]:
-    """Return mode, effort and budget in the target's form."""
+    """Return the target's mode, effort and budget for the options."""
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
     takes_budgets = target.thinking == "budget" or (
         target.thinking != "effort" and target.thinking_budgets
@@ -319,7 +319,7 @@ def _bound_budget(
     *,
     is_said: bool,
 ) -> dict[str, Any]:
-    """Return a budget within the target's bounds that leaves tokens for the answer.
+    """Return a budget within the target's bounds that leaves tokens for the answer text.
 
     Args:
         target: Capabilities of the target.

@@ -1,4 +1,4 @@
-"""Placement of tool results: each call is answered right after its message.
+"""Placement of tool results: each result right after the message with its call.
 
 Every vendor refuses a conversation that goes on before each call has its result.  A result
 belongs to a call of the last assistant message before it.  A result after a later assistant
@@ -71,7 +71,7 @@ class _OpenCalls:
         self._answered.add(id)
 
     def take(self, name: str, *, only_minted: bool) -> str | None:
-        """Mark a tool's first unanswered call as answered, and return its id; None without one.
+        """Mark a tool's first unanswered call as answered; return its id, or None without one.
 
         Args:
             name: Name of the tool; "" for any.
@@ -89,7 +89,7 @@ class _OpenCalls:
 def mint_ids(
     messages: tuple[InputMessage, ...], losses: Losses, *, settled: int = 0
 ) -> tuple[InputMessage, ...]:
-    """Return messages whose calls and results all have ids.
+    """Return messages whose calls and results all have ids; missing ones are minted.
 
     A result without an id answers the first unanswered call of the tool that it names, or the
     first unanswered call if it names none: google-genai's automatic function calling repeats
@@ -151,7 +151,7 @@ def _add_call_ids(
 
 
 def _find_answered(messages: Sequence[InputMessage], start: int, calls: _OpenCalls) -> None:
-    """Mark the calls that results answer by id, up to the next assistant message."""
+    """Mark the calls that have a result before the next assistant message."""
     for message in islice(messages, start, None):
         if message.role == "assistant":
             return
@@ -250,7 +250,7 @@ class _Placement:
         return self._placed
 
     def _fold(self, message: InputMessage, later: InputMessage) -> InputMessage:
-        """Join two assistant messages: the calls of the first still wait for results."""
+        """Join two assistant messages that have one set of results."""
         self._losses.add("messages_merged", "messages", "calls of one answer joined")
         return structs.replace(message, blocks=message.blocks + later.blocks)
 
@@ -367,7 +367,7 @@ class _Placement:
         return structs.replace(message, blocks=tuple(blocks))
 
     def _move_stray(self, result: ToolResult, path: str) -> list[InputBlock]:
-        """Return a late or orphaned result as other content of its message."""
+        """Return a late or orphaned result as ordinary content of its message."""
         is_late = result.tool_call_id in self._known
         if not self._fills:
             found = "result after the next assistant message" if is_late else "result of no call"
@@ -380,7 +380,7 @@ class _Placement:
 def fit_result_placement(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Return messages in the target's dialect, split where its server refuses mixed content.
+    """Split messages of the target's dialect where its server refuses mixed content.
 
     Raises:
         EncodeError: A result answers no call before it, and the server refuses that.
@@ -418,7 +418,7 @@ def _split_message(message: InputMessage, losses: Losses) -> list[InputMessage]:
 
 
 def check_last_result(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> None:
-    """Check that the target has a form for the last block, if that is the result of a tool.
+    """Check that the target has a form for a tool result that ends the history.
 
     The model would otherwise answer without the result of what the client has executed.
 
@@ -440,7 +440,7 @@ def check_last_result(messages: tuple[InputMessage, ...], target: BodyCapabiliti
 
 
 def join_call_turns(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
-    """Return messages in which calls are in the first assistant message of their answer.
+    """Join messages so that calls stand in the first assistant message of their answer.
 
     Args:
         messages: The messages.

@@ -111,11 +111,11 @@ class ToolNames:
         self._has_unnamed = any(map(_has_no_name, tools))
 
     def may_offer(self, name: str) -> bool:
-        """Return whether a tool of that name may be among the tools that are offered."""
+        """Return whether the target may be offered a tool with this name."""
         return name in self._offered or self._has_unnamed
 
     def of(self, name: str, namespace: str | None) -> str:
-        """Return the name of a tool in the target."""
+        """Return the target's name of a tool."""
         asked = (name, namespace)
         known = self._names.get(asked)
         if known is None:
@@ -136,7 +136,7 @@ class ToolNames:
     def _record_original_name(
         self, name: str, tool: Tool | CustomTool, namespace: str | None, losses: Losses
     ) -> None:
-        """Count what the name of a tool loses, and record the tool for the response."""
+        """Count losses in a tool's name, and record the original name for the response."""
         is_wrapped = isinstance(tool, CustomTool) and not self._target.custom_tools
         is_flat = namespace is not None and not self._target.namespaces
         if is_flat:
@@ -153,7 +153,7 @@ class ToolNames:
 
 
 def _has_no_name(tool: AnyTool) -> bool:
-    """Return whether a tool, such as an MCP server, has tools that the request does not name."""
+    """Return whether a tool, such as an MCP server, stands for tools that it does not name."""
     return isinstance(tool, MCPServer) or (isinstance(tool, ServerTool) and "name" not in tool.data)
 
 
@@ -205,7 +205,7 @@ def project_tools(
 
 
 def _load_deferred(tool: T, target: BodyCapabilities, losses: Losses, *, searches: bool) -> T:
-    """Return a deferred tool as one that is offered from the start, if nothing can load it.
+    """Return a deferred tool as an offered one if neither provider nor client can load it.
 
     Args:
         tool: The tool.
@@ -259,7 +259,7 @@ def _project_custom(
 def _common_changes(
     tool: Tool | CustomTool, target: BodyCapabilities, names: ToolNames
 ) -> dict[str, Any]:
-    """Return the changes that functions and custom tools share."""
+    """Return the changes that function tools and custom tools share."""
     changes: dict[str, Any] = {}
     namespace = None if tool.namespace is None else tool.namespace.name
     name = names.of(tool.name, namespace)
@@ -293,7 +293,7 @@ def _project_server_tool(
 
 
 def _fields_of(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a server tool; some vendors nest them: `{"googleSearch": {…}}`."""
+    """Return the fields of a server tool, which some vendors nest: `{"googleSearch": {…}}`."""
     name, inner = next(iter(data.items())) if len(data) == 1 else ("", None)
     return inner if is_object(inner) and name not in _SERVER_FIELDS else data
 
@@ -315,7 +315,7 @@ def _project_mcp_server(
 def check_missing_tools(
     request: Request, tools: tuple[AnyTool, ...], target: BodyCapabilities
 ) -> None:
-    """Check that the model will not answer from memory instead of using a provider's tool.
+    """Check that the target has the provider's tools that the answer depends on.
 
     Clients would show the answer as a search result: a search of Claude Code or Gemini CLI is a
     request whose only tool is the provider's search.
@@ -349,7 +349,7 @@ def check_missing_tools(
 
 
 class _ProviderTool(NamedTuple):
-    """A tool that the provider executes, or an MCP server that it calls.
+    """Identity of a tool that the provider executes, or of an MCP server.
 
     Attributes:
         kind: Kind of the tool, as in `ToolChoice.kind`.
@@ -364,7 +364,7 @@ class _ProviderTool(NamedTuple):
 
 
 def _provider_tool(tool: AnyTool) -> _ProviderTool | None:
-    """Return a tool of the provider by its kind and server; None for a tool of the client."""
+    """Return the identity of a provider's tool; None for a tool of the client."""
     match tool:
         case ServerTool(kind):
             return _ProviderTool(kind[:_MAX_NAME_CHARS])
@@ -390,7 +390,7 @@ def project_choice(
     *,
     lenient: bool,
 ) -> tuple[ToolChoice | None, tuple[AnyTool, ...]]:
-    """Return the tool choice in a form that the target accepts, and the tools to offer with it.
+    """Return the tool choice that the target accepts, and the tools to offer with it.
 
     A choice that the target cannot express is weakened, or the tools that it bars are not
     offered.
@@ -458,7 +458,7 @@ def project_choice(
 def _drop_barred_tools(
     choice: ToolChoice, tools: tuple[AnyTool, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[AnyTool, ...]:
-    """Return the tools without those that the choice bars and the target's choice could not."""
+    """Return the tools without those that the target's tool choice cannot exclude."""
     if choice.server_kinds:  # only Responses restricts a choice to kinds of server tools
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         return tuple(tool for tool in tools if _is_allowed(tool, choice))
@@ -482,7 +482,7 @@ def _is_allowed(tool: AnyTool, choice: ToolChoice) -> bool:
 def _restrict_to_offered(
     choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses
 ) -> ToolChoice:
-    """Return a choice without the tools that are not offered.
+    """Return a tool choice without the tools that are not offered.
 
     Raises:
         EncodeError: None of its tools is offered.
@@ -503,7 +503,7 @@ def _restrict_to_offered(
 
 
 def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
-    """Return whether a choice forces a server tool that is not offered."""
+    """Return whether a tool choice forces a server tool that is not offered."""
     if choice.mode != "named" or choice.kind in ("function", "custom"):
         return False
     if choice.kind == _MCP:
