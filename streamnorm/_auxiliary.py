@@ -1,4 +1,4 @@
-"""Token counts and lists of models in every dialect: requests for them, and their answers.
+"""Token count requests and model lists of every dialect, decoded and encoded.
 
 A count is asked for in four steps, none of which does I/O:
 
@@ -66,7 +66,7 @@ def decode_count_request(
     headers: Mapping[str, str] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Request:
-    """Return the request whose tokens a body asks for.
+    """Decode a token count request, and return the message request to count.
 
     Args:
         body: JSON text, or the decoded object.
@@ -91,7 +91,7 @@ def count_request_of(
     headers: Mapping[str, str] | None,
     limits: Limits,
 ) -> Request:
-    """Return the request whose tokens a body asks for which `body_object` has returned.
+    """Return the message request to count, from a body that `body_object` has returned.
 
     Raises:
         DecodeError: As for `decode_count_request`.
@@ -115,7 +115,7 @@ def count_request_of(
 
 
 class CountRequest(Struct, frozen=True):
-    """A request for a number of tokens.
+    """An encoded token count request.
 
     Attributes:
         dialect: Dialect of the request and of its answer: that of the messages, or another one
@@ -144,7 +144,7 @@ def encode_count_request(
     arguments: ArgumentsPolicy = "error",
     strict: bool = False,
 ) -> CountRequest | None:
-    """Return the request for the tokens of another one, or None if the server counts none.
+    """Return the count request for a message request; None if the server counts none.
 
     A server that is not known to count none may still answer with a status of `CANNOT_COUNT`.
 
@@ -205,7 +205,7 @@ def decode_token_count(
     *,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> TokenCount:
-    """Return the number of tokens that a server answers with.
+    """Return the number of tokens in a server's response to a count request.
 
     Raises:
         DecodeError: The body is no such answer of the dialect, or exceeds a bound.
@@ -222,7 +222,7 @@ def decode_token_count(
 
 
 def encode_token_count(count: TokenCount, dialect: str) -> Encoded:
-    """Return a number of tokens as a server answers with it.
+    """Return the response with a number of tokens.
 
     An estimate has `"estimated": true` beside it, and the header `x-streamnorm-estimated`.
 
@@ -236,7 +236,7 @@ def encode_token_count(count: TokenCount, dialect: str) -> Encoded:
 
 
 def _own_fields(request: Request, dialect: str) -> frozenset[str]:
-    """Return the fields that a client of the same dialect asked with, known here or not."""
+    """Return the names of all fields in a body of the same dialect; none of another one."""
     source = request.source
     if isinstance(source, Source) and is_same_dialect(request, dialect):
         return frozenset(source.value)
@@ -257,7 +257,7 @@ MAX_MODELS = 10_000
 
 
 class ModelListing:
-    """The models of a server, read page by page.
+    """The model list of a server, read page by page.
 
     Args:
         dialect: Dialect of the server.
@@ -288,7 +288,7 @@ class ModelListing:
         return list(self._by_id.values())
 
     def add(self, body: Body) -> None:
-        """Read the page that `next_path` named.
+        """Add the models of the page at `next_path`, and set `next_path` to the next page.
 
         A page without a new model is the last one, whatever it says.
 
@@ -325,7 +325,7 @@ def encode_models(
     query: Mapping[str, str] | None = None,
     model_map: Mapping[str, str] | None = None,
 ) -> Encoded:
-    """Return a page of a list of models.
+    """Return one page of a model list.
 
     Args:
         models: All models of the server.
@@ -342,7 +342,7 @@ def encode_models(
 
 
 def model_path(dialect: str, model: str) -> str:
-    """Return the path of one model of a server.
+    """Return the path of the endpoint that describes one model.
 
     Raises:
         EncodeError: No path has such a name.
@@ -357,7 +357,7 @@ def decode_model(
     *,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> ModelInfo:
-    """Return the model that a server describes.
+    """Return the model that a server's response describes.
 
     Raises:
         DecodeError: The body is no model of the dialect, or exceeds a bound.
@@ -374,7 +374,7 @@ def decode_model(
 
 
 def encode_model(model: ModelInfo, dialect: str, *, id: str | None = None) -> Encoded:
-    """Return one model as the client's dialect has it.
+    """Return the response that describes one model.
 
     Args:
         model: The model.

@@ -51,7 +51,7 @@ _REQUEST_FIELDS = frozenset(Request.__struct_fields__)
 
 
 class Encoded(Struct, frozen=True):
-    """A request or a response in a dialect.
+    """An encoded request or response.
 
     Attributes:
         body: The JSON object.
@@ -89,7 +89,7 @@ def decode_request(
     headers: Mapping[str, str] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Request:
-    """Return the request that a body is.
+    """Decode the body of a request.
 
     Args:
         body: JSON text, or the decoded object.
@@ -116,7 +116,7 @@ def request_of(
     headers: Mapping[str, str] | None,
     limits: Limits,
 ) -> Request:
-    """Return the request that a body is which `body_object` has returned.
+    """Return the request in a body that `body_object` has returned.
 
     Args:
         value: The body.
@@ -153,7 +153,7 @@ def encode_request(
     missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
-    """Return a request as the body that a dialect has for it.
+    """Encode a request in a dialect, as its server accepts it.
 
     Args:
         request: The request.
@@ -197,7 +197,7 @@ def encode_grown_request(
     filled: FilledCalls = frozenset(),
     **options: Unpack[EncodeOptions],
 ) -> Encoded:
-    """Return a request as `encode_request` does, encoding only the messages that are new.
+    """Encode a request whose history grew, with the cached encoding of old messages.
 
     Args:
         request: The request, whose messages begin with those of the last one.
@@ -258,7 +258,7 @@ def _restore_unread(
     reasoning_fields: frozenset[str],
     target: BodyCapabilities,
 ) -> dict[str, Any]:
-    """Return a body with the fields that say how much to reason to another server."""
+    """Return a body with the client's reasoning fields that this server does not read."""
     unread = reasoning_fields - (target.reasoning_words or frozenset())
     kept = {
         name: value if name in unread else body[name]
@@ -273,7 +273,7 @@ def _as_read(
     words: frozenset[str],
     read: Callable[[dict[str, Any]], ReasoningOptions | None],
 ) -> Request:
-    """Return a request whose reasoning is asked for in the fields that its server reads alone."""
+    """Return a request with only the reasoning options in fields that its server reads."""
     source: Source = request.source
     if request.reasoning is not source.part.reasoning:  # changed since
         return request
@@ -302,7 +302,7 @@ def translate_request(
     missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
-    """Return a request's body in another dialect: `decode_request`, then `encode_request`."""
+    """Translate a request's body: `decode_request`, then `encode_request`."""
     return encode_request(
         decode_request(body, dialect, path=path, headers=headers),
         to,
@@ -323,7 +323,7 @@ def decode_message(
     server: str | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Message:
-    """Return the message that a whole response is.
+    """Decode the body of a whole response.
 
     Args:
         body: JSON text, or the decoded object.
@@ -350,7 +350,7 @@ def encode_message(
     created: float | None = None,
     strict: bool = False,
 ) -> Encoded:
-    """Return a message as a whole response.
+    """Encode a message as the body of a whole response.
 
     Args:
         message: The message, complete.
@@ -380,7 +380,7 @@ def translate_message(
     created: float | None = None,
     strict: bool = False,
 ) -> Encoded:
-    """Return a response's body in another dialect: `decode_message`, then `encode_message`.
+    """Translate a response's body: `decode_message`, then `encode_message`.
 
     A body that is of the dialect already is not changed, unless `model` or `reply` changes it.
     Of several answers the first is translated.
@@ -396,7 +396,7 @@ def translate_message(
 
 
 def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Message:
-    """Return the first answer of a whole response as a message, with its source.
+    """Return the first choice of a whole response as a message, with its source.
 
     Args:
         events: The events of the response.
@@ -412,7 +412,7 @@ def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Messag
 def response_events(
     value: dict[str, Any], dialect: str, server: str | None, limits: Limits
 ) -> list[Event]:
-    """Return the events of a whole response that is no error."""
+    """Return the events of a whole response, unless the response is an error."""
     events: list[Event]
     try:
         codec = codec_of(lookup(dialect))
@@ -461,7 +461,7 @@ def encoded_message(
 
 
 def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
-    """Return a message with its calls as the client named them, as `Transcoder` restores them."""
+    """Return a message whose tool calls have the client's names and kinds."""
     restorer = ToolCallRestorer(reply, losses, note=lambda kind, where: None)
     events = restorer.take(message_events(message))
     last = events[-1]
@@ -471,7 +471,7 @@ def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
 
 
 def error_in(value: dict[str, Any]) -> UpstreamError | None:
-    """Return the provider's error that a body is, of whatever dialect, or None."""
+    """Return the error that a body reports, in any vendor's format; None if it is no error."""
     error = find_error(value)
     return None if error is None else _upstream_error(error)
 
@@ -483,7 +483,7 @@ def _upstream_error(error: StreamError) -> UpstreamError:
 
 
 def reader_of(known: Dialect) -> RequestReader:
-    """Return the reader of the requests of a dialect.
+    """Return the request reader of a dialect.
 
     Raises:
         UnknownDialect: It has no requests.
@@ -495,7 +495,7 @@ def reader_of(known: Dialect) -> RequestReader:
 
 
 def codec_of(known: Dialect) -> BodyCodec:
-    """Return the codec of the whole bodies of a dialect.
+    """Return the body codec of a dialect.
 
     Raises:
         UnknownDialect: It has no whole bodies, or only reads requests.
@@ -519,7 +519,7 @@ def target_of(
     named: bool | None = None,
     may_be_same_dialect: bool = True,
 ) -> BodyCapabilities:
-    """Return the capabilities of the server, the model and the version that a request goes to.
+    """Return the capabilities of a request's server, model and version.
 
     Args:
         request: The request.
@@ -558,7 +558,7 @@ def target_of(
 
 
 def _detected_response(body: dict[str, Any]) -> str:
-    """Return the dialect of a response.
+    """Detect the dialect of a response.
 
     Raises:
         DecodeError: It is of no dialect.

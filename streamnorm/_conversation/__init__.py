@@ -141,7 +141,7 @@ class Conversation:
         server: str | None = None,
         reply: Reply | None = None,
     ) -> StreamedAnswer:
-        """Return an answer to feed a stream to, which is appended when it is closed.
+        """Return a streamed answer, which is appended to the history when it is closed.
 
         Args:
             dialect: Dialect of the stream; None to detect the dialect of bytes.  Events of an
@@ -298,7 +298,7 @@ class Conversation:
         self._dumps.clear()
 
     def _build_request(self, model: str | None, cache: CacheMark | None) -> Request:
-        """Return the request with another model and with a cache mark at its end."""
+        """Return the request with the whole history, a model and a cache mark at its end."""
         request = self.request
         if model is not None and model != request.model:
             request = structs.replace(request, model=model)
@@ -335,7 +335,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 class _PackedSource(Struct, frozen=True):
-    """A `Source` without the fields of its part that have not changed since.
+    """A `Source` that stores only the fields of its part that changed since decoding.
 
     Attributes:
         dialect: Dialect of the part.
@@ -383,7 +383,7 @@ def stored_from_json(data: Body, limits: Limits) -> Stored:
 
 
 def _pack(part: P) -> P:
-    """Return a part with packed sources, its own and those of its elements."""
+    """Return a part whose source, and whose elements' sources, are packed."""
     if isinstance(part, Request):
         return structs.replace(
             part,
@@ -415,7 +415,7 @@ def _unpack_all(parts: tuple[P, ...], values: list[dict[str, Any]]) -> tuple[P, 
 
 
 def _unpack(part: P, value: dict[str, Any]) -> P:
-    """Return a part with its source.
+    """Return a part with its packed source unpacked.
 
     Args:
         part: The part, without sources.
@@ -440,7 +440,7 @@ def _unpack(part: P, value: dict[str, Any]) -> P:
 
 
 def _restore_part(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
-    """Return a part as it was decoded; unchanged fields are the same objects as in `part`."""
+    """Return a part as it was decoded, which shares unchanged fields with `part`."""
     if not changed:
         return part
     read = _convert({**value, **changed, "source": None}, type(part))

@@ -1,4 +1,4 @@
-"""Answers as messages of the history, and the tool calls in them that wait for results."""
+"""Answers as messages of the history, and their tool calls that wait for results."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class StreamedAnswer:
         return self._add(self._decoder.feed(data))
 
     def push(self, event: Event) -> list[Event]:
-        """Add the next event of the stream, and return it as the conversation has it.
+        """Add the next event of the stream; return the events with the client's tool names.
 
         That are several events, or none yet, where `reply` restores the names of tools.
 
@@ -222,11 +222,11 @@ class OpenCalls:
         return tuple(self._open.values())
 
     def positions(self) -> tuple[tuple[int, str], ...]:
-        """Return the open calls as the positions of their messages and their ids."""
+        """Return the message position and the id of each open call."""
         return tuple((self._messages[id], id) for id in self._open)
 
     def is_filled(self, id: str) -> bool:
-        """Return whether the result of a waiting call was filled in by a dump."""
+        """Return whether `dump` has written a made-up result for an open call."""
         return (self._messages[id], id) in self._filled if id in self._open else id in self._late
 
     def order(self) -> dict[str, int]:
@@ -313,7 +313,7 @@ class OpenCalls:
         self._in_turn = False
 
     def _call_of(self, result: ToolResult, answered: Container[str]) -> str:
-        """Return the id of the call that a result answers, by id, else by name and order."""
+        """Return the id of the call that a result answers, found by id, name or order."""
         if result.tool_call_id in self._turn:
             return result.tool_call_id
         for id, call in self._open.items():
