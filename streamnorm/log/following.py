@@ -31,6 +31,10 @@ T = TypeVar("T")
 
 _NO_READS = Chunk(1, [], [])
 _JOINED_BYTES = 64 * 1024
+# What is written of reads at hand becomes one item, since each costs its consumer a write to its
+# client; up to so many bytes, since a thousand slow clients hold one each.
+_ITEM_BYTES = 16 * 1024
+_CR = 13
 
 
 class LogReader:
@@ -85,19 +89,24 @@ class LogReader:
             if 0 < self.position < self._joined_before - 2:
                 await checkpoint()  # of the event loop: a long stream takes some time
                 return self._join()
-            data, self.gap_ms = self._chunk.reads[self._next], self._chunk.gaps_ms[self._next]
-            self._next += 1
-            self.position += 1
-            # The first is the origin.
-            if self.position > 1:
-                if self._next == len(self._chunk.reads):  # it may be the last of all
-                    self._learn_end()
+            data = self._take_next()
+            if self.position > 1:  # the first is the origin
                 return data
         self.position += 1
         self._learn_end()
         if self.ending is None or self.ending.cause == "eof":
             raise StopAsyncIteration
         raise _failure_of(self.ending)
+
+    def _take_next(self) -> bytes:
+        """Return the next read of the chunk."""
+        chunk, number = self._chunk, self._next
+        data, self.gap_ms = chunk.reads[number], chunk.gaps_ms[number]
+        self._next = number + 1
+        self.position += 1
+        if self._next == len(chunk.reads):  # it may be the last of all
+            self._learn_end()
+        return data
 
     async def _read_tail(self) -> Chunk:
         """Return reads behind the position; none if the stream ends there."""
@@ -142,6 +151,16 @@ class LogReader:
     async def close(self) -> None:
         """Forget what was read."""
         self._chunk, self._next = _NO_READS, 0
+
+
+class _ItemReader(LogReader):
+    """A reader that also returns reads at once, for items of several."""
+
+    def read_at_hand(self) -> bytes | None:
+        """Return the next read if it need not be waited for, and its client lacks what it gives."""
+        if self._next == len(self._chunk.reads) or self.position < self._joined_before:
+            return None
+        return self._take_next()
 
 
 class _Stopped(SourceStopped):
@@ -202,6 +221,14 @@ class _Places:
             self._last = position, count - 1
         return skipped
 
+    def pass_event(self) -> bytes | None:
+        """Return the cursor of the only event of the last read; None if `skip` must decide."""
+        reader, position = self._reader, self._reader.position
+        if position <= self._after.read or not self._is_found or reader.has_lost_stream:
+            return None
+        self._last = position, 0
+        return b"%b%d" % (self._prefix, position)
+
     def cursor(self, waiting: int = 0) -> str:
         """Return the cursor of the last item, but for those that wait; "" if none has come."""
         read, event = self._last
@@ -219,7 +246,7 @@ class _BytesPump(TranscodePump):
 
     def __init__(
         self,
-        reader: LogReader,
+        reader: _ItemReader,
         tail: Tail,
         origin: Origin,
         to: str,
@@ -233,6 +260,9 @@ class _BytesPump(TranscodePump):
         self._fields = fields  # of the reply, of which the encoder writes the response
         super().__init__(reader, origin.dialect, to, on_end=None, **options)
         self._transcoder.set_minted_id(origin.minted_id)
+        self._marks_events = self.framing is SSE
+        # What precedes a loss is returned before `strict` raises that.
+        self._joins = self._marks_events and not options.get("strict")
 
     @property
     def cursor(self) -> str:
@@ -240,6 +270,28 @@ class _BytesPump(TranscodePump):
         return self._places.cursor()
 
     def feed(self, data: bytes) -> bytes | None:
+        """Handle the next read, and those that are at hand behind it."""
+        written = self._feed_read(data)
+        if not self._joins or self.ended:
+            return written
+        read_at_hand = self._reader.read_at_hand
+        if (following := read_at_hand()) is None:
+            return written
+        pieces = [written or b""]
+        size = len(pieces[0])
+        while following is not None:
+            if written := self._feed_read(following):
+                pieces.append(written)
+                size += len(written)
+            following = None if self.ended or size >= _ITEM_BYTES else read_at_hand()
+        joined = b"".join(pieces)
+        if self.ended:
+            joined += b"".join(self.pending)
+            self.pending = [joined] if joined else []
+            return None
+        return joined or None
+
+    def _feed_read(self, data: bytes) -> bytes | None:
         if self._reader.last_fields:
             self._replace_fields()
         written = super().feed(data)
@@ -259,9 +311,18 @@ class _BytesPump(TranscodePump):
 
     def _mark(self, written: bytes) -> bytes | None:
         """Return the events of a read that the reader lacks, each with its cursor as `id:`."""
+        # What most reads give: one event, whose lines end by LF.
+        if (
+            self._marks_events
+            and written.find(b"\n\n") == len(written) - 2
+            and _CR not in written
+            and not self._tail.is_broken
+            and (cursor := self._places.pass_event()) is not None
+        ):
+            return b"%bid: %b\n\n" % (written[:-1], cursor)
         if self._places.is_behind:
             return None
-        if self.framing is not SSE:
+        if not self._marks_events:
             return None if self._places.skip(1) else written
         events = list_events(written)
         skipped = self._places.skip(len(events))
@@ -373,7 +434,7 @@ def follow_bytes(
         tag: Tag of its cursors.
         options: Options of the transcoder, those of the origin excluded.
     """
-    reader = LogReader(tail, origin, after.read)
+    reader = _ItemReader(tail, origin, after.read)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     reply = _reply_of(origin)
     pump = _BytesPump(

@@ -276,10 +276,24 @@ class Production:
             self.tail.end(await self._appender.ending())
 
 
+class _OutcomePump(TapPump):
+    """The pump of a source of which outcome and usage alone matter."""
+
+    def feed(self, data: bytes) -> bytes | None:
+        run = self._decoder.run
+        # Of a delta no event is made: it says nothing of either.
+        if run is not None and run.reads_are_events and data and not run.reports_usage:
+            text = run.text_of_read(data)
+            if text is not None:
+                run.idle_frames += not text and not run.framing.unfinished_bytes
+                return data
+        return super().feed(data)
+
+
 def _observe(source: AsyncSource, origin: Origin) -> ObservedSource:
     """Return a source whose reads are decoded as they come."""
     reader = AsyncReader(source)
-    pump = TapPump(
+    pump = _OutcomePump(
         reader, origin.dialect, lambda _: None, keep_message=False, **read_options(origin)
     )
     return ObservedSource(Stream(pump, reader), pump, reader)

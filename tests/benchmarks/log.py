@@ -295,10 +295,10 @@ async def _delays(log: Log, other: Log, workload: Workload) -> list[float]:
     ):
         async for _ in stream:
             now = time.perf_counter()
-            # The first read of a stream in a log is its origin.
-            read = int(stream.cursor.split(".")[1]) - 2
-            if read < len(source.times):
-                delays.append(now - source.times[read])
+            # An item has the events of all reads that were stored since the one before.  The first
+            # read of a stream in a log is its origin, and its end is none of the source.
+            last = int(stream.cursor.split(".")[1]) - 1
+            delays += [now - came_at for came_at in source.times[len(delays) : last]]
     return delays
 
 
