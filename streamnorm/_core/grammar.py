@@ -330,6 +330,7 @@ class Sequencer:
     Attributes:
         held_bytes: Held text and JSON, in UTF-8 bytes.
         dropped_bytes: Text and JSON that was still held when the stream failed.
+        held_behind: Open block that held back each of the held blocks when it started.
     """
 
     def __init__(
@@ -340,6 +341,7 @@ class Sequencer:
     ) -> None:
         self.held_bytes = 0
         self.dropped_bytes = 0
+        self.held_behind: dict[int, int] = {}
         self._overhead_bytes = 0  # of events that could not be joined
         self._overlapping = overlapping
         self._max_held_bytes = max_held_bytes
@@ -396,6 +398,8 @@ class Sequencer:
         queue = self._queues.setdefault(event.choice, _ChoiceQueue())
         self._queue_of[event.index] = queue
         if queue.order.start(event.index):
+            # A block is held only where another one is open.
+            self.held_behind[event.index] = queue.order.open or 0
             items = queue.held[event.index] = []
             return self._hold(items, event)
         # OpenAI's clients accept calls that are open at once; Anthropic's find a delta by the last
@@ -410,6 +414,7 @@ class Sequencer:
         queue.order.open = None
         while (index := queue.order.next()) is not None:
             items = queue.held.pop(index)
+            del self.held_behind[index]
             self._overhead_bytes -= _overhead_bytes(items)
             for item in items:
                 event = item.event() if isinstance(item, _HeldDeltas) else item

@@ -28,7 +28,7 @@ from streamnorm.cli.streams import (
     make_source_options,
     parse_server,
 )
-from streamnorm.inspect import Report, Survey, describe_report, list_writable_dialects
+from streamnorm.inspect import Survey, list_writable_dialects
 from streamnorm.inspect.page import (
     ASCII,
     BOX,
@@ -40,11 +40,11 @@ from streamnorm.inspect.page import (
     format_count,
     render,
 )
+from streamnorm.inspect.report import Read, Report, describe_report
 
 if TYPE_CHECKING:
     from streamnorm._core.codec.framing import Framing
     from streamnorm.log import LogReader
-    from streamnorm.sse import Frame
 
 _MAX_WIDTH = 1000
 _WIDTH_WITHOUT_TERMINAL = 100
@@ -132,9 +132,9 @@ def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
     source = Source(arguments.file, arguments.source, arguments.server, arguments.framing)
     reads = source.load_reads()
     survey = _make_survey(source, arguments, _choose_targets(arguments), timed=reads is not None)
-    display = _Display(arguments, source.name, timed=reads is not None)
+    display = _Display(arguments, source.name)
     for data, gap_ms in source.read_timed_chunks(reads):
-        display.add_frames(survey.feed(data, gap_ms), gap_ms)
+        display.add(survey.feed(data, gap_ms))
         if source.has_ended(survey.outcome):
             break
     survey.close()
@@ -154,43 +154,31 @@ class _Display:
     Args:
         arguments: The options of the command.
         name: Name of the stream.
-        timed: Whether the times of its reads are known.
         redacts: Whether to print "x" for each byte of a secret.
     """
 
-    def __init__(
-        self, arguments: argparse.Namespace, name: str, *, timed: bool, redacts: bool = False
-    ) -> None:
+    def __init__(self, arguments: argparse.Namespace, name: str, *, redacts: bool = False) -> None:
         self._name = name
-        self._timed = timed
         self._redacts = redacts
         self._shows_frames: bool = arguments.frames
         self._as_json: bool = arguments.json
         self._ascii: bool = arguments.ascii
         self._style = _choose_style(arguments.width, self._ascii)
         self._lines = FrameLines(self._style)
-        self._number = self._elapsed_ms = 0
 
-    def add_frames(self, frames: list[Frame], gap_ms: int) -> None:
-        """Add the frames that a read has completed.
-
-        Args:
-            frames: The frames.
-            gap_ms: Milliseconds since the read before.
-        """
+    def add(self, read: Read) -> None:
+        """Add what a read has brought."""
         if not self._shows_frames:
             return
-        self._elapsed_ms += gap_ms
-        at_ms = self._elapsed_ms if self._timed else None
+        frames = read.frames
         if self._redacts:
             frames = [redact(frame) for frame in frames]
-        numbered = list(enumerate(frames, self._number))
-        self._number += len(frames)
+        numbered = enumerate(frames, read.first)
         if self._as_json:
-            fields = [describe_frame(n, each, at_ms) for n, each in numbered]
+            fields = [describe_frame(n, each, read.ms) for n, each in numbered]
             console.print_json(*fields, ascii=self._ascii)
         else:
-            shown = [self._lines.format(n, each, at_ms) for n, each in numbered]
+            shown = [self._lines.format(n, each, read.ms) for n, each in numbered]
             console.write(map(console.encode_line, shown))
 
     def print_report(self, report: Report) -> None:
@@ -228,7 +216,7 @@ class _StoredInspection:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
         self._targets = _choose_targets(arguments)
-        self._display = _Display(arguments, arguments.file, timed=True, redacts=True)
+        self._display = _Display(arguments, arguments.file, redacts=True)
         self._opened: tuple[LogReader, Survey, Framing] | None = None
         self._reads: list[tuple[bytes, int]] = []  # to be saved
 
@@ -248,7 +236,7 @@ class _StoredInspection:
                     # How the source ended.
                     survey.abort(exc)
                     return
-                self._display.add_frames(survey.feed(data, reader.gap_ms), reader.gap_ms)
+                self._display.add(survey.feed(data, reader.gap_ms))
                 if self._arguments.save is not None:
                     self._reads.append((data, reader.gap_ms))
 

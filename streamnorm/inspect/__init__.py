@@ -1,16 +1,13 @@
 """Inspection of one stream: the survey, from its bytes to a report.
 
-`summary` accumulates the blocks of the report; `page` renders it as text, and draws them as bars.
+`summary` accumulates the blocks of the report, `targets` what is written to other dialects; `page`
+renders the report as text, and draws its blocks as bars.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
-
-import msgspec
-from msgspec import Struct
 
 from streamnorm._core.codec import Decoder
 from streamnorm._core.codec.framing import SSE, Framing
@@ -18,20 +15,20 @@ from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import (
     Event,
     JSONDelta,
-    MessageStop,
     Outcome,
     Ping,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
     Usage,
+    UsageUpdate,
 )
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Loss, Note
 from streamnorm._registry import DIALECTS, decoder, framing_of
-from streamnorm._transcoder import Transcoder
-from streamnorm.inspect.summary import StreamSummary, Track
+from streamnorm.inspect.report import Gap, Rate, Read, Report, TimedEvent, Timing
+from streamnorm.inspect.summary import StreamSummary
+from streamnorm.inspect.targets import Target
 from streamnorm.sse import Frame
 from streamnorm.validation import Validator
 
@@ -41,39 +38,6 @@ _UNKNOWN = "its dialect is not known"
 # A variant of a dialect is recognised by one of its first frames.
 _VARIANT_FRAMES = 16
 _MAX_STORED_BYTES = 16 * 1024 * 1024
-
-
-class Gap(Struct, frozen=True):
-    """A time without bytes.
-
-    Attributes:
-        ms: Milliseconds.
-        frame: Number of the frame that arrived next, from 0.
-    """
-
-    ms: int
-    frame: int
-
-
-class Timing(Struct, frozen=True, kw_only=True):
-    """The times of a stream, in milliseconds since its request was sent.
-
-    Attributes:
-        first_byte_ms: Arrival of the first bytes.
-        first_event_ms: Arrival of the first event that is no ping; None without one.
-        first_text_ms: Arrival of the first text; None without text.
-        end_ms: Arrival of the last bytes.
-        gaps: The longest gaps between two reads, at most three, the longest first.
-        tokens_per_s: Output tokens a second, from the first to the last delta of content;
-            without the tokens of reasoning that was not sent.  None if they are unknown.
-    """
-
-    first_byte_ms: int
-    first_event_ms: int | None
-    first_text_ms: int | None
-    end_ms: int
-    gaps: tuple[Gap, ...]
-    tokens_per_s: float | None
 
 
 class Clock:
@@ -223,56 +187,10 @@ class DeferredValidator:
         self._validator = None
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """The result of a survey.
-
-    Attributes:
-        dialect: Name of the dialect; empty if unknown.
-        framing: Name of the framing in which its events stand.
-        server: Name of the server whose quirks were enabled; None without.
-        id: Id of the message; empty if the provider sent none.
-        model: Model of the message; empty if the provider sent none.
-        bytes: Number of bytes, including those after the end of the message.
-        frames: Number of frames, including those after the end of the message.
-        events: Number of events of the message.
-        cell_width: Number of positions that a bit of `Track.busy` stands for.
-        tracks: The blocks, in order of their start.
-        usage: The last usage snapshot.
-        stops: The `MessageStop` of each choice.
-        outcome: How the stream ended; None if it has not.
-        losses: The losses of each target dialect.
-        notes: The decoder's notes.
-        timing: The times of the stream; None if they are unknown.
-        violations: Departures from the strict rules of the dialect.
-        unchecked: Reason why the stream was not validated; empty if it was validated.
-        state: State of the stream in its log, such as `cancelled`; None if it is in none.
-    """
-
-    dialect: str = ""
-    framing: str = SSE.name
-    server: str | None = None
-    id: str = ""
-    model: str = ""
-    bytes: int = 0
-    frames: int = 0
-    events: int = 0
-    cell_width: int = 1
-    tracks: tuple[Track, ...] = ()
-    usage: Usage = Usage()
-    stops: tuple[MessageStop, ...] = ()
-    outcome: Outcome | None = None
-    losses: dict[str, tuple[Loss, ...]] = {}
-    notes: tuple[Note, ...] = ()
-    timing: Timing | None = None
-    violations: tuple[Violation, ...] = ()
-    unchecked: str = ""
-    state: str | None = None
-
-
 class Survey:
     """Reads one stream and accumulates its report.
 
-    Its memory is bounded as for a `StreamSummary`, and a `Transcoder` for each target.
+    Its memory is bounded as for a `StreamSummary`, a decoder and an encoder for each target.
 
     Args:
         dialect: Dialect to read; None detects it.
@@ -302,17 +220,8 @@ class Survey:
         self._decoder = decoder(
             dialect, server=server, think_tags=think_tags, limits=limits, framing=framing
         )
-        self._transcoders = {
-            name: Transcoder(
-                dialect,
-                name,
-                server=server,
-                think_tags=think_tags,
-                limits=limits,
-                framing=framing,
-            )
-            for name in targets
-        }
+        self._targets = [Target(name, limits) for name in targets]
+        self._wrote_first_usage = False
         self._summary = StreamSummary(limits=limits)
         # Counts frames, because a decoder does not read beyond the end of the message.
         self._frames = framing.layout.frame_reader(limits)
@@ -323,48 +232,71 @@ class Survey:
         self._server = server
         self._bytes = 0
 
-    def feed(self, data: bytes, gap_ms: int = 0) -> list[Frame]:
-        """Read the next bytes of the stream, and return the frames that they complete.
+    def feed(self, data: bytes, gap_ms: int = 0) -> Read:
+        """Read the next bytes of the stream, and return what they add.
 
         Args:
             data: The bytes.
             gap_ms: Milliseconds since the read before, or since the request was sent.
         """
         self._bytes += len(data)
+        first = self._frames.frames
         if self._clock is not None:
-            self._clock.advance(gap_ms, self._frames.frames)
+            self._clock.advance(gap_ms, first)
             self._summary.now_ms = self._clock.now_ms
-        self._extend(self._decoder.feed(data))
+        events = self._decode(data)
         # Another format is converted, and what may be a body that is no stream is withheld.
         frames = self._frames.feed(self._decoder.as_event_stream(data) if self._is_text else data)
         self._validator.feed(data, frames)
-        for transcoder in self._transcoders.values():
-            if transcoder.outcome is None:
-                transcoder.feed(data)
-        return frames
+        return Read(self._summary.now_ms, first, frames, events)
 
-    def close(self) -> None:
-        """Handle the end of the source."""
-        self._finish(self._decoder.close())
-        for transcoder in self._transcoders.values():
-            transcoder.close()
+    def close(self) -> Read:
+        """Handle the end of the source, and return the last events."""
+        return self._finish(self._decoder.close())
 
-    def abort(self, cause: Exception) -> None:
-        """Handle a failure of the source."""
-        self._finish(self._decoder.abort(cause))
-        for transcoder in self._transcoders.values():
-            transcoder.abort(cause)
+    def abort(self, cause: Exception) -> Read:
+        """Handle a failure of the source, and return the last events."""
+        return self._finish(self._decoder.abort(cause))
 
-    def _finish(self, events: list[Event]) -> None:
+    def _decode(self, data: bytes) -> list[TimedEvent]:
+        decoder, found = self._decoder, list[TimedEvent]()
+        raws = decoder.split(data)
+        # A decoder counts the whole events of a read at once, and fragments as it parses them.
+        counts = [not self._is_text or type(raw) is bytes for raw in raws]
+        uncounted = sum(counts)
+        for raw, is_counted in zip(raws, counts, strict=True):
+            events = decoder.read_raw(raw)
+            uncounted -= is_counted
+            if events:
+                self._extend(events, max(decoder.frames - uncounted - 1, 0), found)
+        return found
+
+    def _finish(self, events: list[Event]) -> Read:
         """Handle the last events."""
-        self._extend(events)
+        found: list[TimedEvent] = []
+        self._extend(events, max(self._decoder.frames - 1, 0), found)
         self._summary.close()
         self._validator.close()
+        return Read(self._summary.now_ms, self._frames.frames, [], found)
 
-    def _extend(self, events: list[Event]) -> None:
+    def _extend(self, events: list[Event], frame: int, found: list[TimedEvent]) -> None:
+        """Add events of one frame to all that is known, and to `found`."""
+        number, ms = self._summary.events, self._summary.now_ms
         self._summary.extend(events)
         if self._clock is not None:
             self._clock.mark(events)
+        targets = [each for each in self._targets if each.dialect != self._decoder.dialect]
+        usage = self._decoder.first_usage
+        if usage is not None and not self._wrote_first_usage:
+            self._wrote_first_usage = True
+            for target in targets:
+                target.write_first_usage(UsageUpdate(usage))
+        has_ended = self._decoder.outcome is not None
+        for at, event in enumerate(events, 1):
+            ends = has_ended and at == len(events)
+            written = {each.dialect: each.write(event, number, ms, ends=ends) for each in targets}
+            found.append(TimedEvent(number, frame, ms, event, written))
+            number += 1
 
     @property
     def outcome(self) -> Outcome | None:
@@ -374,6 +306,7 @@ class Survey:
     def report(self) -> Report:
         """Return the report of the bytes so far."""
         summary = self._summary
+        timing = None if self._clock is None else self._clock.make_timing(summary.usage)
         return Report(
             dialect=self._decoder.dialect,
             framing=self._framing,
@@ -389,34 +322,26 @@ class Survey:
             usage=summary.usage,
             stops=tuple(summary.stops),
             outcome=self._decoder.outcome,
-            losses={name: each.losses for name, each in self._transcoders.items()},
+            losses={each.dialect: each.losses for each in self._targets},
+            holds={each.dialect: each.list_holds() for each in self._targets},
             notes=self._decoder.notes,
-            timing=None if self._clock is None else self._clock.make_timing(summary.usage),
+            timing=timing,
+            rate=None if timing is None else self._compute_rate(timing),
             violations=tuple(self._validator.violations),
             unchecked=self._validator.unchecked,
+        )
+
+    def _compute_rate(self, timing: Timing) -> Rate | None:
+        ms = timing.end_ms - timing.first_byte_ms
+        if not ms:
+            return None
+        return Rate(
+            events_per_s=self._summary.events * 1000 / ms,
+            bytes_per_s=self._bytes * 1000 / ms,
+            chars_per_s=sum(track.chars for track in self._summary.tracks) * 1000 / ms,
         )
 
 
 def list_writable_dialects() -> list[str]:
     """Return the names of the dialects that can be written."""
     return [name for name, known in DIALECTS.items() if known.encoder is not None]
-
-
-def describe_report(report: Report, name: str) -> dict[str, Any]:
-    """Return a report as JSON fields, in the order of the page.
-
-    `start` and `stop` of a block are numbers of events, from 0, and `start_ms` and `stop_ms`
-    their times; `head` is its first 1,024 characters.  `violations` have the number of a
-    frame, from 0.
-
-    Args:
-        report: The report.
-        name: Name of the stream.
-    """
-    fields: dict[str, Any] = msgspec.to_builtins(report)
-    # The bars are for people, and depend on the times.
-    del fields["cell_width"]
-    blocks = fields.pop("tracks")
-    for block in blocks:
-        del block["busy"]
-    return {"stream": name, **fields, "blocks": blocks}

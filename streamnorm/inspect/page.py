@@ -28,7 +28,7 @@ from streamnorm._core.events import (
     Truncated,
     Usage,
 )
-from streamnorm.inspect import Report, Timing
+from streamnorm.inspect.report import Report, Timing
 from streamnorm.inspect.summary import Track
 from streamnorm.sse import Frame
 

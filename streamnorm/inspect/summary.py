@@ -72,6 +72,8 @@ class Track(Struct):
         issuer: Vendor that can verify the signature, or read the block.
         start_ms: Time of the `BlockStart` since the request; None if it is unknown.
         stop_ms: Time of the `BlockStop`; None if it is unknown, or there is none.
+        deltas: Number of deltas that brought some of the content.
+        cuts: Bit set of the characters of `head` with which a delta of arguments begins.
     """
 
     kind: str
@@ -90,9 +92,16 @@ class Track(Struct):
     issuer: str | None = None
     start_ms: int | None = None
     stop_ms: int | None = None
+    deltas: int = 0
+    cuts: int = 0
 
     def add(self, text: str) -> None:
-        """Add text: count it, and store the first characters."""
+        """Add the text of a delta: count it, and store the first characters."""
+        self.deltas += bool(text)
+        self.add_content(text)
+
+    def add_content(self, text: str) -> None:
+        """Add content that no delta brought: count it, and store the first characters."""
         self.chars += len(text)
         self.bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if len(self.head) < HEAD_CHARS:
@@ -149,7 +158,10 @@ class StreamSummary:
             case TextDelta(index, text) | RefusalDelta(index, text):
                 self.tracks[index].add(text)
             case JSONDelta(index, text):
-                self.tracks[index].add(text)
+                track = self.tracks[index]
+                if text and track.chars < HEAD_CHARS:
+                    track.cuts |= 1 << track.chars
+                track.add(text)
                 self._add_arguments(index, text)
             case ReasoningDelta(index, text, part):
                 # Parts are joined as for a target without parts.
@@ -180,7 +192,7 @@ class StreamSummary:
         block = event.block
         kind, name, id, content = _describe(block)
         track = Track(kind, name, id, event.choice, self.events, start_ms=self.now_ms)
-        track.add(content)
+        track.add_content(content)
         match block:
             case RedactedReasoning(issuer=issuer):
                 track.issuer = issuer

@@ -164,6 +164,17 @@ def test_lowest_open_block_passes_and_later_blocks_follow_in_order() -> None:
     assert sequencer.held_sink(JSONDelta(3, "")) is None
 
 
+def test_held_blocks_name_the_block_that_they_wait_for() -> None:
+    sequencer = Sequencer()
+    for event in (A, B, C):
+        sequencer.push(event)
+    assert sequencer.held_behind == {1: 0, 2: 0}
+    sequencer.push(BlockStop(0))  # block 1 is open
+    assert sequencer.held_behind == {2: 0}
+    sequencer.push(BlockStop(1))
+    assert sequencer.held_behind == {}
+
+
 def test_held_deltas_of_a_later_block_are_joined() -> None:
     later: list[Event] = [
         *(BlockStart(1, Reasoning()), ReasoningDelta(1, "a"), ReasoningDelta(1, "b")),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from streamnorm import Completed, Failed, Loss, MessageStop, Note, StreamError, Usage
-from streamnorm.inspect import Gap, Report, Timing, describe_report
+from streamnorm.inspect.report import Gap, Hold, Rate, Report, Timing, describe_report
 from streamnorm.inspect.summary import Track
 from streamnorm.validation import Violation
 
-TRACK = Track("text", "", "", 0, 1, None, 1 << 900, 2, 2, "hi", start_ms=5)
+TRACK = Track("text", "", "", 0, 1, None, 1 << 900, 2, 2, "hi", start_ms=5, deltas=1)
+HOLD = Hold(block=1, behind=0, deltas=2, chars=9, start=3, stop=5)
 
 
 def test_document_has_all_of_the_page() -> None:
@@ -26,6 +27,7 @@ def test_document_has_all_of_the_page() -> None:
         stops=(MessageStop("end_turn", "stop"),),
         outcome=Completed("end_turn", Usage(1)),
         losses={"anthropic": (Loss("refusal", "block", 1, "written as text"),)},
+        holds={"anthropic": (HOLD,)},
         notes=(Note("minted_id", "call", 2),),
         timing=Timing(
             first_byte_ms=4,
@@ -35,6 +37,7 @@ def test_document_has_all_of_the_page() -> None:
             gaps=(Gap(1, 2),),
             tokens_per_s=None,
         ),
+        rate=Rate(events_per_s=2.0, bytes_per_s=4.5, chars_per_s=1.0),
         violations=(Violation(3, "no [DONE], expected it last"),),
     )
     written = msgspec.json.decode(msgspec.json.encode(describe_report(report, "a.sse")))
@@ -61,6 +64,20 @@ def test_document_has_all_of_the_page() -> None:
                 {"feature": "refusal", "where": "block", "count": 1, "detail": "written as text"}
             ]
         },
+        "holds": {
+            "anthropic": [
+                {
+                    "block": 1,
+                    "behind": 0,
+                    "deltas": 2,
+                    "chars": 9,
+                    "start": 3,
+                    "stop": 5,
+                    "start_ms": None,
+                    "stop_ms": None,
+                }
+            ]
+        },
         "notes": [{"kind": "minted_id", "where": "call", "count": 2}],
         "timing": {
             "first_byte_ms": 4,
@@ -70,6 +87,7 @@ def test_document_has_all_of_the_page() -> None:
             "gaps": [{"ms": 1, "frame": 2}],
             "tokens_per_s": None,
         },
+        "rate": {"events_per_s": 2.0, "bytes_per_s": 4.5, "chars_per_s": 1.0},
         "violations": [{"position": 3, "message": "no [DONE], expected it last"}],
         "unchecked": "",
         "state": None,
@@ -90,6 +108,7 @@ def test_document_has_all_of_the_page() -> None:
                 "issuer": None,
                 "start_ms": 5,
                 "stop_ms": None,
+                "deltas": 1,
             }
         ],
     }

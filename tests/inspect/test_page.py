@@ -19,7 +19,6 @@ from streamnorm import (
     Truncated,
     Usage,
 )
-from streamnorm.inspect import Gap, Report, Timing
 from streamnorm.inspect.page import (
     ASCII,
     BOX,
@@ -29,6 +28,7 @@ from streamnorm.inspect.page import (
     count_columns,
     render,
 )
+from streamnorm.inspect.report import Gap, Report, Timing
 from streamnorm.inspect.summary import HEAD_CHARS, Track
 from streamnorm.validation import Violation
 

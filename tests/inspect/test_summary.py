@@ -130,6 +130,21 @@ def test_signature_is_known_by_its_size_and_issuer() -> None:
     assert (seen.signature_chars, seen.issuer) == (40, "google")
 
 
+def test_arguments_have_the_positions_of_their_deltas() -> None:
+    seen = track(
+        CALL, JSONDelta(0, '{"a":'), JSONDelta(0, ""), JSONDelta(0, "12"), JSONDelta(0, "}")
+    )
+    assert (seen.head, seen.deltas) == ('{"a":12}', 3)
+    assert [n for n in range(8) if seen.cuts >> n & 1] == [0, 5, 7]
+    long = track(CALL, *[JSONDelta(0, "a" * 600)] * 3)
+    assert (long.deltas, long.cuts) == (3, 1 | 1 << 600)
+
+
+def test_content_that_no_delta_brought_has_no_deltas() -> None:
+    assert track(RedactedReasoning("abc")).deltas == 0
+    assert track(Text(), TextDelta(0, "a"), TextDelta(0, "b")).deltas == 2
+
+
 def test_citations_are_counted() -> None:
     cited = CitationDelta(0, Citation("url_citation"))
     assert track(Text(), TextDelta(0, "a"), cited, cited).citations == 2

@@ -22,7 +22,8 @@ from streamnorm import (
     Usage,
 )
 from streamnorm.codec import WS_MESSAGE, encoder
-from streamnorm.inspect import Report, Survey, list_writable_dialects
+from streamnorm.inspect import Survey, list_writable_dialects
+from streamnorm.inspect.report import Report
 from streamnorm.recording import Recording
 
 COUNTS = {"prompt_tokens": 9, "completion_tokens": 4}
@@ -217,7 +218,7 @@ def test_messages_of_a_websocket_are_counted_and_validated() -> None:
     transcoder = Transcoder("openai_chat", "openai_responses", to_framing=WS_MESSAGE)
     data = b"".join([*transcoder.feed(WHOLE), *transcoder.close()])
     run = Survey("openai_responses", framing=WS_MESSAGE)
-    frames = run.feed(data)
+    frames = run.feed(data).frames
     run.close()
     seen = run.report()
     assert seen.frames == len(frames) == data.count(b"\n")

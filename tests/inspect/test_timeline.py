@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamnorm.inspect import Report, Timing
 from streamnorm.inspect.page import ASCII, BOX, MIN_WIDTH, count_columns, draw_timeline
+from streamnorm.inspect.report import Report, Timing
 from streamnorm.inspect.summary import Track
 
 

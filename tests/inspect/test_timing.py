@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
 
-from streamnorm.inspect import Gap, Report, Survey, Timing
+from streamnorm.inspect import Survey
+from streamnorm.inspect.report import Gap, Report, Timing
 
 OPENING = frame({"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant"}}]})
 

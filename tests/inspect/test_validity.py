@@ -13,7 +13,8 @@ from support.streams.corpus import each_recording
 from support.streams.mutations import chunked
 
 from streamnorm import Limits
-from streamnorm.inspect import Report, Survey
+from streamnorm.inspect import Survey
+from streamnorm.inspect.report import Report
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
 

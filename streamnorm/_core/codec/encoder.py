@@ -340,6 +340,11 @@ class StreamWriter:
                 max_held_bytes=limits.max_held_bytes,
             )
 
+    @property
+    def held_blocks(self) -> Mapping[int, int]:
+        """The blocks that are held, each with the open block that holds it back."""
+        return {} if self._sequencer is None else self._sequencer.held_behind
+
     def write(self, events: Iterable[Event], *, ends: bool = False) -> list[bytes]:
         """Return the encoded bytes of events, in pieces.
 

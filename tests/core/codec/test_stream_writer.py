@@ -54,6 +54,15 @@ def test_calls_are_written_as_they_arrive_where_no_order_is_kept() -> None:
     assert b'{\\"b\\":2}' in written
 
 
+def test_writer_names_the_blocks_that_wait_and_what_they_wait_for() -> None:
+    writer = StreamWriter(encoder("anthropic"))
+    writer.write(TWO_CALLS)
+    assert writer.held_blocks == {1: 0}
+    writer.write([JSONDelta(0, "1}"), BlockStop(0)])
+    assert writer.held_blocks == {}
+    assert StreamWriter(encoder("anthropic"), ordered=False).held_blocks == {}
+
+
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
 def test_text_that_waits_when_the_source_fails_is_a_loss(dialect: str) -> None:
     writing = encoder(dialect)

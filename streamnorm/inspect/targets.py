@@ -1,0 +1,149 @@
+"""One target of a stream: what is written to it, what is lost, and what waits."""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from streamnorm._core.codec import StreamWriter
+from streamnorm._core.events import (
+    BlockStop,
+    Event,
+    JSONDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    UsageUpdate,
+)
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
+from streamnorm._registry import encoder, framing_of
+from streamnorm.inspect.report import Hold
+
+_MAX_HOLDS = 256
+
+
+class _Waiting(Struct):
+    """Deltas of a block that are not written yet; the fields are those of `Hold`."""
+
+    behind: int
+    start: int
+    start_ms: int | None
+    deltas: int = 0
+    chars: int = 0
+
+
+class Target:
+    """Writes a stream to one dialect, block after block, as a `Transcoder` does.
+
+    Args:
+        dialect: Name of the dialect.
+        limits: Bounds of the encoder, and of what waits.
+
+    Attributes:
+        unstored_holds: Number of holds beyond the first 256.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be written.
+    """
+
+    def __init__(self, dialect: str, limits: Limits) -> None:
+        self.unstored_holds = 0
+        self._encoder = encoder(dialect, limits=limits)
+        framing = framing_of(dialect)
+        self._writer = StreamWriter(
+            self._encoder,
+            limits=limits,
+            frame_writer=None if framing.writer is None else framing.writer(),
+        )
+        self._waiting: dict[int, _Waiting] = {}  # by block
+        self._holds: list[Hold] = []
+
+    @property
+    def dialect(self) -> str:
+        """Name of the dialect."""
+        return self._encoder.dialect
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the dialect could not carry so far."""
+        return self._encoder.losses
+
+    def write_first_usage(self, usage: UsageUpdate) -> None:
+        """Take the usage of the frame that starts the message, which precedes its events."""
+        self._encoder.render(usage)
+
+    def write(self, event: Event, number: int, ms: int | None, *, ends: bool = False) -> bytes:
+        """Return the bytes that an event lets be written.
+
+        Args:
+            event: The next event.
+            number: Its number.
+            ms: Its arrival; None if it is unknown.
+            ends: Whether it is the last.
+        """
+        if self._writer.failure is not None:
+            return b""
+        held_before = len(self._writer.held_blocks)
+        written = b"".join(self._writer.write((event,), ends=ends))
+        match event:
+            case TextDelta(index, text) | ReasoningDelta(index, text) | RefusalDelta(index, text):
+                self._follow_delta(index, text, written, number, ms)
+            case JSONDelta(index, text):
+                self._follow_delta(index, text, written, number, ms)
+            case BlockStop(index) if index not in self._writer.held_blocks:
+                # Without bytes nothing of it will ever be written.
+                self._end(index, number, ms, is_written=bool(written))
+            case _:
+                pass
+        if self._waiting and len(self._writer.held_blocks) != held_before:
+            self._end_released(number, ms)
+        return written
+
+    def list_holds(self) -> tuple[Hold, ...]:
+        """Return the holds so far, in order of their start."""
+        # Deltas that wait for their own block may be dropped, which its end shows.
+        still_held = [
+            _hold(block, waiting)
+            for block, waiting in self._waiting.items()
+            if waiting.behind != block
+        ]
+        return tuple(sorted([*self._holds, *still_held], key=lambda hold: hold.start))
+
+    def _follow_delta(
+        self, index: int, text: str, written: bytes, number: int, ms: int | None
+    ) -> None:
+        if written:
+            self._end(index, number, ms, is_written=True)
+            return
+        if not text:
+            return
+        waiting = self._waiting.get(index)
+        if waiting is None:
+            behind = self._writer.held_blocks.get(index, index)
+            waiting = self._waiting[index] = _Waiting(behind, number, ms)
+        waiting.deltas += 1
+        waiting.chars += len(text)
+
+    def _end_released(self, number: int, ms: int | None) -> None:
+        """End the waits behind blocks that no longer hold back their block."""
+        held = self._writer.held_blocks
+        released = [
+            block
+            for block, waiting in self._waiting.items()
+            if waiting.behind != block and block not in held
+        ]
+        for block in released:
+            self._end(block, number, ms, is_written=True)
+
+    def _end(self, block: int, number: int, ms: int | None, *, is_written: bool) -> None:
+        waiting = self._waiting.pop(block, None)
+        if waiting is None or not is_written:
+            return
+        if len(self._holds) == _MAX_HOLDS:
+            self.unstored_holds += 1
+            return
+        self._holds.append(structs.replace(_hold(block, waiting), stop=number, stop_ms=ms))
+
+
+def _hold(block: int, waiting: _Waiting) -> Hold:
+    return Hold(block=block, **structs.asdict(waiting))

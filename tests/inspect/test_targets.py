@@ -1,0 +1,123 @@
+"""A target of a stream: what is written to it, and what waits for what."""
+
+from __future__ import annotations
+
+import pytest
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, reasoning
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    JSONDelta,
+    Limits,
+    MessageStart,
+    ToolCall,
+    UnknownDialect,
+)
+from streamnorm.inspect import Survey
+from streamnorm.inspect.report import Hold, Report
+from streamnorm.inspect.targets import Target
+
+OPENING = calls(call(0, "a", "f", '{"x":')), calls(call(1, "b", "g", "{"))
+REST = calls(call(1, arguments='"y":')), calls(call(0, arguments="1}"))
+TAIL = calls(call(1, arguments="2}")), chunk({}, "tool_calls") + DONE
+
+
+def survey(*reads: bytes, target: str, timed: bool = False) -> Report:
+    """Return the report of reads, one every 100 ms if they are timed."""
+    run = Survey("openai_chat", targets=[target], timed=timed)
+    for data in reads:
+        run.feed(data, 100)
+    run.close()
+    return run.report()
+
+
+def test_deltas_of_an_overlapping_call_wait_for_the_call_before() -> None:
+    # Start, block 0, its arguments, block 1, its arguments: event 4 is the first to wait.
+    report = survey(*OPENING, *REST, *TAIL, target="anthropic", timed=True)
+    [hold] = report.holds["anthropic"]
+    # "1}" makes the arguments of call 0 complete, and it stops: events 6 and 7.
+    assert hold == Hold(
+        block=1, behind=0, deltas=2, chars=5, start=4, stop=7, start_ms=200, stop_ms=400
+    )
+
+
+def test_target_whose_clients_accept_overlapping_calls_holds_nothing() -> None:
+    run = Survey("anthropic", targets=["openai_chat"])
+    report = survey(*OPENING, *REST, *TAIL, target="openai_responses")
+    assert run.report().holds == {"openai_chat": ()}
+    assert [hold.block for hold in report.holds["openai_responses"]] == [1]
+
+
+def test_target_of_whole_calls_holds_arguments_until_their_call_is_complete() -> None:
+    [hold] = survey(
+        OPENING[0], calls(call(0, arguments="1}")), chunk({}, "tool_calls") + DONE, target="gemini"
+    ).holds["gemini"]
+    assert (hold.block, hold.behind, hold.deltas, hold.chars) == (0, 0, 2, 7)
+    assert (hold.start, hold.stop) == (2, 4)
+
+
+def test_what_waits_when_the_stream_is_cut_was_never_written() -> None:
+    [hold] = survey(*OPENING, REST[0], target="anthropic").holds["anthropic"]
+    assert (hold.deltas, hold.stop, hold.stop_ms) == (2, None, None)
+
+
+def test_dropped_blocks_do_not_wait() -> None:
+    second = content("b", choice=1) + chunk({}, "stop", choice=1)
+    report = survey(content("a") + second, chunk({}, "stop") + DONE, target="anthropic")
+    assert "choices" in [loss.feature for loss in report.losses["anthropic"]]
+    assert report.holds == {"anthropic": ()}
+
+
+def test_white_space_waits_for_the_text_behind_it() -> None:
+    [hold] = survey(
+        content(" "), content(""), content("a"), chunk({}, "stop") + DONE, target="anthropic"
+    ).holds["anthropic"]
+    assert (hold.block, hold.behind, hold.deltas, hold.chars) == (0, 0, 1, 1)
+
+
+def test_dialect_of_the_stream_gets_its_bytes_at_once() -> None:
+    run = Survey("openai_chat", targets=["openai_chat", "anthropic"])
+    events = [event for data in OPENING for event in run.feed(data).events]
+    assert {name for event in events for name in event.written} == {"anthropic"}
+    assert run.report().holds["openai_chat"] == ()
+
+
+def test_written_bytes_are_those_of_the_event() -> None:
+    run = Survey("openai_chat", targets=["anthropic"])
+    start, block, delta = run.feed(content("hi")).events
+    assert start.written["anthropic"].startswith(b"event: message_start")
+    # A text block that may stay blank starts with its text.
+    assert block.written["anthropic"] == b""
+    assert delta.written["anthropic"].count(b"event: ") == 2
+    [*_, last] = run.feed(chunk({}, "stop") + DONE).events
+    assert last.written["anthropic"].endswith(b'{"type":"message_stop"}\n\n')
+
+
+def test_failed_target_is_written_no_more() -> None:
+    run = Survey("openai_chat", targets=["anthropic"], limits=Limits(max_held_bytes=8))
+    for data in (*OPENING, *REST, *TAIL):
+        events = run.feed(data).events
+    assert b"".join(event.written["anthropic"] for event in events) == b""
+
+
+def test_many_holds_are_counted() -> None:
+    target = Target("gemini", Limits())
+    target.write(MessageStart("m", "g"), 0, None)
+    for index in range(258):
+        target.write(BlockStart(index, ToolCall(str(index), "f")), 0, None)
+        target.write(JSONDelta(index, "{}"), index, None)
+        target.write(BlockStop(index), index, None)
+    assert (len(target.list_holds()), target.unstored_holds) == (256, 2)
+
+
+def test_unwritable_dialect_is_refused() -> None:
+    with pytest.raises(UnknownDialect):
+        Target("klingon", Limits())
+
+
+def test_reasoning_waits_for_nothing() -> None:
+    report = survey(
+        reasoning("hm"), content("a"), chunk({}, "stop") + DONE, target="openai_responses"
+    )
+    assert report.holds == {"openai_responses": ()}
