@@ -33,6 +33,7 @@ COMMON = [
     *("anthropic text", "anthropic call", "anthropic thinking"),
     *("chat text", "chat reasoning", "chat calls, interleaved"),
     *("responses text", "responses calls, interleaved", "gemini text", "gemini text, LF"),
+    *("interactions text", "interactions thought", "interactions call"),
 ]
 """The streams whose deltas are what servers send nearly always."""
 

@@ -59,6 +59,8 @@ ON_THE_RUN = (
     *("responses text", "responses text, unnumbered", "responses reasoning", "responses summary"),
     *("responses summaries, interleaved", "responses call", "responses calls, interleaved"),
     *("gemini text", "gemini text, LF", "gemini thought"),
+    *("interactions text", "interactions text, resumable", "interactions thought"),
+    *("interactions call", "interactions calls, interleaved"),
     *("ui text", "ui reasoning", "ui call", "ui calls, interleaved", "ui texts, interleaved"),
     *("ag-ui text", "ag-ui reasoning", "ag-ui call", "ag-ui calls, interleaved"),
 )

@@ -8,8 +8,7 @@ are in `steps.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 from zlib import crc32
 
 from msgspec import Struct, field
@@ -20,15 +19,17 @@ from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
+    Delta,
     Event,
     Opaque,
     ReasoningDelta,
     SignatureDelta,
     TextDelta,
+    delta_factory,
 )
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, rejoin, string_of
-from streamnorm._core.text import TextOffsets
+from streamnorm._core.text import LONG_CHARS, TextOffsets
 from streamnorm.dialects.gemini_interactions.content import (
     citation_from_wire,
     redacted_from_wire,
@@ -36,12 +37,14 @@ from streamnorm.dialects.gemini_interactions.content import (
 )
 from streamnorm.dialects.gemini_interactions.wire import (
     DIALECT,
-    Delta,
-    TextFragment,
+    SUMMARY_DELTAS,
+    TEXT_DELTAS,
+    DeltaDecoder,
     unknown_fields,
 )
 
 _ANNOTATIONS = "text_annotation_delta"
+_MAX_UNCOUNTED = 64  # fragments of a text that are counted at once
 
 
 class OutputText(Struct):
@@ -51,7 +54,7 @@ class OutputText(Struct):
     crc: int = 0
 
     def append(self, text: str) -> None:
-        """Append a fragment of the text."""
+        """Append text."""
         data = text.encode("utf-8", "replace")
         self.size += len(data)
         self.crc = crc32(data, self.crc)
@@ -66,6 +69,7 @@ class InteractionBlocks(BlockOpener):
         calls_by_id: Name and arguments of all calls, by id.
         outputs: Length and checksum of the text of each step of the answer.
         unfinished: Number of client tool calls whose arguments are no complete JSON.
+        event_id: Id of the last event, after which the vendor can resume the stream.
     """
 
     unanswered: dict[str, str] = field(default_factory=dict)
@@ -73,6 +77,7 @@ class InteractionBlocks(BlockOpener):
     calls_by_id: dict[str, tuple[str, str]] = field(default_factory=dict)
     outputs: list[OutputText] = field(default_factory=list)
     unfinished: int = 0
+    event_id: str = ""
 
     def start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
         """Append the start of a block and return its index."""
@@ -107,30 +112,34 @@ class GrowingBlock:
     """An open block that deltas extend.
 
     Args:
-        index: Index of the block.
-        delta_of: Factory of the delta event for a text.
+        delta: Empty delta of the block.
 
     Attributes:
+        index: Index of the block.
+        delta: Empty delta of the block, and of the part that deltas extend.
+        has_text: Whether a delta with text has arrived.
         carry: High surrogate at the end of the last delta.
     """
 
-    def __init__(self, index: int, delta_of: Callable[[str], Event]) -> None:
-        self.index = index
+    def __init__(self, delta: Delta) -> None:
+        self.index = delta.index
+        self.delta = delta
+        self.has_text = False
         self.carry = ""
-        self._delta_of = delta_of
 
     def append(self, text: str, events: list[Event]) -> str:
         """Append a delta and return its text, without a high surrogate at its end."""
         text, self.carry = rejoin(self.carry, text)
         if text:
-            events.append(self._delta_of(text))
+            self.has_text = True
+            events.append(delta_factory(self.delta)(text))
         return text
 
     def flush(self, events: list[Event]) -> str:
         """Append the replacement of an unpaired high surrogate, if any, and return it."""
         carry, self.carry = clean(self.carry), ""
         if carry:
-            events.append(self._delta_of(carry))
+            events.append(delta_factory(self.delta)(carry))
         return carry
 
 
@@ -142,7 +151,13 @@ class OpenStep(ABC):
         fields: Fields of the start.
         arguments: JSON text of the arguments in the start; "" without arguments.
         blocks: State shared with the other steps.
+
+    Attributes:
+        block: The open block; None if none is open.
+        delta_decoder: Decoder of the deltas that extend the block.
     """
+
+    delta_decoder: ClassVar[DeltaDecoder] = TEXT_DELTAS
 
     def __init__(
         self, kind: str, fields: dict[str, Any], arguments: str, blocks: InteractionBlocks
@@ -151,20 +166,29 @@ class OpenStep(ABC):
         self._fields = fields
         self._start_arguments = arguments
         self._blocks = blocks
-        self._block: GrowingBlock | None = None
+        self.block: GrowingBlock | None = None
 
     @property
     def index(self) -> int | None:
         """Index of the open block; None if none is open."""
-        return None if self._block is None else self._block.index
+        return None if self.block is None else self.block.index
 
     @abstractmethod
     def start(self, events: list[Event]) -> None:
         """Append the events of the start."""
 
-    def append(self, delta: Delta, events: list[Event]) -> bool:
-        """Append a plain delta; False leaves the step unchanged: read the frame in full."""
-        return False
+    def extensible_block(self) -> GrowingBlock | None:
+        """Return the open block if plain deltas only extend it, else None."""
+        block = self.block
+        # The first text of a block opens it for the target.
+        return None if block is None or not block.has_text or block.carry else block
+
+    def extend(self, text: str) -> bool:
+        """Count text of a delta that extends the open block.
+
+        False leaves the step unchanged: read the frame in full.
+        """
+        return True
 
     @abstractmethod
     def read_delta(
@@ -220,6 +244,7 @@ class OutputStep(OpenStep):
     _written: OutputText
 
     def start(self, events: list[Event]) -> None:
+        self._uncounted: list[str] = []  # the last fragments of the open block
         self._written = OutputText()
         # The last event repeats the texts of the answer, which are then compared with these.
         if self.kind in ("model_output", "text"):
@@ -236,13 +261,14 @@ class OutputStep(OpenStep):
         if rest := unknown_fields(self._fields, "type", "content"):
             self._blocks.add_opaque(self.kind, rest, events)
 
-    def append(self, delta: Delta, events: list[Event]) -> bool:
-        block = self._block
-        if block is None or block.carry or self._signature or type(delta) is not TextFragment:
-            return False
-        if delta.text:
-            events.append(TextDelta(block.index, delta.text))
-            self._count(delta.text)
+    def extensible_block(self) -> GrowingBlock | None:
+        return None if self._signature else super().extensible_block()
+
+    def extend(self, text: str) -> bool:
+        uncounted = self._uncounted
+        uncounted.append(text)
+        if len(uncounted) >= _MAX_UNCOUNTED or len(text) > LONG_CHARS:
+            self._count()
         return True
 
     def read_delta(
@@ -264,49 +290,53 @@ class OutputStep(OpenStep):
         return True
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
-        if self._block is not None:
-            self._count(self._block.flush(events))
-            events.append(BlockStop(self._block.index))
+        if self.block is not None:
+            self.extend(self.block.flush(events))
+            self._count()
+            events.append(BlockStop(self.block.index))
             self._offsets.release()
-            self._block = None
+            self.block = None
 
     def _write(self, text: object, events: list[Event]) -> None:
         if isinstance(text, str) and text:
             if self._signature:
                 # A signature covers the text before it alone.
                 self.stop(events, explicit=True)
-            self._count(self._grow(events).append(text, events))
+            self.extend(self._grow(events).append(text, events))
 
-    def _count(self, text: str) -> None:
-        """Count text that was appended to the open block."""
+    def _count(self) -> None:
+        """Count the text that was appended."""
+        text = "".join(self._uncounted)
+        self._uncounted.clear()
         self._offsets.append(text)
         self._written.append(text)
 
     def _grow(self, events: list[Event]) -> GrowingBlock:
-        if self._block is None:
+        if self.block is None:
             index = self._blocks.start(Text(), None, events)
-            self._block = GrowingBlock(index, lambda text: TextDelta(index, text))
+            self.block = GrowingBlock(TextDelta(index, ""))
             # Annotations count bytes within one content.
             self._offsets = TextOffsets(room=self._blocks.citable)
             self._signature = ""
-        return self._block
+        return self.block
 
     def _sign(self, signature: str, events: list[Event]) -> None:
-        if not signature or (self._block is not None and self._signature == signature):
+        if not signature or (self.block is not None and self._signature == signature):
             return
         if self._signature:
             self.stop(events, explicit=True)
         block = self._grow(events)
-        self._count(block.flush(events))
+        self.extend(block.flush(events))
         self._signature = signature
         events.append(SignatureDelta(block.index, *signature_from_wire(signature)))
 
     def _cite(self, annotations: object, events: list[Event]) -> None:
         for annotation in annotations if is_array(annotations) else ():
-            block = self._block
+            block = self.block
             found = None
             if block is not None and is_object(annotation):
-                self._count(block.flush(events))
+                self.extend(block.flush(events))
+                self._count()
                 found = citation_from_wire(annotation, self._offsets)
             # An annotation without text before it, or of an unknown type, stays opaque.
             if block is None or found is None:
@@ -330,19 +360,24 @@ class OutputStep(OpenStep):
 class ThoughtStep(OpenStep):
     """A step of thoughts: summaries, each a part, and signatures."""
 
+    delta_decoder = SUMMARY_DELTAS
     _has_started = False  # a block of the step, which may have stopped since
     _part = 0
     _signature = ""
 
     def start(self, events: list[Event]) -> None:
         summary = self._fields.get("summary")
-        for number, content in enumerate(summary if is_array(summary) else ()):
-            if self._block is not None:
-                self._block.flush(events)
+        for part, content in enumerate(summary if is_array(summary) else ()):
             # Each content of a summary is a part of its own.
-            self._part = number
+            self._part = part
+            if self.block is not None:
+                self.block.flush(events)
+                self.block.delta = ReasoningDelta(self.block.index, "", part)
             self._write(content, events)
         self._sign(string_of(self._fields, "signature"), events)
+
+    def extensible_block(self) -> GrowingBlock | None:
+        return None if self._signature else super().extensible_block()
 
     def read_delta(
         self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
@@ -361,10 +396,10 @@ class ThoughtStep(OpenStep):
     def stop(self, events: list[Event], *, explicit: bool) -> None:
         if not self._has_started and explicit:
             self._grow(events)
-        if self._block is not None:
-            self._block.flush(events)
-            events.append(BlockStop(self._block.index))
-            self._block = None
+        if self.block is not None:
+            self.block.flush(events)
+            events.append(BlockStop(self.block.index))
+            self.block = None
 
     def _write(self, content: object, events: list[Event]) -> None:
         text = content.get("text") if is_object(content) else None
@@ -377,15 +412,15 @@ class ThoughtStep(OpenStep):
             self._grow(events).append(text, events)
 
     def _grow(self, events: list[Event]) -> GrowingBlock:
-        if self._block is None:
+        if self.block is None:
             # A signature has ended the block before: parts are numbered within a block.
             if self._has_started:
                 self._part = 0
             index = self._blocks.start(Reasoning(), None, events)
             self._has_started = True
             self._signature = ""
-            self._block = GrowingBlock(index, lambda text: ReasoningDelta(index, text, self._part))
-        return self._block
+            self.block = GrowingBlock(ReasoningDelta(index, "", self._part))
+        return self.block
 
     def _sign(self, signature: str, events: list[Event]) -> None:
         if not signature:

@@ -10,13 +10,14 @@ recordings that show a case, which are those of Gemini: `interactions/error-even
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
-from streamnorm._core.codec import DONE, DecodeOptions, Decoder, read_no_json
-from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
+from streamnorm._core.codec import DONE, DecodeOptions, Decoder, DeltaRun, read_no_json
+from streamnorm._core.events import Completed, Delta, Event, MessageStart, MessageStop, UsageUpdate
 from streamnorm._core.failures import Fatal, find_error, named_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
-from streamnorm.dialects.gemini_interactions.blocks import InteractionBlocks
+from streamnorm.dialects.gemini_interactions.blocks import InteractionBlocks, OpenStep
 from streamnorm.dialects.gemini_interactions.outcome import (
     FINAL_EVENTS,
     TERMINAL,
@@ -31,7 +32,7 @@ from streamnorm.dialects.gemini_interactions.traits import event_type
 from streamnorm.dialects.gemini_interactions.wire import (
     DIALECT,
     PIECES,
-    decode_delta,
+    TEXT_DELTAS,
     unknown_fields,
 )
 from streamnorm.sse import Frame
@@ -60,7 +61,7 @@ class InteractionsDecoder(Decoder):
         super().__init__(**options)
         self._blocks = InteractionBlocks(self._limits, self.note)
         self._steps = OpenSteps(self._blocks)
-        self._event_id = ""  # id of the last event, after which the vendor can resume the stream
+        self._delta_run = self._run = InteractionsRun(self._blocks, self._steps.open)
         self._start_fields: dict[str, Any] | None = None  # None before the start
         self._is_created = False  # whether an event has created the interaction
         self._id = ""
@@ -69,24 +70,24 @@ class InteractionsDecoder(Decoder):
 
     @property
     def resume_token(self) -> dict[str, Any] | None:
-        return {"event_id": self._event_id} if self._event_id else None
+        event_id = self._blocks.event_id
+        return {"event_id": event_id} if event_id else None
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         # By the name of the frame as well: its payload may lack the `event_type`.
         if frame.event == "error":
             raise Fatal(named_error(frame.data, self.json_of(frame.data)))
+        data = frame.data
         try:
-            delta = decode_delta(frame.data)
-        except FAST_ERRORS:
-            self._read_any(frame, events)
+            value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=PIECES)
+        except InvalidJSON as problem:
+            # The API names every frame by its event type: each name is expected.
+            read_no_json(self, frame, problem, events, names=(frame.event,))
             return
-        step = self._steps.open.get(delta.index)
-        if step is None or not step.append(delta.delta, events):
-            self._read_any(frame, events)
+        if is_object(value):
+            self._read_event(value, frame, events)
         else:
-            self._revoke_status()
-            if delta.event_id is not None:
-                self._event_id = delta.event_id
+            self._blocks.add_opaque(frame.event, value, events)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         self._judge_strays()  # an error outranks a terminal without its blank line
@@ -116,19 +117,9 @@ class InteractionsDecoder(Decoder):
         if self._status in TERMINAL:
             self._finish({}, events)
 
-    def _read_any(self, frame: Frame, events: list[Event]) -> None:
-        data = frame.data
-        try:
-            value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=PIECES)
-        except InvalidJSON as problem:
-            # The API names every frame by its event type: each name is expected.
-            read_no_json(self, frame, problem, events, names=(frame.event,))
-            return
-        if not is_object(value):
-            self._blocks.add_opaque(frame.event, value, events)
-            return
-        kind = event_type(value, frame)
-        self._event_id = string_of(value, "event_id") or self._event_id
+    def _read_event(self, value: dict[str, Any], frame: Frame, events: list[Event]) -> None:
+        kind, data = event_type(value, frame), frame.data
+        self._blocks.event_id = string_of(value, "event_id") or self._blocks.event_id
         if kind == "error":
             raise Fatal(named_error(data, value))
         family, _, action = kind.partition(".")
@@ -140,7 +131,11 @@ class InteractionsDecoder(Decoder):
             self._read_metadata(value, events)
             if action != "stop":
                 self._revoke_status()
-            self._steps.read(action, value, data, events)
+            index = self._steps.read(action, value, data, events)
+            if action == "delta":
+                self._run.expect(index)
+            else:
+                self._run.forget()
             self._read_usage(value.get("usage"), events)
             if rest := unknown_fields(value, *_EVENT_FIELDS, *_STEP_EVENT_FIELDS):
                 self._blocks.add_opaque(kind, rest, events)
@@ -153,6 +148,7 @@ class InteractionsDecoder(Decoder):
         self, action: str, value: dict[str, Any], data: str, events: list[Event]
     ) -> None:
         """Append the events of an event of the whole interaction."""
+        self._run.forget()  # content that follows a terminal status revokes it
         found = value.get("interaction")
         interaction: dict[str, Any] = found if is_object(found) else {}
         # Without the object `interaction`, which all other events of this family have.
@@ -241,3 +237,61 @@ class InteractionsDecoder(Decoder):
         reason = stop_reason(self._status, awaits_client=awaits_client, resumable=resumable)
         events.append(MessageStop(reason, self._status, extra=extra or None))
         self.outcome = Completed(reason, self._usage.usage)
+
+
+class InteractionsRun(DeltaRun):
+    """The reader of `step.delta` events of one type that only extend open blocks.
+
+    Args:
+        blocks: State of the interaction.
+        steps: The open steps by index.
+    """
+
+    prefix = b"event: step.delta\ndata: "
+
+    def __init__(self, blocks: InteractionBlocks, steps: dict[int, OpenStep]) -> None:
+        super().__init__()
+        self._blocks = blocks
+        self._steps = steps
+        self._decoder = TEXT_DELTAS  # of all deltas in the run
+        self._decode = self._decoder.decode
+        # The steps whose deltas are expected: their `extend`, and the delta of their block.
+        self._expected: dict[int, tuple[Callable[[str], bool], Delta]] = {}
+
+    def forget(self) -> None:
+        """Expect no delta: steps may have changed."""
+        self._expected.clear()
+
+    def expect(self, index: int) -> None:
+        """Read further deltas of a step, after one that was read in full.
+
+        Args:
+            index: Index of the step.
+        """
+        step = self._steps.get(index)
+        block = None if step is None else step.extensible_block()
+        if step is None or block is None:
+            self._expected.pop(index, None)
+            return
+        if step.delta_decoder is not self._decoder:
+            self.forget()
+            self._decoder = step.delta_decoder
+            self._decode = self._decoder.decode
+        self._expected[index] = step.extend, block.delta
+
+    def decode(self, payload: bytes) -> str | None:
+        try:
+            event = self._decode(payload)
+        except FAST_ERRORS:
+            return None
+        expected = self._expected.get(event.index)
+        if expected is None:
+            return None
+        extend, delta = expected
+        text = event.delta.text
+        if not extend(text):
+            return None
+        if event.event_id:
+            self._blocks.event_id = event.event_id
+        self.delta = delta
+        return text

@@ -25,7 +25,7 @@ from streamnorm._core.json import (
     objects_of,
     string_of,
 )
-from streamnorm._core.limits import USUAL_FIELDS_BYTES, value_bytes
+from streamnorm._core.limits import USUAL_FIELDS_BYTES, text_bytes, value_bytes
 from streamnorm._core.shapes import found
 from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.gemini_interactions.blocks import (
@@ -39,11 +39,10 @@ from streamnorm.dialects.gemini_interactions.blocks import (
 )
 from streamnorm.dialects.gemini_interactions.content import signature_from_wire
 from streamnorm.dialects.gemini_interactions.wire import (
+    ARGUMENTS_DELTAS,
     CALL_SUFFIX,
     KIND_SUFFIX,
     RESULT_SUFFIX,
-    ArgumentsFragment,
-    Delta,
     RawStep,
     arguments_text,
     raw_event,
@@ -77,8 +76,8 @@ class OpenSteps:
         self._last_index = -1
         self._stored_bytes: dict[int, int] = {}  # of open steps, by index
 
-    def read(self, action: str, value: dict[str, Any], data: str, events: list[Event]) -> None:
-        """Append the events of one event of a step.
+    def read(self, action: str, value: dict[str, Any], data: str, events: list[Event]) -> int:
+        """Append the events of one event of a step, and return the index of the step.
 
         Args:
             action: `start`, `delta` or `stop`.
@@ -101,6 +100,7 @@ class OpenSteps:
                 self._read_delta(index, delta, raw.delta, events)
             case _:
                 self._stop(index, events)
+        return index
 
     def read_complete(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
         """Append the steps of the last event, unless earlier events had steps."""
@@ -150,7 +150,7 @@ class OpenSteps:
         for step in self.open.values():
             self._blocks.note("missing_block_stop", "step")
             step.stop(events, explicit=False)
-        self.open = {}
+        self.open.clear()
 
     def _index_of(self, action: str, index: object) -> int:
         """Return the index of an event's step; without an index, of the only open step.
@@ -206,6 +206,7 @@ class OpenSteps:
     ) -> None:
         kind = string_of(delta, "type") or ("text" if "text" in delta else "")
         kind = kind or ("thought_summary" if "content" in delta else "")
+        kind = kind or ("arguments_delta" if isinstance(delta.get("arguments"), str) else "")
         step = self.open.get(index)
         if step is None:
             implied = _step_of_delta(kind)
@@ -294,6 +295,7 @@ _MAX_DEPTH = 128  # of arguments that are compared
 class _CallStep(OpenStep):
     """A call whose arguments arrive complete or in fragments."""
 
+    delta_decoder = ARGUMENTS_DELTAS
     _complete = ""  # complete arguments of a delta
     _id = _name = ""
 
@@ -303,15 +305,13 @@ class _CallStep(OpenStep):
         super().__init__(kind, fields, arguments, blocks)
         self._fragments = TextBuffer()  # the arguments that arrived in fragments
 
-    def append(self, delta: Delta, events: list[Event]) -> bool:
-        block = self._block
-        if block is None or block.carry or type(delta) is not ArgumentsFragment:
+    def extensible_block(self) -> GrowingBlock | None:
+        return None if self._complete else super().extensible_block()
+
+    def extend(self, text: str) -> bool:
+        if not self._blocks.stored.reserve(text_bytes(text)):  # the full reading reports the limit
             return False
-        if self._complete:
-            return False
-        if delta.arguments:
-            self._store(delta.arguments)
-            events.append(JSONDelta(block.index, delta.arguments))
+        self._fragments.append(text)
         return True
 
     def _store(self, text: str) -> None:
@@ -324,8 +324,8 @@ class _CallStep(OpenStep):
         self._blocks.count_call(call.id, call.name)
         self._id, self._name = call.id, call.name
         index = self._blocks.start(call, extra, events)
-        self._block = GrowingBlock(index, lambda text: JSONDelta(index, text))
-        return self._block
+        self.block = GrowingBlock(JSONDelta(index, ""))
+        return self.block
 
     def _append_fragment(self, block: GrowingBlock, text: object, events: list[Event]) -> None:
         """Append a fragment of the arguments; all fragments together repeat a start's arguments."""
@@ -380,7 +380,7 @@ class ToolCallStep(_CallStep):
     def read_delta(
         self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
     ) -> bool:
-        block = self._block
+        block = self.block
         if kind not in ("arguments_delta", FUNCTION_CALL):
             if kind != "thought_signature" or block is None:
                 return False
@@ -396,7 +396,7 @@ class ToolCallStep(_CallStep):
         return True
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
-        block = self._block or self._begin(self._fields, events)
+        block = self.block or self._begin(self._fields, events)
         if not (explicit or self._complete or self._fragments.size or self._start_arguments):
             # Neither arguments nor the stop of the step arrived: the call is unfinished.
             self._append_fragment(block, "{", events)
@@ -436,7 +436,7 @@ class ServerToolCallStep(_CallStep):
     ) -> bool:
         if kind not in ("arguments_delta", self.kind):
             return False
-        block = self._block
+        block = self.block
         if block is None:
             block = self._begin({**self._fields, **delta}, events)
         elif kind == self.kind:
@@ -452,7 +452,7 @@ class ServerToolCallStep(_CallStep):
         return True
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
-        self._finish(self._block or self._begin(self._fields, events), events)
+        self._finish(self.block or self._begin(self._fields, events), events)
 
     def _begin(self, fields: dict[str, Any], events: list[Event]) -> GrowingBlock:
         id = string_of(fields, "id") or self._blocks.mint_id("server tool call")

@@ -6,7 +6,7 @@ a message and are read as plain JSON, so that unknown fields are kept.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,9 +19,27 @@ DIALECT = "gemini_interactions"
 class TextFragment(
     Struct, frozen=True, gc=False, tag_field="type", tag="text", forbid_unknown_fields=True
 ):
-    """A delta of text."""
+    """A delta of text, or the content of a delta of a summary."""
 
     text: str
+
+
+class SummaryFragment(
+    Struct,
+    frozen=True,
+    gc=False,
+    tag_field="type",
+    tag="thought_summary",
+    forbid_unknown_fields=True,
+):
+    """A delta of the summary of a thought."""
+
+    content: TextFragment
+
+    @property
+    def text(self) -> str:
+        """Text of the content."""
+        return self.content.text
 
 
 class ArgumentsFragment(
@@ -34,23 +52,38 @@ class ArgumentsFragment(
 ):
     """A delta of the arguments of a call, as JSON text."""
 
-    arguments: str
+    text: str = msgspec.field(name="arguments")
 
 
-Delta: TypeAlias = TextFragment | ArgumentsFragment
+Fragment = TypeVar("Fragment", TextFragment, SummaryFragment, ArgumentsFragment)
 
 
-class StepDelta(Struct, gc=False, forbid_unknown_fields=True):
+class StepDelta(
+    Struct,
+    Generic[Fragment],
+    gc=False,
+    tag_field="event_type",
+    tag="step.delta",
+    forbid_unknown_fields=True,
+):
     """Payload of a frame that holds a delta and nothing else."""
 
-    event_type: Literal["step.delta"]
     index: int
-    delta: Delta
+    delta: Fragment
     event_id: str | None = None
 
 
-_DELTA: msgspec.json.Decoder[StepDelta] = msgspec.json.Decoder(StepDelta)
-decode_delta = _DELTA.decode
+DeltaDecoder: TypeAlias = (
+    msgspec.json.Decoder[StepDelta[TextFragment]]
+    | msgspec.json.Decoder[StepDelta[SummaryFragment]]
+    | msgspec.json.Decoder[StepDelta[ArgumentsFragment]]
+)
+
+# One for each type: the `type` of a delta stands behind its text, which a decoder of several types
+# would read twice.
+TEXT_DELTAS: DeltaDecoder = msgspec.json.Decoder(StepDelta[TextFragment])
+SUMMARY_DELTAS: DeltaDecoder = msgspec.json.Decoder(StepDelta[SummaryFragment])
+ARGUMENTS_DELTAS: DeltaDecoder = msgspec.json.Decoder(StepDelta[ArgumentsFragment])
 
 
 class RawStep(Struct):

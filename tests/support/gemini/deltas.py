@@ -1,10 +1,10 @@
-"""Streams of consecutive deltas of Gemini and of Interactions."""
+"""Streams of consecutive deltas of Gemini."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from support.streams.delta_pieces import DeltaStream, Make, arguments, frame, texts
+from support.streams.delta_pieces import DeltaStream, Make, frame, texts
 
 __all__ = ["GEMINI_DELTAS"]
 
@@ -67,45 +67,6 @@ def _gemini_arguments(count: int) -> DeltaStream:
     )
 
 
-def _interaction(kind: str, **fields: Any) -> bytes:
-    return frame({**fields, "event_type": kind}, kind)
-
-
-def _interactions(
-    steps: list[dict[str, Any]], deltas: list[tuple[int, dict[str, Any]]]
-) -> DeltaStream:
-    known = {"id": "v1", "model": "m"}
-    return DeltaStream(
-        "gemini",
-        [
-            _interaction("interaction.created", interaction=known),
-            *(_interaction("step.start", index=n, step=step) for n, step in enumerate(steps)),
-        ],
-        [_interaction("step.delta", index=n, delta=delta) for n, delta in deltas],
-        [
-            *(_interaction("step.stop", index=n) for n in range(len(steps))),
-            _interaction("interaction.completed", interaction={**known, "status": "completed"}),
-        ],
-    )
-
-
-def _interactions_text(count: int) -> DeltaStream:
-    deltas = [(0, {"text": text, "type": "text"}) for text in texts(count)]
-    return _interactions([{"type": "model_output"}], deltas)
-
-
-def _interactions_calls(count: int) -> DeltaStream:
-    steps = [
-        {"id": f"t{n}", "name": "f", "arguments": {}, "type": "function_call"} for n in range(2)
-    ]
-    deltas = [
-        (n, {"arguments": piece, "type": "arguments_delta"})
-        for piece in arguments(count)
-        for n in range(2)
-    ]
-    return _interactions(steps, deltas)
-
-
 GEMINI_DELTAS: dict[str, Make] = {
     "gemini text": _gemini,
     "gemini text, LF": lambda count: _gemini(count, end="\n"),
@@ -114,7 +75,5 @@ GEMINI_DELTAS: dict[str, Make] = {
     "gemini text, wrapped": _gemini_wrapped,
     "gemini thought": lambda count: _gemini(count, thought=True),
     "gemini arguments": _gemini_arguments,
-    "interactions text": _interactions_text,
-    "interactions calls, interleaved": _interactions_calls,
 }
 """Streams by what they hold, of as many pieces as are asked for."""

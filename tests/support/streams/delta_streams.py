@@ -5,6 +5,7 @@ from __future__ import annotations
 from support.ag_ui.deltas import AG_UI_DELTAS
 from support.anthropic.deltas import ANTHROPIC_DELTAS
 from support.gemini.deltas import GEMINI_DELTAS
+from support.gemini_interactions.deltas import INTERACTIONS_DELTAS
 from support.openai_chat.deltas import CHAT_DELTAS
 from support.openai_responses.deltas import RESPONSES_DELTAS
 from support.streams.delta_pieces import MARK, DeltaStream
@@ -17,6 +18,7 @@ DELTA_STREAMS = {
     **CHAT_DELTAS,
     **RESPONSES_DELTAS,
     **GEMINI_DELTAS,
+    **INTERACTIONS_DELTAS,
     **UI_DELTAS,
     **AG_UI_DELTAS,
 }
