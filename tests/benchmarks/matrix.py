@@ -20,10 +20,11 @@ _RATIO_BAR = 1.3
 _ARGUMENTS_BAR = 0.6
 _CHECKSUMS_BAR = 0.8  # U of the two checksums of a message that is read, and of one that is written
 _FRAMED = "bedrock_converse"
+_INTERACTIONS = "gemini_interactions"
 
-_WIDTH = 14
+_WIDTH = 15
 _SHORT = {"openai_chat": "chat", "openai_responses": "responses", _FRAMED: "converse"}
-_SHORT |= {"ui_message_stream": "ui"}
+_SHORT |= {_INTERACTIONS: "interactions", "ui_message_stream": "ui"}
 
 
 class Column(NamedTuple):
@@ -60,8 +61,8 @@ class Column(NamedTuple):
 
 
 def columns(workload: Workload) -> list[Column]:
-    """Return the columns of the report; the last six have two read sizes only."""
-    known = (*DIALECTS, _FRAMED, *pages.DIALECTS)
+    """Return the columns of the report; the last seven have two read sizes only."""
+    known = (*DIALECTS, _INTERACTIONS, _FRAMED, *pages.DIALECTS)
     rest = [dialect for dialect in known if dialect != workload.other]
     return [
         Column("events", 2, 0.7),

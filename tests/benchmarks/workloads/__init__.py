@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from workloads import anthropic, chat, converse, gemini, pages, responses
+from workloads import anthropic, chat, converse, gemini, interactions, pages, responses
 
 __all__ = ["DIALECTS", "Workload", "workloads"]
 
 DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini")
-"""The dialects that streamnorm writes."""
+"""The dialects in which most clients ask."""
+
+_INTERACTIONS = "gemini_interactions"
 
 
 class Workload(NamedTuple):
@@ -61,6 +63,9 @@ def workloads(events: int) -> list[Workload]:
         ("responses: text", "openai_responses", "anthropic", responses.text(events)),
         ("responses: 4 calls", "openai_responses", "anthropic", responses.calls(events)),
         ("gemini: text", "gemini", "openai_chat", gemini.text(events)),
+        ("interactions: text", _INTERACTIONS, "openai_chat", interactions.text(events)),
+        ("interactions: thought", _INTERACTIONS, "openai_chat", interactions.thought(events)),
+        ("interactions: call", _INTERACTIONS, "openai_chat", interactions.call(events)),
         ("converse: text", "bedrock_converse", "openai_chat", converse.text(events)),
         ("converse: call", "bedrock_converse", "openai_chat", converse.call(events)),
         ("ui: text", "ui_message_stream", "openai_chat", pages.ui_text(events)),
@@ -76,6 +81,7 @@ _FRAMES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "anthropic": anthropic.frames,
     "openai_responses": responses.frames,
     "gemini": gemini.frames,
+    _INTERACTIONS: interactions.frames,
     "bedrock_converse": converse.frames,
     "ui_message_stream": pages.ui_frames,
     "ag_ui": pages.frames,
@@ -87,6 +93,7 @@ _ARGUMENTS = {
     "anthropic": b'"input_json_delta"',
     "openai_responses": b'"response.function_call_arguments.delta"',
     "gemini": b'"functionCall"',
+    _INTERACTIONS: b'"arguments_delta"',
     "bedrock_converse": b'"toolUse":{"input"',
     "ui_message_stream": b'"inputTextDelta"',
     "ag_ui": b'"TOOL_CALL_ARGS"',
