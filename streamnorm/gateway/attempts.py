@@ -278,7 +278,7 @@ class Attempts:
         self.count += 1
         self.asked = target.name
         try:
-            answer = await self._network.send(sent, target)
+            answer = await self._network.send(sent, target, self._turn.take_successor())
         except ServerStopping:
             return self._failure(_STOPPING, None, {}, is_final=True)
         except CredentialsError:
@@ -287,6 +287,7 @@ class Attempts:
             return self._failure(_NO_HTTP, target, {}, reason="protocol")
         except (aiohttp.ClientError, OSError) as exc:
             return self._failure(failed_request(exc), target, {}, reason=failure_reason(exc))
+        self._turn.steering = answer.steering
         headers = response_headers(answer.headers, self._client, target.upstream.spoken)
         if self._client.cloud is not None:
             headers |= cloud_headers(answer.headers, self._client, target.upstream.framing)

@@ -140,7 +140,10 @@ class MessageEndpoint:
         turn = await (states or self._states).begin(received, client, body)
         if turn.is_background and streams is not None:
             logged = streams.name_background(turn, logged, received, client)
-        targets = self._balancer.order(targets, received.headers, turn.body)
+        if turn.continues is not None and turn.continues.target is not None:
+            targets = (turn.continues.target,)  # which answers already
+        else:
+            targets = self._balancer.order(targets, received.headers, turn.body)
         compaction = None
         if client.endpoints.compacts:
             is_whole = asked.operation == "compact"

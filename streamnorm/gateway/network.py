@@ -80,13 +80,17 @@ class Network:
             self._sockets = UpstreamSockets(config.max_event_bytes, bodies or BodyThread())
 
     async def send(
-        self, request: UpstreamRequest | UpstreamCall, target: Target
+        self,
+        request: UpstreamRequest | UpstreamCall,
+        target: Target,
+        begun: SocketAnswer | None = None,
     ) -> UpstreamResponse:
         """Send a request, and return the answer once its head has arrived.
 
         Args:
             request: The request.
             target: The upstream.
+            begun: The answer, if the upstream gives it without the request.
 
         Raises:
             CredentialsError: The request cannot be signed.
@@ -106,7 +110,7 @@ class Network:
         self._heads.add(deadline)
         try:
             async with deadline:
-                response, lost = await self._ask(request, target)
+                response, lost = await self._ask(request, target, begun)
         except TimeoutError as exc:
             if self.is_stopped:
                 raise ServerStopping from exc
@@ -116,6 +120,9 @@ class Network:
         answer = UpstreamResponse(
             response, lost, self._times, start, self._answers.discard, target.key
         )
+        if not isinstance(response, aiohttp.ClientResponse) and response.steering is not None:
+            answer.steering = response.steering
+            answer.steering.target = target
         self._answers.add(answer)
         if self.is_stopped:  # as the head arrived
             answer.fail(ServerStopping())
@@ -158,9 +165,14 @@ class Network:
             await self._sockets.aclose()
 
     async def _ask(
-        self, request: UpstreamRequest | UpstreamCall, target: Target
+        self,
+        request: UpstreamRequest | UpstreamCall,
+        target: Target,
+        begun: SocketAnswer | None,
     ) -> tuple[aiohttp.ClientResponse | SocketAnswer, asyncio.Future[None] | None]:
         """Return the response to a request, and the end of its connection; None if it has ended."""
+        if begun is not None:
+            return begun, begun.lost
         if self._sockets is not None and target.websocket and isinstance(request, UpstreamRequest):
             answer = await self._sockets.ask(request, target)
             if answer is not None:

@@ -32,6 +32,7 @@ from streamnorm.http.headers import error_type_in
 
 if TYPE_CHECKING:
     from streamnorm.gateway.websocket_answers import SocketAnswer
+    from streamnorm.gateway.websocket_steering import Steering
 
 T = TypeVar("T")
 
@@ -161,6 +162,7 @@ class UpstreamResponse:
         headers: Headers by lower-case name.
         content_type: `content-type`, or None.
         error_type: Type of the error that the headers state, or None.
+        steering: Input that the client adds to the response; None if it can add none.
         read: Returns the next bytes of the decoded body, or raises: `StopAsyncIteration` at its
             end, `Stalled`, `aiohttp.ClientError` if the connection broke, `RemoteProtocolError`
             if the body cannot be decoded.
@@ -186,6 +188,7 @@ class UpstreamResponse:
             self.headers = {name: hide(value) for name, value in self.headers.items()}
         self.content_type = self.headers.get("content-type")
         self.error_type = error_type_in(self.headers)
+        self.steering: Steering | None = None
         self._coding = self.headers.get(CONTENT_ENCODING, "")
         self._decoder: ResponseDecoder | None = None
         self._pieces: Iterator[bytes] = iter(())  # decoded from the last read

@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -57,6 +57,10 @@ from streamnorm.sse import SSEDecoder, encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
 from streamnorm.state.turn import CheckedTurn, forbid_storing
+
+if TYPE_CHECKING:
+    from streamnorm.gateway.websocket_answers import SocketAnswer
+    from streamnorm.gateway.websocket_steering import Steering
 
 
 class StoredStream(Stream[bytes]):
@@ -115,6 +119,9 @@ class ResponseState:
         is_continued_here: Whether the answer can be continued although nobody stores it, so that
             all of it has to be sent back to its upstream.
         is_background: Whether the client reads the answer later, under its id.
+        steering: Input that the client adds to the response; None if it can add none.
+        continues: The input that the answer follows, which the upstream gives without a request;
+            None for any other answer.
     """
 
     def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
@@ -126,6 +133,8 @@ class ResponseState:
         self.is_lost = False
         self.is_continued_here = False
         self.is_background = False
+        self.steering: Steering | None = None
+        self.continues: Steering | None = None
         self._request = structs.replace(received, decoded=body)
         self._client = client
         self._is_unchanged = True
@@ -148,6 +157,11 @@ class ResponseState:
         if key not in self._is_foreign:
             self._is_foreign[key] = self._has_foreign_turns(target.upstream)
         return not self._is_foreign[key]
+
+    def take_successor(self) -> SocketAnswer | None:
+        """Return the answer that needs no request, once: another attempt sends the request."""
+        continues, self.continues = self.continues, None
+        return None if continues is None else continues.successors.popleft()
 
     def rewrite(self, body: dict[str, Any], added_bytes: int = 0) -> None:
         """Replace the body of the request; it then passes to no upstream as it is.

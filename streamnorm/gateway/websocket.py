@@ -9,33 +9,19 @@ that the client leaves.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, NamedTuple, Protocol
-from uuid import uuid4
+from typing import NamedTuple, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from streamnorm._bodies import reader_of
 from streamnorm._core.codec import Dialect, Operation, RequestedOperation
-from streamnorm._core.events import (
-    Completed,
-    Event,
-    MessageStart,
-    MessageStop,
-    Usage,
-    UsageUpdate,
-)
-from streamnorm._exchange import last_event
-from streamnorm._registry import encoder
 from streamnorm._upstream.answers import ErrorResponse, encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import (
-    EVENT_STREAM_HEADERS,
     Exchange,
     Message,
     Receive,
@@ -57,10 +43,22 @@ from streamnorm.gateway.websocket_messages import (
     read_create,
     read_message,
     refusal_message,
-    refuse_steering,
     strip_handshake,
 )
+from streamnorm.gateway.websocket_prewarm import prepare
 from streamnorm.gateway.websocket_state import ConnectionState, Continuation, Histories
+from streamnorm.gateway.websocket_steering import (
+    INVALID,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    OVER,
+    ClientSteer,
+    Fault,
+    Steering,
+    prepend_input,
+    read_steer,
+    successor_of,
+)
 
 MAX_LIFE_S = 3600.0
 """Seconds after which a connection takes no further create, as the vendor's do."""
@@ -196,13 +194,30 @@ class _Lane(Struct):
         stream_id: The name; None for the default one.
         waiting: Creates that have not begun.
         writer: Writes the answer to the one that is being answered; None if none is.
+        states: State of that answer; None if there is none.
         is_running: Whether creates are being answered.
+        is_steerable: Whether input can be added to its latest response while that runs.
+        latest_id: Id of the latest response that has ended; "" if none has.
     """
 
     stream_id: str | None
     waiting: deque[bytes]
     writer: MessageWriter | None = None
+    states: Continuation | None = None
     is_running: bool = False
+    is_steerable: bool = False
+    latest_id: str = ""
+
+    @property
+    def running_id(self) -> str:
+        """Id of the response that is being answered; "" if none has begun."""
+        return "" if self.writer is None else self.writer.response_id
+
+    def steering_of(self, id: str | None) -> Steering | None:
+        """Return the input that is added to a response; None if none can be."""
+        if self.states is None or id != self.running_id:
+            return None
+        return self.states.steering
 
 
 class Connection:
@@ -227,6 +242,7 @@ class Connection:
         self._cancels = config.on_disconnect == "cancel"
         self._max_bytes = config.max_body_bytes
         self._idle_s = config.idle_s
+        self._first_byte_s = config.first_byte_s
         self._state = ConnectionState(owner.histories, config.max_body_bytes)
         self._lanes: dict[str | None, _Lane] = {}
         self._waiting_bytes = 0
@@ -315,7 +331,7 @@ class Connection:
                 case "response.create":
                     self._add_create(data, stream_id)
                 case "response.steer":
-                    await self._say(refuse_steering(data, limits, self._find_lane))
+                    await self._steer(read_steer(data, limits))
                 case "response.processed":
                     pass  # Codex acknowledges an answer, and expects none
                 case _:
@@ -342,12 +358,34 @@ class Connection:
         found = "stream_id: no name of a lane, expected 1 to 256 letters, digits or ._-"
         raise RequestRefused(found, param="stream_id")
 
-    def _find_lane(self, id: str) -> str | None:
-        """Return the lane of a response: "" for the default one; None if there is no such one."""
+    async def _steer(self, asked: ClientSteer) -> None:
+        """Add input to a running response, or return it to the client."""
+        lane = self._find_lane(asked.previous)
+        steering = None if lane is None else lane.steering_of(asked.previous)
+        stream_id = None if lane is None else lane.stream_id
+        fault: Fault | None = None
+        if asked.previous is None or not asked.items:
+            fault = INVALID
+        elif lane is None:
+            fault = NOT_FOUND
+        elif steering is None:
+            fault = OVER if lane.is_steerable else NOT_SUPPORTED
+        else:
+            fault = steering.find_fault(asked, self._max_bytes - self._state.queued_bytes)
+        if fault is not None or steering is None:
+            await self._say(asked.failure(fault or OVER, stream_id))
+            return
+        # A provider that reads slowly does not keep this connection from being read.
+        self._tasks.start_soon(steering.send, steering.add(asked))
+
+    def _find_lane(self, id: str | None) -> _Lane | None:
+        """Return the lane of a response; None if there is no such response."""
+        if not id:
+            return None
         for lane in self._lanes.values():
-            if lane.writer is not None and lane.writer.response_id == id:
-                return lane.stream_id or ""
-        return self._state.lane_of(id)
+            if id in (lane.latest_id, lane.running_id):
+                return lane
+        return None
 
     def _add_create(self, data: bytes, stream_id: str | None) -> None:
         if self._retires_with is not None:
@@ -406,25 +444,67 @@ class Connection:
                 writer = MessageWriter(self._send_text, lane.stream_id)
                 await self._refuse(refused, writer, call)
             return
-        states = Continuation(
-            owner.services.store,
+        queued = self._state.take_queued((create.request.decoded or {}).get("previous_response_id"))
+        create = prepend_input(create, queued) if queued else create
+        steering = await self._answer_create(create, lane, None)
+        try:
+            while steering is not None and await self._has_successor(steering, lane):
+                items = steering.successors[0].committed
+                create = successor_of(create, lane.latest_id, items)
+                following = await self._answer_create(create, lane, steering)
+                if following is not steering:  # of another request
+                    steering.close()
+                steering = following
+        finally:
+            if steering is not None:
+                steering.close()
+
+    async def _answer_create(
+        self, create: Create, lane: _Lane, continues: Steering | None
+    ) -> Steering | None:
+        """Answer a create, or read its answer that follows input; return input that was added."""
+        states = lane.states = Continuation(
+            self._owner.services.store,
             self._bodies,
             self._state,
             lane.stream_id,
             asks_upstream=create.generates,
+            continues=continues,
         )
         writer = lane.writer = MessageWriter(
             self._send_text, lane.stream_id, states.end, self._max_bytes
         )
         try:
-            with owner.answering.record(create.request, client) as call:
+            with self._owner.answering.record(create.request, self._client) as call:
                 await self._attend(create, writer, call, states)
             if writer.has_error:
                 states.fail()
+            return states.steering
+        except BaseException:
+            if states.steering is not None:
+                states.steering.close()
+            raise
         finally:
+            lane.is_steerable = states.steering is not None
+            lane.latest_id = writer.response_id
             # Cancelled tasks leave cycles behind, which are not to hold a whole conversation.
-            lane.writer = None
+            lane.writer = lane.states = None
             states.release()
+
+    async def _has_successor(self, steering: Steering, lane: _Lane) -> bool:
+        """Return whether a response answers what was added to the one before; if not, say why."""
+        has_successor = await steering.has_successor(self._first_byte_s)
+        for text in steering.take_held(lane.stream_id):
+            await self._say(text)
+        if has_successor:
+            return True
+        if steering.queued:
+            self._state.queue(
+                lane.stream_id, lane.latest_id, steering.queued, steering.queued_bytes
+            )
+        for text in steering.take_failures(lane.stream_id):
+            await self._say(text)
+        return False
 
     async def _attend(
         self, create: Create, writer: MessageWriter, call: CallRecord, states: Continuation
@@ -444,7 +524,7 @@ class Connection:
                             respond = owner.answering.respond
                             await respond(request, client, asked, exchange, call, states)
                         else:
-                            await self._prepare(request, exchange, call, states)
+                            await prepare(request, client, owner.services, exchange, call, states)
                     is_answered = True
         except RequestRefused as refused:
             await self._refuse(refused, writer, call)
@@ -477,37 +557,6 @@ class Connection:
         finally:
             self._exchanges.discard(exchange)
 
-    async def _prepare(
-        self,
-        received: ClientRequest,
-        exchange: Exchange,
-        call: CallRecord,
-        states: Continuation,
-    ) -> None:
-        """Answer a create that asks no model: its response has no output, and can be continued.
-
-        Codex sends one ahead of its first prompt, so that the vendor reads instructions and tools.
-        """
-        client, body = self._client, received.decoded or {}
-        self._owner.services.routing.targets(call.model, client)
-        turn = await states.begin(received, client, body)
-        echoed = reader_of(client).echoed_fields
-        fields = {} if echoed is None else echoed(turn.body)
-        fields |= {"id": f"resp_{uuid4().hex}", **turn.fields}
-        events: list[Event] = [
-            MessageStart(fields["id"], call.model, {"created_at": int(time.time())}),
-            UsageUpdate(Usage(input_tokens=0, output_tokens=0)),
-            MessageStop("end_turn"),
-        ]
-        data = _encode(events, fields, client)
-        if turn.stores:
-            await turn.store(last_event(data)["response"])
-            if turn.is_lost:
-                data = _encode(events, {**fields, **turn.fields}, client)
-        call.status, call.outcome = 200, Completed("end_turn", Usage())
-        await exchange.start(200, encode_headers(EVENT_STREAM_HEADERS))
-        await exchange.send(data, more=False)
-
     # Messages to the client
 
     def _limit_message(self, stream_id: str | None) -> str:
@@ -527,12 +576,6 @@ class Connection:
         # Lanes send at the same time: a server writes each message as a whole.
         if not (self._is_closed or self._has_left):
             await self._server_send({"type": "websocket.send", "text": text})
-
-
-def _encode(events: list[Event], fields: dict[str, Any], client: Dialect) -> bytes:
-    writer = encoder(client.name)
-    writer.response_fields = fields
-    return b"".join([writer.encode(event) for event in events])
 
 
 def _limit_reached() -> RequestRefused:

@@ -24,6 +24,7 @@ from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.failures import find_error, response_status
 from streamnorm._core.json import FAST_ERRORS, compact, is_object, object_in
 from streamnorm.gateway.websocket_creates import InputEnd, KnownResponse, OutputDigest
+from streamnorm.gateway.websocket_steering import STEER_EVENTS, STEER_FAILED, Steering
 
 _FIELDS: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _ITEMS: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
@@ -79,6 +80,7 @@ class MessageReader:
         previous: Id of the response before, on the same connection; "" if there is none.
         max_bytes: Bound on the items of a body that is no stream.
         is_whole: Whether the body is that of a request without a stream.
+        steering: Input that the client adds to the response; None if it can add none.
 
     Attributes:
         has_begun: Whether an event of the response has come.
@@ -87,6 +89,7 @@ class MessageReader:
         id: Id of the response; "" before its end, and if it has none.
         known: The response, if the next create may continue it; None before its end.
         is_clean: Whether nothing of this answer can come behind its end.
+        committed: Items that were added to the response before, and that this one answers.
     """
 
     def __init__(
@@ -97,16 +100,20 @@ class MessageReader:
         *,
         max_bytes: int,
         is_whole: bool,
+        steering: Steering | None = None,
     ) -> None:
         self.has_begun = self.is_ended = False
         self.is_clean = True
         self.id = ""
         self.error: ErrorAnswer | None = None
         self.known: KnownResponse | None = None
+        self.committed: list[dict[str, Any]] = []
         self._input = input
         self._free_bytes = max_bytes
         self._previous = previous
         self._is_whole = is_whole
+        self._steering = steering
+        self._is_successor = steering is not None and steering.response_id != ""
         self._echo = None if continued is None else _echo_of(continued)
         self._items: list[Raw] = []  # of the output, if the body needs them
         self._output = OutputDigest()
@@ -125,25 +132,44 @@ class MessageReader:
         if kind == _DONE:
             self._read_item(message)
         elif kind in _TERMINALS:
-            self.is_ended = True
+            self._end()
             if kind == _FAILED and not self.has_begun and self._is_refused_increment(message):
                 return b""
             self.has_begun = True
             return self._read_terminal(kind, message)
         elif kind == "response.created":
-            self._check_id(_response_in(message))
+            id = self._check_id(_response_in(message))
+            if self._steering is not None:
+                self.committed += self._steering.begin(id)
+        elif self._steering is not None and kind.startswith(STEER_EVENTS):
+            message = self._steering.read(kind, message)
+            if self._is_successor and not self.has_begun:
+                self._steering.hold(message)
+                return b""
         self.has_begun = self.has_begun or _is_response_event(kind)
         # White space before JSON is valid, and shows that the answer goes on.
         return b" " if self._is_whole else self._event(kind, message)
 
     def _read_error(self, message: bytes) -> bytes:
-        self.is_ended = True
+        steering = self._steering
+        if steering is not None and steering.is_open and self.has_begun:
+            failure = steering.refuse(object_in(message.decode(errors="replace")))
+            if failure is not None:
+                return self._event(STEER_FAILED, failure)
+        self._end()
         if not self.has_begun:
             self.error = error_answer(message)
+            if steering is not None:
+                self.committed += steering.commit()
             return b""
         # A `response.failed` may follow.
         self.is_clean = False
         return error_answer(message).body if self._is_whole else self._event("error", message)
+
+    def _end(self) -> None:
+        self.is_ended = True
+        if self._steering is not None:
+            self._steering.is_active = False
 
     def _is_refused_increment(self, message: bytes) -> bool:
         """Return whether a failed response refuses an increment, which is its `error` then."""
@@ -228,10 +254,14 @@ class SocketAnswer:
         content: The body: the answer itself.
         lost: Never done: a lost connection ends the body.
         code: Code of the error that was answered; "" if none was.
+        steering: Input that the client adds to the response; None if it can add none.
     """
 
-    def __init__(self, reader: MessageReader, *, is_whole: bool = False) -> None:
+    def __init__(
+        self, reader: MessageReader, steering: Steering | None = None, *, is_whole: bool = False
+    ) -> None:
         self.status = 200
+        self.steering = steering
         self.code = ""
         media_type = _JSON if is_whole else "text/event-stream"
         self.headers: Mapping[str, str] = {"content-type": media_type}
@@ -332,6 +362,10 @@ class SocketAnswer:
         self._end = cause
         self._wake()
 
+    def set_on_close(self, on_close: Callable[[bool], None]) -> None:
+        """Have a function called once the body was read, or will not be."""
+        self._on_close = on_close
+
     @property
     def is_full(self) -> bool:
         """Whether the client has still to read much of what has come."""
@@ -351,7 +385,7 @@ class SocketAnswer:
         Raises:
             aiohttp.ServerDisconnectedError: The connection was closed before.
         """
-        self._on_close = on_close
+        self.set_on_close(on_close)
         while not (self._has_begun or self._is_complete):
             if isinstance(self._end, aiohttp.ClientError):
                 raise self._end
@@ -359,6 +393,22 @@ class SocketAnswer:
                 break
             await self._changed()
         return self._reader.error
+
+    async def may_begin(self) -> bool:
+        """Wait for the first event of a successor; return False if none will come."""
+        while not (self._has_begun or self._is_complete):
+            is_open = self.steering is not None and self.steering.is_open
+            if not is_open or self._end is not None or self._held_bytes > _MAX_UNBEGUN_BYTES:
+                return False
+            await self._changed()
+        if self._reader.error is not None:
+            self.fail_with(self._reader.error)
+        return True
+
+    @property
+    def committed(self) -> list[dict[str, Any]]:
+        """Items that were added to the response before, and that this one answers."""
+        return self._reader.committed
 
     @property
     def response_id(self) -> str:

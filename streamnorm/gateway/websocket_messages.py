@@ -156,38 +156,6 @@ def _metadata_headers(metadata: object) -> dict[str, str]:
     return {name: text for name, text in found.items() if text.isascii() and text.isprintable()}
 
 
-def refuse_steering(data: bytes, limits: Limits, known: Callable[[str], str | None]) -> str:
-    """Return the answer to a `response.steer`, which nothing over HTTP can be steered by.
-
-    Args:
-        data: The message.
-        limits: The bounds.
-        known: Returns the lane of a response of the connection: "" for the default one, None if it
-            has no such response.
-
-    Raises:
-        RequestRefused: The message exceeds a bound.
-    """
-    with refusals():
-        body = body_object(data, limits)
-    previous, given = body.get("previous_response_id"), body.get("input")
-    lane = known(previous) if isinstance(previous, str) else None
-    if not isinstance(previous, str) or not given:
-        code, found = "invalid_input", "no previous_response_id and input, expected both"
-    elif lane is None:
-        code, found = "response_not_found", "a response that this connection does not have"
-    else:
-        code, found = "steering_not_supported", "steering is not supported by this provider"
-    event = {
-        "type": "response.steer.failed",
-        "sequence_number": 0,
-        "error": {"type": "invalid_request_error", "code": code, "message": found},
-        # Returned, so that the client can send it in a create.
-        "steer": {"previous_response_id": previous, "input": given},
-    }
-    return compact(event | ({"stream_id": lane} if lane else {}))
-
-
 def refusal_message(refused: RequestRefused, client: Dialect, stream_id: str | None) -> str:
     """Return the `error` event of a refusal."""
     answer = encode_error_response(refused.error, client.name, upstream=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
@@ -23,6 +23,9 @@ from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.state.stored import value_of
 from streamnorm.state.turn import items_in, previous_not_found
+
+if TYPE_CHECKING:
+    from streamnorm.gateway.websocket_steering import Steering
 
 # An object and a reference to it.
 _ITEM_BYTES = 64
@@ -103,6 +106,8 @@ class ConnectionState:
         self._histories = histories
         self._max_bytes = max_bytes
         self._lanes: dict[str | None, str] = {}  # the id of the latest response of each lane
+        # Of each lane: id of its response, the items that wait for its continuation, their bytes.
+        self._queued: dict[str | None, tuple[str, list[dict[str, Any]], int]] = {}
 
     def find(self, lane: str | None, id: str) -> History | None:
         """Return the history of a response of a lane, or of another one that is forked."""
@@ -110,10 +115,6 @@ class ConnectionState:
             if self._lanes.get(name) == id:
                 return self._histories.find((self, name))
         return None
-
-    def lane_of(self, id: str) -> str | None:
-        """Return the lane whose latest response has an id, "" for the default one; else None."""
-        return next((name or "" for name, latest in self._lanes.items() if latest == id), None)
 
     def put(self, lane: str | None, history: History) -> None:
         """Store the history of the latest response of a lane."""
@@ -123,6 +124,30 @@ class ConnectionState:
             self._histories.drop(key)
         else:
             self._histories.put(key, history)
+
+    def queue(self, lane: str | None, id: str, items: list[dict[str, Any]], size: int) -> None:
+        """Store input that belongs to the create which continues a response.
+
+        Args:
+            lane: The lane of the response.
+            id: Its id.
+            items: Items of the input.
+            size: Bytes of the messages that had them.
+        """
+        self._queued[lane] = (id, items, size)
+
+    def take_queued(self, id: object) -> list[dict[str, Any]]:
+        """Return the input that belongs to the create which continues a response, once."""
+        for lane, (queued_id, items, _) in self._queued.items():
+            if queued_id == id:
+                del self._queued[lane]
+                return items
+        return []
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the input that waits for creates."""
+        return sum([size for _, _, size in self._queued.values()])
 
     def evict(self, id: str) -> None:
         """Forget a response that a failed request has named."""
@@ -149,6 +174,7 @@ class Continuation(ResponseStates):
         lane: The lane of the create.
         asks_upstream: Whether the request is sent to an upstream, which may have stored what is
             not stored here.
+        continues: The input that the answer follows; None for the answer to a create.
     """
 
     def __init__(
@@ -159,11 +185,13 @@ class Continuation(ResponseStates):
         lane: str | None,
         *,
         asks_upstream: bool,
+        continues: Steering | None = None,
     ) -> None:
         super().__init__(store, bodies)
         self._connection = connection
         self._lane = lane
         self._asks_upstream = asks_upstream
+        self._continues = continues
         self._named: str | None = None  # the response that is continued
         self._before: tuple[bytes, ...] = ()
         self._input: list[dict[str, Any]] | None = None  # None if its history is not known
@@ -207,7 +235,13 @@ class Continuation(ResponseStates):
     ) -> ResponseState:
         turn = self._turn = await super().begin(received, client, body)
         turn.is_continued_here = True
+        turn.continues = self._continues
         return turn
+
+    @property
+    def steering(self) -> Steering | None:
+        """Input that the client adds to the response; None if it can add none."""
+        return None if self._turn is None else self._turn.steering
 
     async def end(self, response_id: str, output: list[bytes] | None) -> None:
         """Store a response that is complete, unless the store has it.

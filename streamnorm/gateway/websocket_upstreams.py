@@ -43,6 +43,7 @@ from streamnorm.gateway.websocket_creates import (
     UpstreamCreate,
     read_upstream_create,
 )
+from streamnorm.gateway.websocket_steering import Steering
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
@@ -139,6 +140,7 @@ class _Connection:
         self._latest = ""  # id of the latest response
         self._forgotten = 0  # how often that could not be continued, in sequence
         self._answer: SocketAnswer | None = None  # whose messages come
+        self._successor: SocketAnswer | None = None  # which holds the connection
         self._is_closed = False
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(MAX_LIFE_S, self._expire)
@@ -178,10 +180,16 @@ class _Connection:
         self, message: bytes, input: InputEnd | None, continued: str | None, *, is_whole: bool
     ) -> SocketAnswer:
         """Send a message, and return the answer once it has begun."""
+        steering = Steering(partial(self._socket.send_frame, opcode=WSMsgType.TEXT))
         reader = MessageReader(
-            input, continued, self._latest, max_bytes=self._max_bytes, is_whole=is_whole
+            input,
+            continued,
+            self._latest,
+            max_bytes=self._max_bytes,
+            is_whole=is_whole,
+            steering=steering,
         )
-        answer = self._answer = SocketAnswer(reader, is_whole=is_whole)
+        answer = self._answer = SocketAnswer(reader, steering, is_whole=is_whole)
         try:
             await self._socket.send_frame(message, WSMsgType.TEXT)
         except (aiohttp.ClientError, ConnectionError) as exc:
@@ -200,10 +208,31 @@ class _Connection:
         if not is_read or not answer.is_clean:
             self.close()
             return
-        self._latest = answer.response_id or self._latest
-        # Servers without state would be asked twice for each answer.
-        self.known = answer.known if self._forgotten < _MAX_FORGOTTEN else None
-        self._owner.release(self)
+        if answer.response_id:
+            self._latest = answer.response_id
+            # Servers without state would be asked twice for each answer.
+            self.known = answer.known if self._forgotten < _MAX_FORGOTTEN else None
+        if self._successor is None or self._successor is answer:
+            self._successor = None
+            self._owner.release(self)
+
+    def _begin_successor(self, answer: SocketAnswer) -> SocketAnswer | None:
+        """Return the answer to input that was added to a response; None if none was."""
+        steering = answer.steering
+        if steering is None or not steering.is_open:
+            return None
+        reader = MessageReader(
+            None,
+            None,
+            answer.response_id,
+            max_bytes=self._max_bytes,
+            is_whole=False,
+            steering=steering,
+        )
+        following = self._successor = SocketAnswer(reader, steering)
+        steering.successors.append(following)
+        following.set_on_close(partial(self._end_answer, following))
+        return following
 
     async def _read(self) -> None:
         """Read messages until the connection is closed."""
@@ -218,7 +247,7 @@ class _Connection:
                 data = await self._owner.bodies.run(len(message), partial(answer.read, message))
                 answer.feed(data)
                 if answer.is_eof():
-                    self._answer = None
+                    self._answer = self._begin_successor(answer)
                 elif answer.is_full:
                     await answer.wait_for_space()
             self._fail(aiohttp.ServerDisconnectedError())
