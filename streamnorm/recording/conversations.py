@@ -46,6 +46,10 @@ CREATE = "response.create"
 
 _CREATED = "response.created"
 _FAILED = "response.failed"
+_ERROR = "error"
+_STEER_ACCEPTED = "response.steer.accepted"
+_STEER_PENDING = "response.steer.pending"
+_STEER_FAILED = "response.steer.failed"
 
 # Fields of a create that a request over HTTP does not have, or that mean nothing on a WebSocket,
 # where every answer is a stream.  Codex sends `stream` all the same.
@@ -287,11 +291,15 @@ class _PendingExchange(Struct):
         writer: Writes the exchange.
         has_begun: Whether its response has begun.
         response_id: Id of the response; None until it has begun, or if it has no id.
+        steers: How often input was accepted for the response that no other response answers yet.
+        has_ended: Whether the response has ended, and one that no create asks for may follow.
     """
 
     writer: ExchangeWriter
     has_begun: bool = False
     response_id: str | None = None
+    steers: int = 0
+    has_ended: bool = False
 
 
 class _Lane(Struct):
@@ -330,7 +338,24 @@ class _Lane(Struct):
         if self.pending:
             first = self.pending[0]
             first.has_begun, first.response_id = True, _position_of(message).response_id
+            first.has_ended, first.steers = False, 0
             first.writer.write(message_line(message))
+
+    def add_steer(self, kind: str, message: str) -> None:
+        """Record what becomes of the input of a `response.steer`.
+
+        The exchange ends with it once no response can follow that answers such input.
+        """
+        self.add(message)
+        if self.is_unasked or not self.pending:
+            return
+        first = self.pending[0]
+        if kind == _STEER_ACCEPTED:
+            first.steers += 1
+        elif kind in (_STEER_PENDING, _STEER_FAILED):
+            first.steers -= bool(first.steers and _is_accepted(message))
+            if first.has_ended and not first.steers:
+                self.pending.popleft().writer.end("eof")
 
     def end_response(self, kind: str, message: str) -> None:
         """Record an `error` or the terminal of a response, in the exchange that it ends."""
@@ -347,7 +372,7 @@ class _Lane(Struct):
         if kind == "error" and not is_within:
             self.refusal = message, last
             return
-        self._end(first, message, named)
+        self._end(first, kind, message, named)
 
     def settle_refusal(self, kind: str | None, message: str) -> None:
         """Record `refusal` in its exchange, once a message or the end of the connection follows.
@@ -362,12 +387,15 @@ class _Lane(Struct):
         is_over = kind == _CREATED
         if kind == _FAILED and first.response_id is not None:
             is_over = _position_of(message).response_id == first.response_id
-        self._end(first if is_over else refused, error, None)
+        self._end(first if is_over else refused, _ERROR, error, None)
 
-    def _end(self, exchange: _PendingExchange, message: str, response_id: str | None) -> None:
+    def _end(
+        self, exchange: _PendingExchange, kind: str, message: str, response_id: str | None
+    ) -> None:
         exchange.writer.write(message_line(message))
         self.ended_id = response_id or exchange.response_id or self.ended_id
-        if not _is_continued(message):
+        exchange.has_ended = kind != _ERROR and (exchange.steers > 0 or _is_steered(message))
+        if not exchange.has_ended:
             self.pending.remove(exchange)
             exchange.writer.end("eof")
 
@@ -419,6 +447,8 @@ class ConversationRecorder:
             lane.end_response(head.type, message)
         elif head.type == _CREATED:
             lane.begin_response(message)
+        elif head.type in (_STEER_ACCEPTED, _STEER_PENDING, _STEER_FAILED):
+            lane.add_steer(head.type, message)
         else:
             lane.add(message)
 
@@ -440,8 +470,14 @@ def _lane_in(head: MessageHead) -> str | None:
     return head.stream_id if isinstance(head.stream_id, str) else None
 
 
-def _is_continued(terminal: str) -> bool:
-    """Return whether a response that ended is followed by one that no create asks for."""
+def _is_accepted(event: str) -> bool:
+    """Return whether the input that an event is about was accepted before, which gave it an id."""
+    steer = object_in(event).get("steer")
+    return is_object(steer) and "id" in steer
+
+
+def _is_steered(terminal: str) -> bool:
+    """Return whether a response has ended for one that no create asks for."""
     if '"steered"' not in terminal:
         return False
     response = object_in(terminal).get("response")

@@ -289,6 +289,65 @@ def test_steered_response_goes_on_in_its_exchange(tmp_path: Path) -> None:
     assert recording.redacted > 0
 
 
+def steer(kind: str, id: str | None = "steer_1") -> str:
+    """Return what a provider says of input that is added to a response."""
+    known = {} if id is None else {"id": id}
+    return event(f"response.steer.{kind}", steer={"previous_response_id": "r1", **known})
+
+
+STEERED = done("r1", "incomplete", incomplete_details={"reason": "steered"})
+
+
+@pytest.mark.parametrize(
+    "received",
+    [
+        [STEERED, steer("failed")],
+        [STEERED, steer("failed", None)],
+        [steer("accepted"), STEERED, steer("failed")],
+        [steer("accepted"), steer("accepted", "b"), STEERED, steer("failed"), steer("failed", "b")],
+        [steer("accepted"), steer("failed"), done("r1")],
+        [steer("failed", None), done("r1")],
+        [steer("accepted"), done("r1"), steer("pending")],
+        [steer("accepted"), done("r1", "failed"), steer("failed")],
+        [steer("accepted"), STEERED, event("error", status=500, error={"message": "Later."})],
+        [steer("accepted"), done("r1"), created("r2"), done("r2")],
+        [steer("accepted"), STEERED, created("r2"), steer("failed", None), done("r2")],
+    ],
+    ids=[
+        *("failed", "failed without id", "accepted, failed", "both failed"),
+        *("failed while running", "refused while running", "pending", "response failed", "error"),
+        *("completed, successor", "steered, successor"),
+    ],
+)
+def test_exchange_of_a_steered_response_ends_once_no_other_response_can_follow(
+    tmp_path: Path, received: list[str]
+) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    both.add_received(created("r1"))
+    for message in received:
+        both.add_received(message)
+    both.add_sent(create())
+    both.add_received(created("r3"))
+    both.add_received(done("r3"))
+    both.end("aborted")
+    first, second = load(tmp_path)
+    assert (first.response.end, second.response.end) == ("eof", "eof")
+    assert len(first.body.splitlines()) == 1 + len(received)
+    assert len(second.body.splitlines()) == 2
+
+
+def test_exchange_whose_successor_is_missing_is_not_whole(tmp_path: Path) -> None:
+    both = record(tmp_path)
+    both.add_sent(create())
+    for message in (created("r1"), steer("accepted"), steer("accepted", "b"), STEERED):
+        both.add_received(message)
+    both.add_received(steer("failed"))
+    both.end("reset", 1011)
+    (recording,) = load(tmp_path)
+    assert recording.response.end == "reset"
+
+
 def test_keys_are_in_no_file(tmp_path: Path) -> None:
     own = "a-password-of-ours"
     both = record(tmp_path, redact=[own])
