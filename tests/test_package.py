@@ -22,10 +22,12 @@ def test_source_distribution_names_what_is_there() -> None:
 
 
 def test_wheel_holds_every_file_of_the_package() -> None:
-    """Profiles are data, and read from the package."""
+    """Profiles and the parts of the page of `inspect` are data, and read from the package."""
     wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel == {"packages": ["streamnorm"]}
     assert [*(ROOT / "streamnorm" / "profiles").glob("*.toml")]
+    page = ROOT / "streamnorm" / "inspect" / "html_page"
+    assert {path.suffix for path in page.iterdir()} >= {".css", ".html", ".js"}
 
 
 def test_index_links_to_code_pages_changes_and_issues() -> None:

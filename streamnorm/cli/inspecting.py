@@ -15,6 +15,7 @@ from streamnorm._core.codec import MAX_PROBLEMS
 from streamnorm._registry import encoder, framing_of, stated_framing
 from streamnorm.cli import console
 from streamnorm.cli.bodies import validate_requests
+from streamnorm.cli.inspect_pages import PageFile, add_page_option, open_page
 from streamnorm.cli.logs import add_log_options, open_stream, redact, require_log, save_stream
 from streamnorm.cli.streams import (
     STATUSES,
@@ -84,6 +85,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         help="columns (default: the terminal's, or 100)",
     )
     inspect.add_argument("--ascii", action="store_true", help="write nothing but ASCII")
+    add_page_option(inspect)
     add_log_options(inspect)
     inspect.set_defaults(run=partial(_inspect, inspect))
     validate = add_parser(
@@ -132,13 +134,14 @@ def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
     source = Source(arguments.file, arguments.source, arguments.server, arguments.framing)
     reads = source.load_reads()
     survey = _make_survey(source, arguments, _choose_targets(arguments), timed=reads is not None)
-    display = _Display(arguments, source.name)
-    for data, gap_ms in source.read_timed_chunks(reads):
-        display.add(survey.feed(data, gap_ms))
-        if source.has_ended(survey.outcome):
-            break
-    survey.close()
-    display.print_report(survey.report())
+    with open_page(arguments, source.name) as page:
+        display = _Display(arguments, source.name, page)
+        for data, gap_ms in source.read_timed_chunks(reads):
+            display.add(survey.feed(data, gap_ms))
+            if source.has_ended(survey.outcome):
+                break
+        display.add(survey.close())
+        display.print_report(survey.report())
     source.report_wrong_dialect(survey.outcome)
     return choose_exit_status(survey.outcome)
 
@@ -154,11 +157,20 @@ class _Display:
     Args:
         arguments: The options of the command.
         name: Name of the stream.
+        page: The page to write, too; None for none.
         redacts: Whether to print "x" for each byte of a secret.
     """
 
-    def __init__(self, arguments: argparse.Namespace, name: str, *, redacts: bool = False) -> None:
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        name: str,
+        page: PageFile | None,
+        *,
+        redacts: bool = False,
+    ) -> None:
         self._name = name
+        self._page = page
         self._redacts = redacts
         self._shows_frames: bool = arguments.frames
         self._as_json: bool = arguments.json
@@ -168,6 +180,8 @@ class _Display:
 
     def add(self, read: Read) -> None:
         """Add what a read has brought."""
+        if self._page is not None:
+            self._page.add(read)
         if not self._shows_frames:
             return
         frames = read.frames
@@ -183,6 +197,8 @@ class _Display:
 
     def print_report(self, report: Report) -> None:
         """Print the report."""
+        if self._page is not None:
+            self._page.finish(report)
         if self._redacts:
             report = redact(report)
         if self._as_json:
@@ -197,13 +213,14 @@ def _inspect_stored(arguments: argparse.Namespace) -> int:
     """Inspect a stream of a log."""
     import anyio
 
-    inspection = _StoredInspection(arguments)
-    try:
-        anyio.run(inspection.run)
-    except KeyboardInterrupt:
-        inspection.finish()
-        raise
-    return inspection.finish()
+    with open_page(arguments, arguments.file, redacts=True) as page:
+        inspection = _StoredInspection(arguments, page)
+        try:
+            anyio.run(inspection.run)
+        except KeyboardInterrupt:
+            inspection.finish()
+            raise
+        return inspection.finish()
 
 
 class _StoredInspection:
@@ -211,12 +228,13 @@ class _StoredInspection:
 
     Args:
         arguments: The options of the command.
+        page: The page to write, too; None for none.
     """
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, page: PageFile | None) -> None:
         self._arguments = arguments
         self._targets = _choose_targets(arguments)
-        self._display = _Display(arguments, arguments.file, redacts=True)
+        self._display = _Display(arguments, arguments.file, page, redacts=True)
         self._opened: tuple[LogReader, Survey, Framing] | None = None
         self._reads: list[tuple[bytes, int]] = []  # to be saved
 
@@ -228,13 +246,13 @@ class _StoredInspection:
                 try:
                     data = await reader.read()
                 except StopAsyncIteration:
-                    survey.close()
+                    self._display.add(survey.close())
                     return
                 except Exception as exc:
                     if reader.has_lost_stream:
                         raise
                     # How the source ended.
-                    survey.abort(exc)
+                    self._display.add(survey.abort(exc))
                     return
                 self._display.add(survey.feed(data, reader.gap_ms))
                 if self._arguments.save is not None:

@@ -239,32 +239,53 @@ def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # n
     """
     glyphs = style.glyphs
     page = _Page(style.width, glyphs, bold=style.bold)
-    sizes = ((report.bytes, "byte"), (report.frames, "frame"), (report.events, "event"))
-    page.add_field("stream", name, ", ".join(format_count(count, noun) for count, noun in sizes))
-    dialect = report.dialect or "not known"
-    # Nearly all streams are server-sent events.
-    in_framing = "" if report.framing == SSE.name else f", framing {report.framing}"
-    page.add_field("dialect", f"{dialect}{in_framing}")
-    page.add_field("server", report.server or "not said")
-    page.add_field("message", report.id or "without id")
-    page.add_field("model", report.model or "not said")
+    (_, sizes), *head = describe_head(report)
+    page.add_field("stream", name, *sizes)
+    for label, lines in head:
+        page.add_field(label, *lines)
     page.add_line()
     page.add_blocks(report)
     page.add_line()
     if report.tracks:
         page.add_content(report.tracks)
         page.add_line()
-    page.add_field("times", *_describe_times(report.timing))
-    page.add_field("usage", _describe_usage(report.usage))
-    page.add_field("stop", *_describe_stops(report.stops))
-    page.add_field("outcome", _describe_outcome(report.outcome))
-    if report.state is not None:
-        page.add_field("state", report.state)
-    page.add_field("losses", *_describe_losses(report, glyphs.times))
-    page.add_field("validity", *_describe_violations(report))
-    notes = [f"{note.kind} in {note.where}, {note.count:,} {glyphs.times}" for note in report.notes]
-    page.add_field("notes", *notes or ["none"])
+    for label, lines in describe_end(report, glyphs.times):
+        page.add_field(label, *lines)
     return page.lines
+
+
+def describe_head(report: Report) -> list[tuple[str, list[str]]]:
+    """Return the sizes and the names of a stream, as labels with their paragraphs."""
+    sizes = ((report.bytes, "byte"), (report.frames, "frame"), (report.events, "event"))
+    # Nearly all streams are server-sent events.
+    in_framing = "" if report.framing == SSE.name else f", framing {report.framing}"
+    return [
+        ("size", [", ".join(format_count(count, noun) for count, noun in sizes)]),
+        ("dialect", [f"{report.dialect or 'not known'}{in_framing}"]),
+        ("server", [report.server or "not said"]),
+        ("message", [report.id or "without id"]),
+        ("model", [report.model or "not said"]),
+    ]
+
+
+def describe_end(report: Report, times: str = BOX.times) -> list[tuple[str, list[str]]]:
+    """Return the times, the end and the defects of a stream, as labels with their paragraphs.
+
+    Args:
+        report: The report.
+        times: Multiplication sign after a count.
+    """
+    notes = [f"{note.kind} in {note.where}, {note.count:,} {times}" for note in report.notes]
+    return [
+        ("times", _describe_times(report.timing)),
+        ("usage", [_describe_usage(report.usage)]),
+        ("stop", _describe_stops(report.stops)),
+        ("outcome", [_describe_outcome(report.outcome)]),
+        *([] if report.state is None else [("state", [report.state])]),
+        ("losses", _describe_losses(report, times)),
+        ("validity", _describe_violations(report)),
+        ("notes", notes or ["none"]),
+    ]
 
 
 class _Page:
@@ -323,11 +344,11 @@ class _Page:
         for number, track in enumerate(tracks):
             head = self._glyphs.fit(track.head, room) or "(empty)"
             self.add_line(f"  {number:>{digits}}  {head}")
-            if facts := _describe_track(track):
+            if facts := describe_track(track):
                 self.add_line(margin + self._glyphs.fit(facts, room))
 
 
-def _describe_track(track: Track) -> str:
+def describe_track(track: Track) -> str:
     """Return the defects, citations, signature and id of a block, as text."""
     facts = [track.problem] if track.problem else []
     if track.stop is None:

@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from support.cli.html_pages import Page
 from support.cli.inspect_command import COMMAND, ROOT
 from support.gateway.servers import served_gateway
 from support.gateway.upstreams import REQUESTS
@@ -203,6 +204,18 @@ def test_secrets_are_not_saved(url: str, tmp_path: Path) -> None:
     assert saved.redacted == 1
 
 
+def test_secrets_are_not_in_the_page(url: str, tmp_path: Path) -> None:
+    store(url, source_of([content(f"It is {SECRET}."), ANSWER[2]]))
+    out = tmp_path / "page.html"
+    inspect(url, "--html", str(out))
+    page = Page(out.read_bytes())
+    shown = f"It is {'x' * len(SECRET)}."
+    assert page.stream["blocks"][0]["head"] == shown
+    (_, _, data, events, written), *_ = page.chunks[0]
+    assert (shown in data, events[-1][2], shown in written[-1][1]) == (True, shown, True)
+    assert SECRET not in str((page.stream, page.chunks))
+
+
 def test_dialect_can_be_named(url: str, capsys: Out) -> None:
     store(url, source_of(ANSWER))
     assert inspect(url, "--from", "anthropic") == 3
@@ -370,15 +383,18 @@ def test_frames_are_shown_as_they_come(url: str) -> None:
 
 
 def test_interrupt_shows_what_there_is(url: str, tmp_path: Path) -> None:
-    with producer(url), inspector(url, "--save", str(tmp_path / "saved")) as process:
+    out = tmp_path / "page.html"
+    options = ("--save", str(tmp_path / "saved"), "--html", str(out))
+    with producer(url), inspector(url, *options) as process:
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=300)
+        written, err = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert b"\n  0  It snows.\n" in out
-    assert b"\noutcome   still open\nstate     running\n" in out
+    assert b"\n  0  It snows.\n" in written
+    assert b"\noutcome   still open\nstate     running\n" in written
     assert b"Traceback" not in err
     saved = Recording.load(tmp_path / "saved.sse")
     assert (saved.body, saved.response.end) == (b"".join(BEGIN), "incomplete")
+    assert len(Page(out.read_bytes()).chunks[0]) == 2
 
 
 def test_closed_pipe_ends_it(url: str) -> None:

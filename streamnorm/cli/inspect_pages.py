@@ -1,0 +1,111 @@
+"""The page that `inspect --html` writes, a file that appears once it is complete."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamnorm._registry import encoder
+from streamnorm.cli import console
+from streamnorm.cli.logs import redact
+from streamnorm.recording.format import create_part, part_of
+
+if TYPE_CHECKING:
+    from streamnorm.inspect.report import Read, Report
+
+
+def add_page_option(command: argparse.ArgumentParser) -> None:
+    """Add `--html`."""
+    command.add_argument(
+        "--html",
+        metavar="OUT",
+        help="write a page for a browser, too: blocks, frames and, with --to, what DIALECT is\n"
+        "sent; it loads nothing from elsewhere",
+    )
+
+
+class PageFile:
+    """A page that is written while its stream is read.
+
+    Args:
+        path: Path of the page; the file is private, as recordings are.
+        name: Name of the stream.
+        target: Dialect whose stream to show beside; None for none.
+        redacts: Whether to write "x" for each byte of a secret.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+
+    def __init__(self, path: Path, name: str, target: str | None, *, redacts: bool) -> None:
+        from streamnorm.inspect.html_page import PageWriter
+        from streamnorm.recording.secrets import Secrets
+
+        self._path = path
+        with console.convert_os_errors(path):
+            self._file = create_part(path)
+        self._is_complete = False
+        self._redacts = redacts
+        scrub = Secrets().scrub_text if redacts else None
+        try:
+            self._writer = PageWriter(self._write, name, target, scrub)
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, read: Read) -> None:
+        """Add what a read has brought."""
+        self._writer.add(read)
+
+    def finish(self, report: Report) -> None:
+        """Write the rest of the page."""
+        self._writer.finish(redact(report) if self._redacts else report)
+        self._is_complete = True
+
+    def close(self) -> None:
+        """Put the page in its place if it is complete; else remove it."""
+        part = part_of(self._path)
+        try:
+            with console.convert_os_errors(self._path):
+                self._file.close()
+                if self._is_complete:
+                    os.replace(part, self._path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _write(self, data: bytes) -> None:
+        with console.convert_os_errors(self._path):
+            self._file.write(data)
+
+
+@contextmanager
+def open_page(
+    arguments: argparse.Namespace, name: str, *, redacts: bool = False
+) -> Generator[PageFile | None]:
+    """Open the page that the options ask for; None if they ask for none.
+
+    Args:
+        arguments: The options of the command.
+        name: Name of the stream.
+        redacts: Whether to write "x" for each byte of a secret.
+
+    Raises:
+        UsageError: The page cannot be written, or is the file of the stream.
+    """
+    if arguments.html is None:
+        yield None
+        return
+    path = Path(arguments.html)
+    if arguments.log is None and _is_same(path, arguments.file):
+        raise console.UsageError(f"--html: {path} is the stream, expected another file")
+    target = None if arguments.to is None else encoder(arguments.to).dialect
+    with closing(PageFile(path, name, target, redacts=redacts)) as page:
+        yield page
+
+
+def _is_same(path: Path, file: str) -> bool:
+    return file != "-" and path.exists() and os.path.exists(file) and path.samefile(file)
