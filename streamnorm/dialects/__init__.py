@@ -1,1 +1,1 @@
-"""One room for each dialect; rooms never import each other."""
+"""One package per dialect; these packages never import each other."""

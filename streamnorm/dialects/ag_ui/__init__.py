@@ -1,4 +1,4 @@
-"""AG-UI, the protocol between agents and pages.
+"""AG-UI, a protocol between agents and web pages.
 
 A front end's dialect: no provider speaks it, so it has no endpoints, and its requests are only
 read.

@@ -1,4 +1,4 @@
-"""The open messages, spans and calls of one run: from wire events to unified events.
+"""Open messages, reasoning spans and calls of one run, decoded to unified blocks.
 
 Message and call ids are keys and no more; indexes follow the order of appearance.  Messages may
 overlap.  A reasoning block is a span, or a message outside of any span; its start waits for the
@@ -51,7 +51,7 @@ from streamnorm.dialects.ag_ui.content import (
 
 
 class OpenBlock(Struct):
-    """A block that grows by content events.
+    """An open block that content events extend.
 
     Attributes:
         index: Unified index.
@@ -69,7 +69,7 @@ class OpenBlock(Struct):
 
 
 class Span(Struct):
-    """A span of reasoning, or a message outside of any span.
+    """A reasoning span, or reasoning messages outside of any span.
 
     Attributes:
         id: Id of the span; "" for a message outside of any span.
@@ -121,7 +121,7 @@ class MessageBlocks:
 
     @property
     def has_client_call(self) -> bool:
-        """Whether a call awaits the client."""
+        """Whether a call waits for the client's result."""
         return bool(self._unanswered)
 
     # Text
@@ -136,7 +136,7 @@ class MessageBlocks:
         self.texts[id] = OpenBlock(index, TextDelta(index, ""))
 
     def start_foreign(self, id: str) -> None:
-        """Begin a message of another role, which is no part of the answer."""
+        """Open a message that is not the assistant's, to ignore its content."""
         if id in self.texts:
             raise malformed("a text message starts twice, expected its end first")
         self.opener.store(text_bytes(id) + OBJECT_BYTES)
@@ -202,7 +202,7 @@ class MessageBlocks:
         self._stop(block, events)
 
     def add_result(self, id: str, content: Any, metadata: Any, events: list[Event]) -> None:
-        """Emit the result of a call, of this run or of an earlier one."""
+        """Emit the result of a call of this run or an earlier one."""
         self.opener.check_names(id)
         if id in self.calls:
             self._note("missing_block_stop", "tool call")
@@ -224,13 +224,13 @@ class MessageBlocks:
     # Reasoning
 
     def start_span(self, id: str, events: list[Event]) -> None:
-        """Begin a span of reasoning."""
+        """Open a reasoning span."""
         self.end_span(events)
         self.opener.check_names(id)
         self.span = Span(id)
 
     def start_reasoning(self, id: str, events: list[Event]) -> None:
-        """Begin a reasoning message: a part of the open span, or a block of its own."""
+        """Open a reasoning message: a part of the open span, or a block of its own."""
         self.opener.check_names(id)
         span = self.span
         if span is None or not span.id:
@@ -267,7 +267,7 @@ class MessageBlocks:
         span.is_open = False
 
     def end_span(self, events: list[Event]) -> None:
-        """Close the open reasoning."""
+        """Close the open reasoning span."""
         span, self.span = self.span, None
         if span is None:
             return
@@ -279,7 +279,7 @@ class MessageBlocks:
             self._stop(span.block, events)
 
     def _end_loose_reasoning(self, events: list[Event]) -> None:
-        """Close reasoning outside of any span, which has no end but the start of a block."""
+        """Close reasoning outside of any span, as the next block starts."""
         if self.span is not None and not self.span.id and not self.span.is_open:
             self.end_span(events)
 
@@ -294,7 +294,7 @@ class MessageBlocks:
     # Encrypted values
 
     def add_value(self, subtype: str, entity: str, value: str, events: list[Event]) -> bool:
-        """Add an encrypted value to the message or call that it belongs to.
+        """Add an encrypted value to its message or call.
 
         Returns:
             False if the value is neither a signature nor redacted reasoning.
@@ -341,7 +341,7 @@ class MessageBlocks:
     # All blocks
 
     def finish(self, events: list[Event]) -> None:
-        """Close what is open at the end of the run."""
+        """Close all open blocks at the end of the run."""
         if self.calls:
             raise malformed(f"RUN_FINISHED with {len(self.calls)} open calls, expected none")
         self.end_span(events)
@@ -372,7 +372,7 @@ def _parts_of(content: Any) -> list[Any]:
 
 
 def _part_from_wire(part: Any) -> Text | OpaqueBlock:
-    """Return a part of a result: a text, or any other as JSON."""
+    """Return a part of a result as text, or as an opaque block."""
     if isinstance(part, str):
         return Text(clean(part))
     if is_object(part) and part.get("type") == "text":

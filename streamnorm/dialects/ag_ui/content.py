@@ -1,4 +1,4 @@
-"""Content other than text, in both directions: signatures, citations, opaque events, tool results.
+"""Signatures, citations, opaque events and tool results, in both directions.
 
 An encrypted value is one string, while a signature has an issuer and may be bound to an item:
 the string is tagged with both.  pydantic-ai packs a JSON object with the same fields.  Citations
@@ -51,13 +51,13 @@ def redacted_to_wire(block: RedactedReasoning) -> str:
 
 
 def redacted_from_wire(value: str) -> RedactedReasoning | None:
-    """Return the redacted reasoning in an encrypted value; None if the value is none."""
+    """Return the redacted reasoning in an encrypted value; None if it holds none."""
     redacted = untag_redacted_reasoning(value) or unpack_redacted_reasoning(_packed(value))
     return None if redacted is None else RedactedReasoning(*redacted)
 
 
 def signature_from_wire(value: str) -> Signed | None:
-    """Return the signature in an encrypted value; None if the value has claims alone.
+    """Return the signature in an encrypted value; None if it holds none.
 
     pydantic-ai also packs claims about a call or a result, which it reads back itself.
     """
@@ -66,7 +66,7 @@ def signature_from_wire(value: str) -> Signed | None:
 
 
 def item_id_of(value: str) -> str | None:
-    """Return the id of the item that an encrypted value of pydantic-ai names; None for others."""
+    """Return the item id in an encrypted value of pydantic-ai; None for other values."""
     return unpack_item_id(_packed(value))
 
 
@@ -80,7 +80,7 @@ _POSITIONS = ("start", "end")
 
 
 def citation_to_wire(citation: Citation) -> dict[str, Any]:
-    """Return the entry of a citation."""
+    """Return a citation as its wire entry."""
     fields = {wire: getattr(citation, name) for name, wire in _TEXTS.items()}
     fields |= {name: getattr(citation, name) for name in _POSITIONS}
     fields[_EXTRA] = citation.extra
@@ -88,7 +88,7 @@ def citation_to_wire(citation: Citation) -> dict[str, Any]:
 
 
 def citation_from_wire(entry: dict[str, Any]) -> Citation:
-    """Return the citation of an entry."""
+    """Return a wire entry as a citation."""
     fields: dict[str, Any] = {name: string_of(entry, wire) or None for name, wire in _TEXTS.items()}
     fields |= {name: count_of(entry.get(name)) for name in _POSITIONS}
     extra = entry.get(_EXTRA)
@@ -97,12 +97,12 @@ def citation_from_wire(entry: dict[str, Any]) -> Citation:
 
 
 def event_from_wire(name: str, value: Any) -> Opaque:
-    """Return an event as data that only this dialect knows."""
+    """Return an event without a unified form as opaque data."""
     return Opaque(DIALECT, name, compact(value))
 
 
 def event_to_wire(event: Opaque) -> bytes:
-    """Return the frame of an event."""
+    """Return the frame of an opaque event."""
     return b"data: %b\n\n" % encode_line(event.data)
 
 
@@ -119,7 +119,7 @@ NO_ARGUMENTS = "the answer ended before the arguments of the call"
 
 
 def mark_of(block: ServerToolCall) -> dict[str, Any]:
-    """Return the `metadata` of a call that the provider executes."""
+    """Return the `metadata` that marks a call as executed by the provider."""
     return {PROVIDER_EXECUTED: True, _KIND: block.kind}
 
 
@@ -129,12 +129,12 @@ def is_server_call(metadata: Any) -> bool:
 
 
 def kind_of(metadata: dict[str, Any]) -> str:
-    """Return the vendor's type of a marked call or result."""
+    """Return the vendor's tool type in the `metadata` of a marked call or result."""
     return string_of(metadata, _KIND)
 
 
 def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
-    """Return `content` and `metadata` of a result."""
+    """Return the `content` and `metadata` of a result."""
     is_text = isinstance(result.content, str)
     metadata = {PROVIDER_EXECUTED: True, _KIND: result.kind, IS_JSON: not is_text}
     return {
@@ -144,17 +144,17 @@ def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
 
 
 def unanswered_to_wire() -> dict[str, Any]:
-    """Return `content` and `metadata` of the result of a call that the provider did not answer."""
+    """Return the `content` and `metadata` of a made-up result for an unanswered server call."""
     return {"content": "", "metadata": {PROVIDER_EXECUTED: True, _UNANSWERED: True}}
 
 
 def is_unanswered(metadata: Any) -> bool:
-    """Return whether a result stands for one that the provider did not send."""
+    """Return whether a result was made up for an unanswered server call."""
     return is_object(metadata) and metadata.get(_UNANSWERED) is True
 
 
 def cut_to_wire(problem: str) -> dict[str, Any]:
-    """Return `content` and `metadata` of the result of a call that is not whole.
+    """Return the `content` and `metadata` of a made-up result for an incomplete call.
 
     Args:
         problem: What is wrong with its arguments.
@@ -163,19 +163,19 @@ def cut_to_wire(problem: str) -> dict[str, Any]:
 
 
 def is_of_nobody(metadata: Any) -> bool:
-    """Return whether a result is the encoder's own: neither a provider nor a client has sent it."""
+    """Return whether the encoder made up a result: neither provider nor client sent it."""
     return is_unanswered(metadata) or (is_object(metadata) and metadata.get(_CUT) is True)
 
 
 def value_from_wire(content: object, metadata: Any) -> str | None:
-    """Return the text of a result of the client that is marked as a JSON object; else None."""
+    """Return the text of a client's result marked as a JSON object; None for other results."""
     if not is_object(metadata) or metadata.get(IS_JSON) is not True or not isinstance(content, str):
         return None
     return content if content.startswith("{") and is_json(content) else None
 
 
 def result_from_wire(call_id: str, content: Any, metadata: Any) -> ServerToolResult:
-    """Return the result of a call that the provider executed."""
+    """Return the result of a server tool."""
     fields = metadata if is_object(metadata) else {}
     if isinstance(content, str):
         content = clean(content)

@@ -1,4 +1,4 @@
-"""Decoder of AG-UI: frames, chunks, the level of the run, and delta runs.
+"""Decoder of AG-UI: frames, chunks, run events, and delta runs.
 
 `@ag-ui/core` and `@ag-ui/client` 1.0.0 (read 2026-11-27), and the deviations of deployed servers.
 `blocks.py` reads messages and calls.  A stream without `RUN_FINISHED` or `RUN_ERROR` is cut,
@@ -262,7 +262,7 @@ class AGUIDecoder(Decoder):
             self._expand(kind, 2, {key: id}, events)
 
     def _expand(self, kind: str, number: int, fields: _Value, events: list[Event]) -> None:
-        """Read the start (0), content (1) or end (2) that a chunk stands for."""
+        """Read one of the start (0), content (1) and end (2) events that a chunk implies."""
         name = _EXPANDED[kind][number]
         self._READERS[name](self, {**fields, "type": name}, events)
 
@@ -307,7 +307,7 @@ def _extra(value: _Value, *mapped: str) -> _Value:
 
 
 class AGUIRun(DeltaRun):
-    """The reader of content events that only extend an open block.
+    """Delta run of content events.
 
     Args:
         blocks: The open blocks of the run.
@@ -321,7 +321,7 @@ class AGUIRun(DeltaRun):
         self._type = self._message_id = self._call_id = ""
 
     def forget(self) -> None:
-        """Look the block of the next content up again."""
+        """Forget the block of the last content event."""
         self._type = ""
 
     def decode(self, payload: bytes) -> str | None:
@@ -338,7 +338,7 @@ class AGUIRun(DeltaRun):
         return event.delta
 
     def _select(self, event: wire.Content) -> bool:
-        """Expect content of the block of an event; return whether that can be extended."""
+        """Select the block of a content event; return whether the event can extend it."""
         blocks = self._blocks
         if event.type == wire.TEXT_CONTENT:
             block = blocks.texts.get(event.message_id)

@@ -137,7 +137,7 @@ class AGUIEncoder(RunEncoder):
         return turn + self._heads[index] + dumps(event.text) + _DELTA_END
 
     def _start_part(self, index: int, part: int) -> bytes:
-        """Start the message of a part; clients take one message for one part."""
+        """Start a message for a reasoning part: one message per part."""
         self._parts[index] = part
         count = self._part_counts[index] = self._part_counts.get(index, -1) + 1
         id = f"{self._ids[index]}.{count}"
@@ -227,7 +227,7 @@ class AGUIEncoder(RunEncoder):
         return _frame(wire.CALL_START, fields)
 
     def _write_result(self, result: ServerToolResult | ToolResult, fields: dict[str, Any]) -> bytes:
-        """Return a result, behind a call if the thread has none of its id.
+        """Return the bytes of a result, preceded by a call if the thread lacks it.
 
         The clients store the result of an unknown call, with which a thread is no history any
         more.  OpenAI's results of a shell name an id that their call has beside its own.
@@ -253,7 +253,7 @@ class AGUIEncoder(RunEncoder):
         return call + self._result(id, fields)
 
     def _has_earlier_call(self, result: ServerToolResult | ToolResult) -> bool:
-        """Return whether the call of a result stands in the thread before the run."""
+        """Return whether a result's call precedes the run in the thread."""
         if self.earlier_calls is not None:
             return result.tool_call_id in self.earlier_calls
         # Only the application answers calls of an earlier run.
@@ -297,7 +297,7 @@ class AGUIEncoder(RunEncoder):
         return written
 
     def _check_arguments(self, index: int, id: str) -> None:
-        """Note whether a call of the client that ends is whole."""
+        """Record whether a client call that ends has complete arguments."""
         arguments = self._arguments.pop(index)
         text = arguments.text()
         arguments.release()
@@ -307,7 +307,7 @@ class AGUIEncoder(RunEncoder):
             self._cut[id] = BROKEN
 
     def _next_id(self) -> str:
-        """Return an id for a message: one namespace over roles and over the runs of a thread."""
+        """Return a new message id, unique across roles and the runs of a thread."""
         self._messages += 1
         return f"{self._run.get(_RUN_ID, 'run')}-{self._messages}"
 
@@ -342,7 +342,7 @@ class AGUIEncoder(RunEncoder):
         return b""
 
     def _answer_cut_calls(self) -> bytes:
-        """Return an error for each call that is not whole and has no result.
+        """Return an error result for each incomplete call without a result.
 
         The client would execute it.
         """
@@ -354,7 +354,7 @@ class AGUIEncoder(RunEncoder):
 
     @property
     def _reads_outcome(self) -> bool:
-        """Whether the client is known to read an outcome with pending calls.
+        """Whether the client is known to support an outcome with pending calls.
 
         0.0.57 and 0.0.59 fail at `pendingToolCallIds`.
         """

@@ -1,4 +1,4 @@
-"""How a run ends, in both directions: stop reason, token usage, error.
+"""The end of a run in both directions: stop reason, token usage, error.
 
 AG-UI has no stop reasons: a run that stops for tools of the client is a success like any other.
 The encoder states the unified reason in `metadata` of `RUN_FINISHED`.
@@ -23,7 +23,7 @@ _REASONS: dict[str, StopReason] = dict(zip(_ALL, _ALL, strict=True))
 
 
 def stop_to_wire(stop: MessageStop) -> dict[str, Any]:
-    """Return the `metadata` of the end of a run."""
+    """Return the `metadata` of `RUN_FINISHED` with the stop reason."""
     metadata: dict[str, Any] = {STOP_REASON: stop.reason}
     if stop.stop_sequence is not None:
         metadata[_SEQUENCE] = stop.stop_sequence
@@ -31,7 +31,7 @@ def stop_to_wire(stop: MessageStop) -> dict[str, Any]:
 
 
 def outcome_to_wire(pending: Iterable[str]) -> dict[str, Any]:
-    """Return the `outcome` of a run: a success, also where calls wait for the client.
+    """Return the `outcome` of a run: success, even if calls wait for the client.
 
     Args:
         pending: Ids of these calls.
@@ -41,7 +41,7 @@ def outcome_to_wire(pending: Iterable[str]) -> dict[str, Any]:
 
 
 def stop_from_wire(value: dict[str, Any], *, has_client_call: bool) -> MessageStop:
-    """Return the stop of a run; without a reason, an unanswered call decides.
+    """Return the stop of a run; without a stated reason, unanswered calls decide.
 
     Args:
         value: The `RUN_FINISHED`.
@@ -75,7 +75,7 @@ _FIELDS = {
 
 
 def usage_to_wire(usage_by_model: dict[str, Usage]) -> list[dict[str, Any]]:
-    """Return the `usage` array, with an entry for each model of which a count is known."""
+    """Return the `usage` array, one entry per model with known counts."""
     entries = [(model, _counts_to_wire(usage)) for model, usage in usage_by_model.items()]
     return [
         {**({"model": model} if model else {}), **counts} for model, counts in entries if counts
@@ -93,7 +93,7 @@ def _counts_to_wire(usage: Usage) -> dict[str, Any]:
 
 
 def usage_from_wire(value: Any) -> Usage:
-    """Return the sum of a `usage` array; a count that no entry has stays unknown."""
+    """Return the sum of a `usage` array; a count without any entry is unknown."""
     return sum_usage(map(_counts_from_wire, objects_of(value)))
 
 
@@ -103,7 +103,7 @@ def _counts_from_wire(entry: dict[str, Any]) -> Usage:
 
 
 def error_to_wire(error: StreamError) -> dict[str, Any]:
-    """Return `message` and `code` of a `RUN_ERROR`, or of the body of an error response."""
+    """Return the `message` and `code` of a `RUN_ERROR` or of an error response."""
     return {"message": error.message, "code": error.code or error.kind}
 
 

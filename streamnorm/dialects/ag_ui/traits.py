@@ -1,4 +1,4 @@
-"""Traits of AG-UI: how frames and requests are recognised, options of a page, capabilities."""
+"""Traits of AG-UI: recognition of frames and requests, options, capabilities."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _type_of(frame: Frame) -> str | None:
 
 
 def is_request(body: dict[str, Any]) -> bool:
-    """Return whether a JSON object can only be a `RunAgentInput`: it names thread and run."""
+    """Return whether a JSON object is a `RunAgentInput`: it has a thread and a run id."""
     return {"threadId", "runId", "messages"} <= body.keys()
 
 
@@ -51,7 +51,7 @@ CLIENTS = ("ag-ui@0", "ag-ui@1")
 
 
 class PageOptions(DialectOptions, frozen=True, kw_only=True):
-    """Options of the encoder.
+    """Encoder options of AG-UI.
 
     Attributes:
         page_client: Client of the page; None if it may be any of them.

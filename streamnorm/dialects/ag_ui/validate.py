@@ -1,4 +1,4 @@
-"""Strict validator of AG-UI's streams: the order of events, and their fields.
+"""Strict validator of AG-UI streams: order and fields of events.
 
 `@ag-ui/client` 1.0.0 (read 2026-11-27), `src/verify/verify.ts` and `src/chunks/transform.ts`:
 
@@ -43,7 +43,7 @@ from streamnorm.sse import Frame
 
 
 def tagged(field: str, shapes: dict[str, Shape]) -> Shape:
-    """Return the shape of an object whose further fields depend on the word in one of them."""
+    """Return the shape of an object whose `field` selects one of `shapes`."""
     tag = word(*shapes)
 
     def inside(value: dict[str, object], where: str) -> Iterator[str]:
@@ -56,7 +56,7 @@ def tagged(field: str, shapes: dict[str, Shape]) -> Shape:
 
 
 def text_or(shape: Shape) -> Shape:
-    """Return the shape of a text, or of another value."""
+    """Return the shape of a string or of another value."""
 
     def inside(value: object, where: str) -> Iterator[str]:
         if not isinstance(value, str):
@@ -275,7 +275,7 @@ _SPAN, _STEP, _SUBAGENT_KIND = "reasoning span", "step", "subagent"
 
 
 class _Bracket(Struct, frozen=True):
-    """What an event does with a message, a call, a span, a step or a subagent.
+    """The effect of an event on a message, call, span, step or subagent.
 
     Attributes:
         kind: What it is.
@@ -319,7 +319,7 @@ _CLOSE_LANES = frozenset({wire.RUN_STARTED, wire.RUN_FINISHED, wire.RUN_ERROR, "
 
 
 class _Lane(Struct):
-    """What chunks of one agent have opened, and the first of them."""
+    """The message, call or span that one agent's chunks have opened."""
 
     bracket: _Bracket
     id: str
@@ -448,7 +448,7 @@ class AGUIChecker(Checker):
         yield from self._check_bracket(kind, bracket, event, event.get("subagentRunId"))
 
     def _owner_of_lane(self, bracket: _Bracket, id: object, owner: object) -> object:
-        """Return the agent whose lane a chunk continues: a later one may name neither."""
+        """Return the agent whose lane a chunk continues, even if the chunk names none."""
         if owner is not None:
             return owner
         held = [

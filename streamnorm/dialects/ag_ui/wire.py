@@ -80,7 +80,7 @@ CANCELLED = "cancelled"
 
 
 class Content(Struct, gc=False):
-    """A content event: text, reasoning or arguments appended to what is open."""
+    """A content event, which appends text, reasoning or arguments."""
 
     type: Literal["TEXT_MESSAGE_CONTENT", "REASONING_MESSAGE_CONTENT", "TOOL_CALL_ARGS"]
     delta: str
@@ -93,7 +93,7 @@ decode_content = _CONTENT.decode
 
 
 def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
-    """Return the fields of an object that are neither null nor mapped to a unified field."""
+    """Return an object's non-null fields that have no unified field."""
     found = {key: item for key, item in value.items() if key not in mapped and item is not None}
     # A `delta` of another event than those of pieces may end in half a surrogate pair.
     return {key: clean_tree(item) for key, item in found.items()}

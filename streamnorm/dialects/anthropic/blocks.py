@@ -1,4 +1,4 @@
-"""Content blocks of one message: from wire events to unified events.
+"""Content blocks of one message, decoded from wire events to unified events.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).  `OpenBlock` is
 a block between its start and its stop, `MessageBlocks` finds the block of each event.
@@ -82,7 +82,7 @@ _WIRE_DELTAS: dict[type[wire.Delta], type[Delta]] = {
 
 
 class OpenBlock(Struct):
-    """A content block between its start and its stop.
+    """A content block that has started and not stopped.
 
     Attributes:
         unified: The unified block, empty if it grows by deltas.
@@ -115,7 +115,7 @@ class OpenBlock(Struct):
     stored_bytes: int = 0
 
     def append_fragment(self, text: str, stored: StoredBytes) -> bool:
-        """Store a fragment of a call's input; False, and nothing changes, beyond the bound.
+        """Store a fragment of a call's input; return False beyond the bound.
 
         Fragments are counted in batches: the fragment that ends a batch may exceed the bound,
         and the one that ends the next batch is refused.
@@ -133,7 +133,7 @@ class OpenBlock(Struct):
 
 
 def open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:
-    """Return the block of a `content_block_start`, without a unified index.
+    """Return the block that a `content_block_start` opens, without a unified index.
 
     Raises:
         Fatal: The block lacks its type or a required field.
@@ -215,7 +215,7 @@ class MessageBlocks:
         self._call_ids: set[str] = set()
 
     def begin_message(self, id: str) -> None:
-        """Seed the minted ids of calls with the id of the message."""
+        """Derive the minted ids of calls from the message's id."""
         self.opener.seed = (id,)
 
     def is_unknown(self, wire_index: object) -> bool:
@@ -229,7 +229,7 @@ class MessageBlocks:
         return bool(self._open)
 
     def appendable_block(self, wire_index: object, kind: type[wire.Delta]) -> OpenBlock | None:
-        """Return the open block that a delta only extends; None if it must be read in full."""
+        """Return the open block that a delta can extend; None if it needs the slow path."""
         block = self._open.get(wire_index)
         # The first delta may repeat the start, and nothing extends what a signature has sealed.
         if block is None or not block.has_deltas or block.carry or block.signature:
@@ -275,7 +275,7 @@ class MessageBlocks:
     def add_complete(
         self, position: int, block: dict[str, Any], raw_input: str | None, events: list[Event]
     ) -> None:
-        """Emit a complete block of `message_start`, for which no further events arrive.
+        """Emit a complete block in `message_start`, which has no events of its own.
 
         The API sends whole blocks there after programmatic tool calls.  Blocks that follow have
         later indexes, since the SDKs append them.
@@ -298,7 +298,7 @@ class MessageBlocks:
             events.append(TextDelta(block.index, text))
 
     def append_thinking(self, wire_index: object, text: str, events: list[Event]) -> None:
-        """Append a thinking delta, in a new block if the open block is signed."""
+        """Append a thinking delta; if the block is signed, open a new block."""
         if not text:
             return
         block = self._open.get(wire_index)
@@ -314,7 +314,7 @@ class MessageBlocks:
             events.append(ReasoningDelta(block.index, text))
 
     def append_input(self, wire_index: object, text: str, events: list[Event]) -> None:
-        """Append a delta of a tool's input."""
+        """Append a delta of a call's input."""
         if not text or self._repeats(wire_index, ToolCall, text):
             return
         block = self._open.get(wire_index)
@@ -328,7 +328,7 @@ class MessageBlocks:
             events.append(JSONDelta(block.index, text))
 
     def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
-        """Sign a thinking block; a second, different signature signs an empty block."""
+        """Sign a thinking block; a second, different signature gets an empty block."""
         # llama.cpp ends its thinking with the signature "".
         if not signature or self._repeats(wire_index, Reasoning, signature):
             return
@@ -356,13 +356,13 @@ class MessageBlocks:
         events.append(CitationDelta(block.index, citation_from_wire(citation)))
 
     def is_held(self, wire_index: object) -> bool:
-        """Return whether the start of a block is held until its `compaction_delta` arrives."""
+        """Return whether a block's start is held until its `compaction_delta` arrives."""
         return self._find_held_compaction(wire_index) is not None
 
     def complete_held(
         self, wire_index: object, fields: dict[str, Any], events: list[Event]
     ) -> bool:
-        """Complete and emit a held `compaction` block; False if none is held at the index."""
+        """Complete and emit a held `compaction` block; False if there is none at the index."""
         compaction = self._find_held_compaction(wire_index)
         if compaction is None:
             return False
@@ -378,13 +378,13 @@ class MessageBlocks:
         return block.unified
 
     def add_unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
-        """Emit an event of an unknown type, with the unified index of its block, if any."""
+        """Emit an event of an unknown type with its block's unified index, if any."""
         # The reference asks clients to ignore unknown events; here they pass, beside their block.
         index = self._indexes.get(wire_index) if isinstance(wire_index, int) else None
         events.append(event_from_wire(name, value, index))
 
     def stop(self, wire_index: object, events: list[Event]) -> None:
-        """Close a block; a stop without an index closes the only open one."""
+        """Close a block; a stop without an index closes the only open block."""
         if wire_index is None and len(self._open) == 1:
             (wire_index,) = self._open
         block = self._open.pop(wire_index, None)
@@ -406,7 +406,7 @@ class MessageBlocks:
             self._note("unfinished_arguments", "tool call")
 
     def _store(self, block: OpenBlock, size: int) -> None:
-        """Count bytes of a block that are stored until it stops."""
+        """Count bytes of a block that are stored while it is open."""
         self.opener.store(size)
         block.stored_bytes += size
 
@@ -449,7 +449,7 @@ class MessageBlocks:
         events.append(BlockStop(block.index))
 
     def _complete_input(self, call: OpenBlock) -> str:
-        """Return the input of a call that stops, and count a client call with broken input.
+        """Return a call's complete input; note a client call with invalid input.
 
         Kimi and the API's programmatic calls send the input in the start alone, other servers
         in the deltas, some in both: then the two must be the same JSON.
@@ -468,7 +468,7 @@ class MessageBlocks:
         return arguments
 
     def _continue_unsigned(self, signed: OpenBlock, events: list[Event]) -> OpenBlock:
-        """Replace a signed block by a new one: a signature covers only what precedes it."""
+        """Replace a signed block by a new one for text after the signature."""
         key = next(key for key, block in self._open.items() if block is signed)
         self.opener.stored.release(signed.stored_bytes)
         self._flush_carry(signed, events)
@@ -483,7 +483,7 @@ class MessageBlocks:
             self._emit_stop(key, self._open.pop(key), events)
 
     def _repeats(self, wire_index: object, kind: type[Block], content: str) -> bool:
-        """Return whether a delta repeats the content of a stopped block, and note it."""
+        """Return whether a delta repeats a stopped block's content; note the repetition."""
         held = self._contents.get(wire_index)
         if held is None or held != hash((_DELTAS[kind], content)):
             return False
@@ -506,7 +506,7 @@ class MessageBlocks:
     def _open_implied(
         self, wire_index: object, kind: type[Text | Reasoning], events: list[Event]
     ) -> OpenBlock:
-        """Return the block for text or thinking at the index of an open block of another kind.
+        """Return the text or thinking block that a delta at another block's index implies.
 
         SGLang sends text amid a tool's input (sgl-project/sglang#24293), LiteLLM thinking amid
         text (BerriAI/litellm#33224).  If no block of the kind is open, a new one is opened that
@@ -526,7 +526,7 @@ class MessageBlocks:
         return self._open[key]
 
     def _drop_repeated_text(self, block: OpenBlock, text: str) -> str:
-        """Return `text`, or "" if the first delta repeats the text of the start, as MiniMax does.
+        """Return `text`; "" if it repeats the start's text, as MiniMax does.
 
         cline/cline#9215
         """

@@ -1,4 +1,4 @@
-"""Content other than text, in both directions: signatures, citations, opaque blocks, tool calls.
+"""Signatures, citations, opaque blocks and tool calls, in both directions.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).  A citation covers
 its whole text block and has no range within it.  The fields that locate its source stay unknown
@@ -46,7 +46,7 @@ SIGNING_SERVERS = frozenset({"deepseek", "kimi"})
 
 
 def signature_from_wire(value: str, server: str | None) -> Signed:
-    """Return a signature and its issuer: the issuer in its tag, a signing server, or Anthropic."""
+    """Return a signature with its issuer: from its tag, the server, or Anthropic."""
     tagged = untag_signature(value)
     if tagged is not None:
         return tagged
@@ -55,7 +55,7 @@ def signature_from_wire(value: str, server: str | None) -> Signed:
 
 
 def signature_to_wire(signed: Signed, verifier: str | None = "anthropic") -> str:
-    """Return a signature for the wire, tagged with its issuer unless the verifier issued it.
+    """Return a signature for the wire, tagged unless the verifier issued it.
 
     The API refuses a foreign signature ("Invalid `signature` in `thinking` block"); the tag
     lets this room find the issuer when a client sends the signature back.
@@ -69,7 +69,7 @@ def signature_to_wire(signed: Signed, verifier: str | None = "anthropic") -> str
 
 
 def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
-    """Return the block of `redacted_thinking` with `data`."""
+    """Return the `data` of a `redacted_thinking` block as redacted reasoning."""
     return RedactedReasoning(*signature_from_wire(clean(data), server))
 
 
@@ -109,7 +109,7 @@ def citation_from_wire(citation: dict[str, Any]) -> Citation:
 
 
 def citation_to_wire(citation: Citation) -> dict[str, Any]:
-    """Return the `citation` object of a `citations_delta`."""
+    """Return a citation as the `citation` object of a `citations_delta`."""
     fields = {
         "url": citation.url,
         _title_field(citation.kind): citation.title,
@@ -127,31 +127,31 @@ _LINE_ENDS = re.compile("[\r\n\0]")
 
 
 def event_from_wire(name: str, value: Any, index: int | None) -> Opaque:
-    """Return an event of an unknown type; `index` is the unified index of its block."""
+    """Return an event of an unknown type as opaque data."""
     return Opaque(DIALECT, name, compact(value), index)
 
 
 def event_to_wire(event: Opaque, index: int | None) -> bytes:
-    """Return the frame of an event; `index` is the wire index of its block."""
+    """Return the frame of an opaque event."""
     data = event.data if event.index is None else _with_index(event.data, index)
     # A name with a line end would forge further lines of the frame.
     return encode_frame(data, event=None if _LINE_ENDS.search(event.name) else event.name)
 
 
 def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
-    """Return a block of an unknown type."""
+    """Return a block of an unknown type as an opaque block."""
     return OpaqueBlock(DIALECT, clean(kind), compact(block))
 
 
 def complete_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlock:
-    """Return a `compaction` block with the fields of its `compaction_delta` added."""
+    """Return a `compaction` block completed with its `compaction_delta`."""
     return OpaqueBlock(
         block.dialect, block.kind, compact({**msgspec.json.decode(block.data), **fields})
     )
 
 
 def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
-    """Return the block of a `content_block_start`, and the delta that follows it, if any."""
+    """Return the block of a `content_block_start`, and its delta, if any."""
     line = encode_line(block.data)
     if block.kind != "compaction":
         return msgspec.Raw(line), None
@@ -167,7 +167,7 @@ def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
 
 
 def _with_index(data: str, index: int | None) -> str:
-    """Return the payload of an event with its `index`, if any, replaced."""
+    """Return an event's payload with another `index`, if it has one."""
     try:
         value = msgspec.json.decode(data)
     except FAST_ERRORS:
@@ -181,7 +181,7 @@ CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | ServerToolCall:
-    """Return the call of a block's start, without its input."""
+    """Return the call that a block's start begins, without its input."""
     id = string_of(block, "id")
     # Our encoder may have written the stream (streamnorm/escaped-ids-and-tagged-signatures).
     if kind == "tool_use":
@@ -190,7 +190,7 @@ def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | Se
 
 
 def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
-    """Return the block for the start of a call; its input follows in deltas."""
+    """Return the block that starts a call; the input follows in deltas."""
     if isinstance(call, ToolCall):
         # The API accepts `[a-zA-Z0-9_-]` in ids; Kimi's are `functions.get_weather:0`.
         return {"type": "tool_use", "id": escape_id(call.id), "name": call.name, "input": {}}
@@ -198,7 +198,7 @@ def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
 
 
 def result_from_wire(kind: str, call_id: str, block: dict[str, Any]) -> ServerToolResult:
-    """Return the result of a server tool; the start of its block holds all of it."""
+    """Return the result of a server tool, which is complete in its block's start."""
     return ServerToolResult(clean(call_id), clean(kind), block.get("content"))
 
 
@@ -208,7 +208,7 @@ def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
 
 
 def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
-    """Return the JSON text of the input in a block's start; "" if there is none.
+    """Return the input in a block's start as JSON text; "" if there is none.
 
     Args:
         block: The content block.
@@ -228,7 +228,7 @@ def same_input(one: str, other: str) -> bool:
 
 
 def _sorted_json(text: str) -> bytes | None:
-    """Return a text as JSON with sorted keys; None if the text is no JSON."""
+    """Return JSON text with sorted keys; None if the text is not JSON."""
     try:
         return _dumps_sorted(decode_any(text or "{}", max_depth=Limits().max_json_depth))
     except (InvalidJSON, UnicodeEncodeError):
@@ -236,7 +236,7 @@ def _sorted_json(text: str) -> bytes | None:
 
 
 def raw_input(payload: str) -> str | None:
-    """Return the input in a `content_block_start` as spelt on the wire."""
+    """Return the input in a `content_block_start` exactly as on the wire."""
     try:
         return bytes(wire.decode_raw_start(payload).content_block.input).decode()
     except FAST_ERRORS:
@@ -244,7 +244,7 @@ def raw_input(payload: str) -> str | None:
 
 
 def raw_inputs(payload: str) -> list[str]:
-    """Return the inputs of the blocks in a `message_start` as spelt on the wire."""
+    """Return the inputs of all blocks in a `message_start` exactly as on the wire."""
     try:
         blocks = wire.decode_raw_message(payload).message.content
         return [bytes(block.input).decode() for block in blocks]

@@ -1,4 +1,4 @@
-"""Decoder of Anthropic Messages: frames, the message level, and delta runs.
+"""Decoder of Anthropic Messages: frames, message events, and delta runs.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21) and the
 deviations of compatible servers.  `blocks.py` reads the content blocks.  Comments name the
@@ -109,7 +109,7 @@ class AnthropicDecoder(Decoder):
     # Frames
 
     def _check_delta_frame(self, frame: Frame) -> None:
-        """Check position and name of a frame whose payload is a delta."""
+        """Check the position and event name of a delta frame."""
         if self._id is None:
             raise self.malformed("block before message_start, expected that first")
         self._note_event_line(frame)
@@ -299,7 +299,7 @@ class AnthropicDecoder(Decoder):
             events.append(UsageUpdate(self._usage.usage))
 
     def _merge_stop(self, fields: _Value) -> None:
-        """Merge the fields of `message_start` and `message_delta` that describe the stop."""
+        """Merge fields of `message_start` or `message_delta` about the stop."""
         # Null in a later frame is no answer: the SDKs would forget the reason.
         if reason := string_of(fields, "stop_reason"):
             self._stop_reason = reason
@@ -324,7 +324,7 @@ class AnthropicDecoder(Decoder):
 
 
 class AnthropicRun(DeltaRun):
-    """The reader of `content_block_delta` events that only extend an open block.
+    """Delta run of `content_block_delta` events.
 
     Args:
         blocks: The open blocks of the message.

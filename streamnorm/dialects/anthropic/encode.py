@@ -193,7 +193,7 @@ class AnthropicEncoder(Encoder):
         return event_to_wire(event, index)
 
     def _counts(self) -> dict[str, Any]:
-        """Return the `usage` object, with unknown fields of the same dialect and the tier."""
+        """Return the `usage` object, with unknown fields and the service tier."""
         usage = self._usage
         extra = self._vendor_fields(usage.extra) if usage.extra else {}
         return {**extra, **usage_to_wire(usage), **self._tier_field}
@@ -208,7 +208,7 @@ def _start_frame(index: int, content_block: object) -> bytes:
 
 
 def _delta_of(block: Block) -> tuple[bytes, bytes]:
-    """Return the type of a block's deltas and the field of their text."""
+    """Return the delta type of a block, and the name of the delta's text field."""
     match block:
         case Reasoning():
             return b"thinking_delta", b"thinking"

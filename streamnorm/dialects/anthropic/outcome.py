@@ -1,4 +1,4 @@
-"""How a message ends, in both directions: stop reason, token usage, error.
+"""The end of a message in both directions: stop reason, token usage, error.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).  Anthropic's
 `input_tokens` excludes tokens read from the cache or written to it.  Every count covers the
@@ -54,7 +54,7 @@ def stop_reason_from_wire(
 
 
 def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
-    """Return the `stop_reason`: `raw` if it maps to the same unified reason."""
+    """Return the `stop_reason`: `raw` if it has the same unified reason."""
     # The API's finer reasons return unchanged: a compaction as a compaction.
     if raw is not None and _STOP_REASONS.get(raw) == reason:
         return raw
@@ -66,7 +66,7 @@ _THINKING = "thinking_tokens"
 
 
 class UsageReader:
-    """The merged `usage` objects of one stream.
+    """Merges the `usage` objects of one stream.
 
     Attributes:
         usage: Snapshot of all objects so far.
@@ -78,7 +78,7 @@ class UsageReader:
         self._extra: dict[str, Any] = {}
 
     def merge(self, counts: dict[str, Any]) -> bool:
-        """Merge a `usage` object and return whether the snapshot changed."""
+        """Merge a `usage` object; return whether the snapshot changed."""
         # Servers that count the input in `message_start` send zeros for it in `message_delta`.
         # A zero next to another input count is genuine: the API has replaced 55,096 cached
         # tokens by 181 uncached and 0 cached ones.
@@ -121,7 +121,7 @@ class UsageReader:
 
 
 def usage_to_wire(usage: Usage) -> dict[str, Any]:
-    """Return the `usage` object of a snapshot; unknown counts are 0.
+    """Return a snapshot as a `usage` object; unknown counts are 0.
 
     Claude Code crashes without input and output tokens (glidea/claude-worker-proxy#19).
     """
@@ -160,7 +160,7 @@ _ERROR_TYPES = {
 
 
 def untyped_error_from_wire(value: Any) -> StreamError | None:
-    """Return the error in a payload of an unknown type, in the form of any vendor; None if none.
+    """Return the error in a payload without a known type, in any vendor's format.
 
     Compatible servers and proxies send errors of other vendors, without a `type`.  A payload
     with a `type` is an event, unless it has an `error` as well.
@@ -171,7 +171,7 @@ def untyped_error_from_wire(value: Any) -> StreamError | None:
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return the `error` object; its type follows from the HTTP status of the error.
+    """Return the `error` object, with the type for the error's HTTP status.
 
     Args:
         error: The error.
@@ -188,7 +188,7 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
 
 
 def _overflow_message(message: str, overflow: ContextOverflow) -> str:
-    """Return the API's message for a request that is too long: clients match its text."""
+    """Return Anthropic's message for a context overflow, which clients match."""
     if any(text in message.lower() for text in (_PROMPT, _LIMIT)):
         return message
     size = f"{overflow.input_tokens} + {overflow.output_tokens} > {overflow.limit}"

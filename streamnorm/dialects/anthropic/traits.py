@@ -1,4 +1,4 @@
-"""Traits of Anthropic Messages: endpoints, how bodies and frames are recognised, capabilities.
+"""Traits of Anthropic Messages: endpoints, recognition of bodies and frames, capabilities.
 
 https://docs.anthropic.com/en/api/messages (read 2026-11-22).
 """

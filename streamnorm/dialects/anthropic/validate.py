@@ -1,4 +1,4 @@
-"""Strict validator of Anthropic Messages streams: the order of events, and their fields.
+"""Strict validator of Anthropic Messages streams: order and fields of events.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21), and the
 needs of clients: the official helpers append blocks as they start and look them up by
@@ -384,7 +384,7 @@ class AnthropicChecker(Checker):
         yield from self._check_stop()
 
     def _check_stop(self) -> Iterator[str]:
-        """Yield, once, the conflicts between the stop reason and the blocks."""
+        """Yield the conflicts between stop reason and blocks, once."""
         if self._stop_is_checked:
             return
         self._stop_is_checked = True
@@ -396,7 +396,7 @@ class AnthropicChecker(Checker):
 
 
 def _string_or_none(value: object) -> str | None:
-    """Return a string or None unchanged; "" for another type, which `problems` reports."""
+    """Return a string or None unchanged; "" for other types."""
     return value if value is None or isinstance(value, str) else ""
 
 
@@ -430,7 +430,7 @@ class BlockChecker:
         self._bad_inputs: dict[int, tuple[int, int]] = {}  # position and size, by index
 
     def check_complete(self, index: int, block: object) -> Iterator[str]:
-        """Yield the problems of a block in `message_start`, which has no events."""
+        """Yield the problems of a complete block in `message_start`."""
         self._started.add(index)
         self._next_index = index + 1
         if not is_object(block):
@@ -442,7 +442,7 @@ class BlockChecker:
             yield from self._check_text(index, text != "", not text.strip())
 
     def check_start(self, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of a `content_block_start` beyond its fields."""
+        """Yield the problems of a `content_block_start`, apart from its fields."""
         index = event["index"] if is_count(event.get("index")) else self._next_index
         # A lower, unused index fills a gap, which has been reported.
         if index > self._next_index or index in self._started:
@@ -461,7 +461,7 @@ class BlockChecker:
         self._next_index = max(self._next_index, index + 1)
 
     def check_delta(self, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of a `content_block_delta` beyond its fields."""
+        """Yield the problems of a `content_block_delta`, apart from its fields."""
         index = event.get("index")
         if not is_count(index):
             return
@@ -487,7 +487,7 @@ class BlockChecker:
             block.input.append(fragment)
 
     def check_stop(self, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of a `content_block_stop`, and of the text of its block."""
+        """Yield the problems of a `content_block_stop` and of its block's text."""
         index = event.get("index")
         if not is_count(index):
             return
@@ -503,7 +503,7 @@ class BlockChecker:
             self._bad_inputs[index] = (block.position, len(text))
 
     def report_open(self, event: str) -> Iterator[str]:
-        """Yield, once each, the blocks that should have stopped before `event`."""
+        """Yield each block that should have stopped before `event`, once."""
         for index in self._unreported:
             yield f"{event} while block {index} is open, expected content_block_stop"
         self._unreported.clear()
@@ -518,7 +518,7 @@ class BlockChecker:
             yield f"block {self._blank_index} is white space, all the text there is, expected none"
 
     def _check_call(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
-        """Count a call and check its id, which clients send back as input."""
+        """Count a call, and check its id."""
         if kind not in TOOLS:
             return
         self.client_tools += kind == "tool_use"
@@ -532,7 +532,7 @@ class BlockChecker:
         self._ids_of.add(id)
 
     def _check_empty(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
-        """Yield a problem for each text or input in a block's start: it belongs in deltas."""
+        """Yield a problem for each non-empty text or input in a block's start."""
         for name in _EMPTY_AT_START.get(kind, ()):
             if isinstance(text := block.get(name), str) and text:
                 yield f"block {index} starts with {name} of {len(text)} characters, expected none"

@@ -26,12 +26,12 @@ MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "usage", *
 
 
 def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
-    """Return the fields of an object that are neither null nor mapped to a unified field."""
+    """Return an object's non-null fields that have no unified field."""
     return {key: item for key, item in value.items() if key not in mapped and item is not None}
 
 
 def text_of(value: dict[str, Any], field: str) -> str:
-    """Return a text field, halves of surrogate pairs included; "" for null.
+    """Return a text field, which may end in half a surrogate pair; "" for null.
 
     Some servers send null for an empty delta.
 
@@ -52,13 +52,13 @@ class TextDelta(Struct, gc=False, tag_field="type", tag="text_delta"):
 
 
 class InputJSONDelta(Struct, gc=False, tag_field="type", tag="input_json_delta"):
-    """A delta of a tool's input."""
+    """A delta of a call's input."""
 
     text: str = field(name="partial_json")
 
 
 class ThinkingDelta(Struct, gc=False, tag_field="type", tag="thinking_delta"):
-    """A delta of a thinking block with nothing but text.
+    """A delta of a thinking block, with text only.
 
     The beta `thinking-token-count-2026-05-13` adds an estimate to some deltas, which are
     therefore read in full.
@@ -83,13 +83,13 @@ decode_delta = _DELTA.decode
 
 
 class RawBlock(Struct):
-    """A content block: the JSON text of its input."""
+    """A content block with its input as JSON text."""
 
     input: msgspec.Raw = msgspec.Raw()
 
 
 class RawBlockStart(Struct):
-    """A `content_block_start`: the JSON text of the block's input."""
+    """A `content_block_start` with the block's input as JSON text."""
 
     content_block: RawBlock
 
@@ -99,13 +99,13 @@ decode_raw_start = _RAW_START.decode
 
 
 class RawMessage(Struct):
-    """The message of a `message_start`: the JSON text of its blocks' inputs."""
+    """The message in a `message_start`, with its blocks' inputs as JSON text."""
 
     content: list[RawBlock] = []
 
 
 class RawMessageStart(Struct):
-    """A `message_start`: the JSON text of the blocks' inputs."""
+    """A `message_start` with the blocks' inputs as JSON text."""
 
     message: RawMessage
 

@@ -1,4 +1,4 @@
-"""Amazon Bedrock's Converse."""
+"""The Converse API of Amazon Bedrock."""
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm._core.codec.event_messages import EVENTSTREAM

@@ -1,4 +1,4 @@
-"""Content blocks of one message: from wire events to unified events.
+"""Content blocks of one message, decoded from wire events to unified events.
 
 `OpenBlock` is a block between its first event and its stop, `MessageBlocks` finds the block of
 each event by `contentBlockIndex`, which is a key and no more: Nova leaves gaps.
@@ -63,7 +63,7 @@ _NAMES: dict[type[Block], str] = {Text: "text", Reasoning: "reasoning"}
 
 
 class OpenBlock(Struct):
-    """A block that grows by deltas.
+    """An open block that deltas extend.
 
     Attributes:
         index: Unified index.
@@ -81,7 +81,7 @@ class OpenBlock(Struct):
 
 
 class HeldBlock(Struct):
-    """A block that waits for its stop, since its unified form is whole.
+    """A block that is held until its stop, since it has no unified deltas.
 
     Attributes:
         start: `start` of its `contentBlockStart`; None if it had none.
@@ -121,7 +121,7 @@ class MessageBlocks:
         return not self.open and not self._indexes
 
     def start(self, wire_index: int | None, start: dict[str, Any], events: list[Event]) -> None:
-        """Begin the block of a `contentBlockStart`.
+        """Open the block of a `contentBlockStart`.
 
         Raises:
             Fatal: The block lacks a required field, its index or the id of its call was used
@@ -147,7 +147,7 @@ class MessageBlocks:
         self._begin(wire_index, call, events, call_extra(tool_use))
 
     def append(self, wire_index: int | None, delta: dict[str, Any], events: list[Event]) -> None:
-        """Add a `delta` to its block.
+        """Add a delta to its block.
 
         Raises:
             Fatal: The delta has more than one member, or does not fit its block; or a limit is
@@ -185,7 +185,7 @@ class MessageBlocks:
         text: str,
         events: list[Event],
     ) -> None:
-        """Append text or reasoning, which opens the block if it is the first."""
+        """Append text or reasoning; the first delta opens its block."""
         block = self._block_for(wire_index, kind, events)
         # A signature covers only what precedes it.
         if text and block.signature:
@@ -195,7 +195,7 @@ class MessageBlocks:
         self._append_to(block, text, events)
 
     def append_input(self, wire_index: int | None, text: str, events: list[Event]) -> None:
-        """Append a piece of a tool's input."""
+        """Append a piece of a call's input."""
         block = self.open.get(wire_index)
         # No call is opened for a stray input: it would have neither id nor name.
         if not isinstance(block, OpenBlock) or type(block.delta) is not JSONDelta:
@@ -234,7 +234,7 @@ class MessageBlocks:
                 self._add_unknown_delta(wire_index, {REASONING: members}, events)
 
     def _sign(self, wire_index: int | None, signature: str, events: list[Event]) -> None:
-        """Sign a reasoning block; a second, different signature signs an empty block."""
+        """Sign a reasoning block; a second, different signature gets an empty block."""
         block = self._block_for(wire_index, Reasoning, events)
         if not signature:
             return
@@ -254,7 +254,7 @@ class MessageBlocks:
     def _block_for(
         self, wire_index: int | None, kind: type[Text | Reasoning], events: list[Event]
     ) -> OpenBlock:
-        """Return the open block of a kind at an index, which a first delta opens.
+        """Return the open block at an index; open one of `kind` if there is none.
 
         Raises:
             Fatal: The block at the index has another kind, or has stopped.
@@ -296,7 +296,7 @@ class MessageBlocks:
     def add_unknown(
         self, wire_index: int | None, name: str, value: object, events: list[Event]
     ) -> None:
-        """Emit an event of an unknown type, with the unified index of its block, if any.
+        """Emit an event of an unknown type with its block's unified index, if any.
 
         Raises:
             Fatal: Its name is longer than `max_id_chars`.
@@ -374,14 +374,14 @@ class MessageBlocks:
 
 
 def _redacted(delta: dict[str, Any]) -> str | None:
-    """Return the `redactedContent` of a delta; None if it has none."""
+    """Return the `redactedContent` of a delta; None if the delta has none."""
     reasoning = delta.get(REASONING)
     blob = reasoning.get("redactedContent") if is_object(reasoning) else None
     return blob if isinstance(blob, str) else None
 
 
 def _complete(held: HeldBlock) -> tuple[Block, dict[str, Any]]:
-    """Return the unified block of a held one, and the fields of its start that are not in it."""
+    """Return the unified block of a held block, and the unknown fields of its start."""
     start = held.start or {}
     if REASONING in (held.deltas[0] if held.deltas else {}):
         # Pieces of a blob are joined as bytes: each ends its own Base64.
@@ -402,7 +402,7 @@ def _all(deltas: list[dict[str, Any]], member: str) -> bool:
 
 
 def _image_data(deltas: list[dict[str, Any]]) -> str | None:
-    """Return the Base64 of an image that comes by its bytes; None for any other."""
+    """Return an image's Base64; None if its deltas hold anything but bytes."""
     blobs: list[bytes] = []
     for delta in deltas:
         image = delta.get("image")

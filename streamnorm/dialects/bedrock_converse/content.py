@@ -1,4 +1,4 @@
-"""Content other than text, in both directions: signatures, citations, opaque blocks, tool calls.
+"""Signatures, citations, opaque blocks and tool calls, in both directions.
 
 `redactedContent` is a blob, so its Base64 is the wire's; the bytes in it are the vendor's own
 opaque text, such as `data` of Anthropic's `redacted_thinking`.
@@ -56,17 +56,17 @@ _BLOB = "sn1-blob."
 
 
 def signature_from_wire(value: str) -> Signed:
-    """Return a signature and its issuer: the issuer in its tag, or Anthropic."""
+    """Return a signature with its issuer: from its tag, or Anthropic."""
     return untag_signature(value) or Signed(value, _ISSUER)
 
 
 def signature_to_wire(signed: Signed) -> str:
-    """Return a signature for the wire, tagged with its issuer unless Claude's vendor issued it."""
+    """Return a signature for the wire, tagged unless Anthropic issued it."""
     return signed.signature if signed.issuer == _ISSUER else tag_signature(*signed)
 
 
 def blob_from_wire(value: str) -> bytes:
-    """Return the bytes of a blob.
+    """Decode the Base64 of a blob.
 
     Raises:
         Fatal: The value is no Base64.
@@ -86,7 +86,7 @@ def redacted_from_wire(blob: bytes) -> RedactedReasoning:
 
 
 def redacted_to_wire(block: RedactedReasoning) -> str:
-    """Return `redactedContent`."""
+    """Return redacted reasoning as `redactedContent`."""
     data = signature_to_wire(Signed(block.data, block.issuer, block.id))
     if data.startswith(_BLOB):
         return data[len(_BLOB) :]
@@ -103,7 +103,7 @@ LOCATIONS = frozenset(
 
 
 def citation_from_wire(citation: dict[str, Any]) -> Citation:
-    """Return a `citation` as a citation of its whole block."""
+    """Return a `citation` object as a citation of its whole block."""
     extra = unknown_fields(citation, "title", "sourceContent", "location")
     kind, url = UNLOCATED, None
     location = citation.get("location")
@@ -125,7 +125,7 @@ def citation_from_wire(citation: dict[str, Any]) -> Citation:
 
 
 def citation_to_wire(citation: Citation) -> dict[str, Any]:
-    """Return the `citation` of a delta."""
+    """Return a citation as the `citation` object of a delta."""
     extra = dict(citation.extra or {})
     where = extra.pop("location", None)
     # Those of other vendors have other fields.
@@ -146,14 +146,14 @@ _LINE_ENDS = re.compile("[\r\n]")
 
 
 def event_from_wire(name: str, value: Any, index: int | None) -> Opaque:
-    """Return an event of an unknown type; `index` is the unified index of its block."""
+    """Return an event of an unknown type as opaque data."""
     if is_object(value):
         value = {key: item for key, item in value.items() if key != PADDING}
     return Opaque(DIALECT, clean(name), compact(value), index)
 
 
 def event_to_wire(event: Opaque, index: int | None) -> tuple[str, bytes]:
-    """Return the name and the payload of an event; `index` is the wire index of its block."""
+    """Return the name and the payload of an opaque event."""
     data = event.data
     if index is not None:
         value = object_in(data)
@@ -162,14 +162,14 @@ def event_to_wire(event: Opaque, index: int | None) -> tuple[str, bytes]:
 
 
 def opaque_from_wire(start: Any, deltas: list[Any]) -> OpaqueBlock:
-    """Return a block from its start (None if it had none) and its deltas."""
+    """Return an opaque block with its start (None if it had none) and its deltas."""
     names = [name for part in (start, *deltas) if is_object(part) for name in part]
     kind = clean(names[0] if names else "")
     return OpaqueBlock(DIALECT, kind, compact({"start": start, "deltas": deltas}))
 
 
 def opaque_to_wire(block: OpaqueBlock) -> tuple[object, list[object]]:
-    """Return the start of a block (None if it has none) and its deltas."""
+    """Return the start (None if it has none) and the deltas of an opaque block."""
     fields = object_in(_LINE_ENDS.sub(" ", block.data))
     deltas = fields.get("deltas")
     return fields.get("start"), deltas if is_array(deltas) else []
@@ -186,7 +186,7 @@ _MAX_CHARS = 64
 
 
 def id_to_wire(id: str) -> str:
-    """Return the id of a call in the letters that Converse allows, at most 64.
+    """Return a call's id with only characters that Converse allows, at most 64.
 
     An escaped id comes back as its provider wrote it.  The hash of a longer one does not: call and
     result have it alike, which is all that a provider demands.
@@ -198,7 +198,7 @@ def id_to_wire(id: str) -> str:
 
 
 def call_from_wire(tool_use: dict[str, Any]) -> ToolCall | ServerToolCall:
-    """Return the call of a `toolUse`, without its input.
+    """Return a `toolUse` as a call, without its input.
 
     Raises:
         Fatal: It has no name.
@@ -213,13 +213,13 @@ def call_from_wire(tool_use: dict[str, Any]) -> ToolCall | ServerToolCall:
 
 
 def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
-    """Return the `toolUse` of a call; its input follows in deltas."""
+    """Return a call as a `toolUse`; the input follows in deltas."""
     fields = {"name": call.name, "toolUseId": id_to_wire(call.id)}
     return fields if isinstance(call, ToolCall) else {**fields, "type": SERVER_TOOL_USE}
 
 
 def call_extra(tool_use: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `toolUse` that are not mapped to the call."""
+    """Return the unknown fields of a `toolUse`."""
     extra = unknown_fields(tool_use, "toolUseId", "name", "input")
     if extra.get("type") == SERVER_TOOL_USE:
         del extra["type"]
@@ -227,10 +227,10 @@ def call_extra(tool_use: dict[str, Any]) -> dict[str, Any]:
 
 
 def result_from_wire(tool_result: dict[str, Any], content: list[Any]) -> ServerToolResult:
-    """Return the result of a server tool; its type and status are unmapped fields."""
+    """Return a server tool's result, with type and status as unknown fields."""
     return ServerToolResult(string_of(tool_result, "toolUseId"), TOOL_RESULT, content)
 
 
 def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
-    """Return the `toolResult` of a start; its content follows in a delta."""
+    """Return the `toolResult` of a block's start; the content follows in a delta."""
     return {"toolUseId": id_to_wire(result.tool_call_id)}

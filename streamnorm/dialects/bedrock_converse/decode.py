@@ -1,4 +1,4 @@
-"""Decoder of `ConverseStream`: frames, the message level, and delta runs.
+"""Decoder of `ConverseStream`: frames, message events, and delta runs.
 
 botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json`, and 93 recordings (read 2026-11-23).
 A frame has the name of its event, and the payload has no type.  `blocks.py` reads the content
@@ -101,7 +101,7 @@ class ConverseDecoder(Decoder):
         read(self, value, events)
 
     def _begin_message(self, events: list[Event]) -> None:
-        """Start the message of a server that sends no `messageStart`, which says nothing."""
+        """Emit the start of the message if the server sent no `messageStart`."""
         if not self._has_started:
             self._has_started = True
             self.note("missing_start", "message")
@@ -195,7 +195,7 @@ _DECODERS: dict[type[Event], _Decode] = {
 
 
 class ConverseRun(DeltaRun):
-    """The reader of `contentBlockDelta` events that only extend an open block.
+    """Delta run of `contentBlockDelta` events.
 
     The next delta nearly always has the kind of the last one, and extends the same block.
 
@@ -213,7 +213,7 @@ class ConverseRun(DeltaRun):
         self._index: int | None = None  # of the last block in the stream; None if it may be sealed
 
     def expect(self, events: list[Event]) -> None:
-        """Select the kind of the next delta, after an event was read in full."""
+        """Select the kind of delta to expect next, after an event on the slow path."""
         self._index = None
         kind = type(events[-1]) if events else self._kind
         if kind in _DECODERS:
@@ -230,7 +230,7 @@ class ConverseRun(DeltaRun):
         return delta.text if type(delta) is wire.TextDelta else delta.member.text
 
     def _select(self, index: int) -> bool:
-        """Expect deltas of the block at an index; return whether that can be extended."""
+        """Select the block at an index; return whether deltas can extend it."""
         block = self._open.get(index)
         # The first text of a block opens it for the target, and nothing extends what is sealed.
         if type(block) is not OpenBlock or not block.has_text or block.carry or block.signature:

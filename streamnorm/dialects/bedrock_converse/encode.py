@@ -185,7 +185,7 @@ def _image_format(media_type: str) -> str:
 
 
 def _delta_around(block: Block) -> tuple[bytes, bytes, bytes]:
-    """Return what stands before and after the text of a block's deltas, and the least text.
+    """Return the bytes before and after the text of a block's deltas, and its empty delta's text.
 
     The last is empty for blocks that need no delta.
     """
@@ -201,7 +201,7 @@ def _delta_around(block: Block) -> tuple[bytes, bytes, bytes]:
 
 
 def _block_to_wire(block: Block) -> tuple[object, list[object]]:
-    """Return the start of a block (None if it has none), and its first deltas."""
+    """Return the start of a block (None if it has none), and its initial deltas."""
     match block:
         case Text() | Reasoning():
             return None, []

@@ -1,4 +1,4 @@
-"""How a message ends, in both directions: stop reason, token usage, error.
+"""The end of a message in both directions: stop reason, token usage, error.
 
 botocore 1.44.5, `StopReason` (read 2026-11-23).  `inputTokens` excludes tokens read from the cache
 or written to it, and `totalTokens` includes them: so in all recordings with a cache, of Claude and
@@ -57,14 +57,14 @@ def stop_reason_from_wire(raw: str, *, has_client_call: bool) -> StopReason:
 
 
 def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
-    """Return the `stopReason`: `raw` if it maps to the same unified reason."""
+    """Return the `stopReason`: `raw` if it has the same unified reason."""
     if raw is not None and _STOP_REASONS.get(raw) == reason:
         return raw
     return "content_filtered" if reason == "refusal" else reason
 
 
 def stop_sequence_from_wire(fields: object) -> str | None:
-    """Return the stop sequence in `additionalModelResponseFields`, of which a request asks for it.
+    """Return the stop sequence in `additionalModelResponseFields`; None if there is none.
 
     Claude has it beside the reason, as in an answer, or in the `delta` of its last event.
     """
@@ -81,7 +81,7 @@ _WRITE = ("cacheWriteInputTokens", "cacheWriteInputTokenCount")
 
 
 def usage_from_wire(counts: dict[str, Any], note: Callable[[str, str], None]) -> Usage:
-    """Return the tokens of a `usage`.
+    """Return a `usage` object as unified token counts.
 
     Args:
         counts: The object.
@@ -112,7 +112,7 @@ def _first_count(counts: dict[str, Any], names: tuple[str, ...]) -> int | None:
 
 
 def usage_to_wire(usage: Usage) -> dict[str, Any]:
-    """Return the `usage` of a snapshot; unknown counts are 0, since clients of boto3 add them."""
+    """Return a snapshot as `usage`; unknown counts are 0, since clients of boto3 add them."""
     read, write = usage.cache_read_tokens, usage.cache_write_tokens
     output = usage.output_tokens or 0
     # Servers may report more cached tokens than tokens of input; no count is negative here.
@@ -131,14 +131,14 @@ _TOO_LONG = "Input is too long for requested model"
 
 
 def error_from_wire(frame: Frame) -> StreamError | None:
-    """Return the error of a frame that is named as an exception; None for any other."""
+    """Return the error in an exception frame; None for other frames."""
     if frame.event not in CONVERSE_EXCEPTIONS:
         return None
     return exception_error(frame.event, frame.data)
 
 
 def exception_to_wire(error: StreamError) -> tuple[str, dict[str, Any]]:
-    """Return the type and the fields of the exception that ends a stream."""
+    """Return the type and fields of the exception for an error."""
     overflow = context_overflow(error)
     if overflow is not None:
         return "validationException", {"message": message_to_wire(error)}
@@ -146,13 +146,13 @@ def exception_to_wire(error: StreamError) -> tuple[str, dict[str, Any]]:
 
 
 def message_to_wire(error: StreamError) -> str:
-    """Return the message of an error, in Amazon's words if the request is too long."""
+    """Return an error's message; for a context overflow, as Amazon phrases it."""
     if context_overflow(error) is None or _TOO_LONG.lower() in error.message.lower():
         return error.message
     return f"{_TOO_LONG}: {error.message}"
 
 
 def error_body(error: StreamError) -> dict[str, Any]:
-    """Return the body of an error response; boto3 reads the type where no header names it."""
+    """Return the body of an error response, with the type for boto3."""
     stated = structs.replace(error, status_hint=response_status(error))
     return {"__type": BEDROCK.error_type(stated), "message": message_to_wire(error)}

@@ -1,4 +1,4 @@
-"""Traits of Converse: its endpoints, how its bodies and frames are recognised, capabilities.
+"""Traits of Converse: endpoints, recognition of bodies and frames, capabilities.
 
 botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json` (read 2026-11-23).
 """
@@ -64,12 +64,12 @@ _CONTENT = frozenset(
 
 
 def recognises(frame: Frame) -> bool:
-    """Return whether the name of a frame is one of Converse's events."""
+    """Return whether a frame's name is one of Converse's events."""
     return frame.event in EVENT_TYPES
 
 
 def is_terminal(frame: Frame) -> bool:
-    """Return whether a frame is `messageStop`: what follows it reports tokens alone."""
+    """Return whether a frame is `messageStop`, after which only token counts follow."""
     return frame.event == wire.MESSAGE_STOP
 
 

@@ -1,4 +1,4 @@
-"""Strict validator of `ConverseStream`: the order of events, and their fields.
+"""Strict validator of `ConverseStream`: order and fields of events.
 
 botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json`, and the order in 93 recordings (read
 2026-11-23):
@@ -47,7 +47,7 @@ from streamnorm.sse import Frame
 
 
 def union_of(members: Mapping[str, Shape]) -> Shape:
-    """Return the shape of an object with exactly one of some members."""
+    """Return the shape of an object with exactly one of several members."""
 
     def inside(value: dict[str, object], where: str) -> Iterator[str]:
         if len(value) != 1:
@@ -253,7 +253,7 @@ class BlockChecker:
         self._bad_inputs: dict[int, tuple[int, int]] = {}  # position and size, by index
 
     def check_start(self, index: int, start: object) -> Iterator[str]:
-        """Yield the problems of a `contentBlockStart` beyond its fields."""
+        """Yield the problems of a `contentBlockStart`, apart from its fields."""
         kind = _member(start)
         yield from self._begin(index, kind, wire.BLOCK_START)
         call = start.get(kind) if is_object(start) else None
@@ -270,7 +270,7 @@ class BlockChecker:
         self._ids_of.add(id)
 
     def check_delta(self, index: int, delta: object) -> Iterator[str]:
-        """Yield the problems of a `contentBlockDelta` beyond its fields."""
+        """Yield the problems of a `contentBlockDelta`, apart from its fields."""
         member = _member(delta)
         if not is_object(delta) or member not in DELTAS:
             return
@@ -292,7 +292,7 @@ class BlockChecker:
             block.input.append(value["input"])
 
     def check_stop(self, index: int) -> Iterator[str]:
-        """Yield the problems of a `contentBlockStop`, and of the input of its block."""
+        """Yield the problems of a `contentBlockStop` and of its block's input."""
         block = self._open.pop(index, None)
         self._unreported.pop(index, None)
         if block is None:
@@ -303,7 +303,7 @@ class BlockChecker:
             self._bad_inputs[index] = (block.position, len(text))
 
     def report_open(self, event: str) -> Iterator[str]:
-        """Yield, once each, the blocks that should have stopped before `event`."""
+        """Yield each block that should have stopped before `event`, once."""
         for index in self._unreported:
             yield f"{event} while block {index} is open, expected contentBlockStop"
         self._unreported.clear()
@@ -328,5 +328,5 @@ class BlockChecker:
 
 
 def _member(union: object) -> str:
-    """Return the name of the only member of a union; "" for any other value."""
+    """Return the name of a union's only member; "" for other values."""
     return next(iter(union)) if is_object(union) and len(union) == 1 else ""

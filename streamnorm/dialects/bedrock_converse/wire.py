@@ -35,7 +35,7 @@ DELTA_TEXT_FIELDS = frozenset({"delta", "text", "toolUse", "input", "reasoningCo
 
 
 def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
-    """Return the fields of an object that are neither null, nor padding, nor mapped."""
+    """Return an object's fields that are not null, padding or mapped to a unified field."""
     return {
         key: item
         for key, item in value.items()
@@ -44,7 +44,7 @@ def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
 
 
 def text_of(value: dict[str, Any], field: str) -> str:
-    """Return a text field, halves of surrogate pairs included; "" for null.
+    """Return a text field, which may end in half a surrogate pair; "" for null.
 
     Raises:
         Fatal: The field has another type.
@@ -64,19 +64,19 @@ class TextDelta(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class ToolInput(Struct, gc=False, rename={"text": "input"}, forbid_unknown_fields=True):
-    """A piece of a tool's input."""
+    """The piece of a call's input in a delta."""
 
     text: str
 
 
 class ToolInputDelta(Struct, gc=False, rename={"member": "toolUse"}, forbid_unknown_fields=True):
-    """A delta of a tool's input."""
+    """A delta of a call's input."""
 
     member: ToolInput
 
 
 class ReasoningText(Struct, gc=False, forbid_unknown_fields=True):
-    """A piece of reasoning."""
+    """The piece of reasoning in a delta."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""Open blocks of one candidate: Gemini sends parts without boundaries, which become blocks.
+"""Open blocks of one candidate: parts without boundaries, decoded to unified blocks.
 
 https://ai.google.dev/api/caching#Part (read 2026-11-22).  A part of text extends the open block
 while text does not change to thought or back.  A text block stays open until the next block
@@ -108,16 +108,16 @@ class CandidateBlocks:
 
     @property
     def ends_in_code(self) -> bool:
-        """Whether the last part with content is code that the server runs."""
+        """Whether the last non-empty part is code that the server runs."""
         return self.last_content == "executableCode"
 
     @property
     def text_offsets(self) -> TextOffsets | None:
-        """Text of the open block, for its citations; None if no text is open."""
+        """Offsets in the open block's text, for citations; None if no text is open."""
         return None if self._text is None else self._text.offsets
 
     def try_append(self, text: str, thought: bool) -> TextDelta | ReasoningDelta | None:
-        """Append text that only extends the open block, and return a delta of the block.
+        """Append text to the open block and return its delta; None if it needs the slow path.
 
         None leaves the block unchanged: read the chunk in full.
         """
@@ -172,7 +172,7 @@ class CandidateBlocks:
                 self._add_block(block, extra, events)
 
     def _revoke_finish(self, field: str) -> None:
-        """Forget the finish reason: content that follows it needs a new one.
+        """Discard the finish reason, since content follows it.
 
         Older models repeat `finishReason` in every chunk.
         """
@@ -202,7 +202,7 @@ class CandidateBlocks:
             self._emit(block, text, events)
 
     def _sign(self, signature: str, thought: bool, events: list[Event]) -> None:
-        """Append the signature of the open block, or of an empty block if none is open."""
+        """Append a signature to the open block, or to a new, empty block."""
         if not signature:
             return
         redacted = redacted_from_wire(signature)
@@ -359,7 +359,7 @@ class CandidateBlocks:
         return index
 
     def _stop_open(self, events: list[Event]) -> None:
-        """Stop the open block; a call whose end never came keeps unfinished arguments."""
+        """Stop the open block; an unfinished call keeps unfinished arguments."""
         if (block := self._text) is not None:
             self._flush(block, events)
             events.append(BlockStop(block.index))
@@ -392,18 +392,18 @@ class CandidateBlocks:
                 events.append(CitationDelta(block.index, citation))
 
     def add_metadata(self, name: str, value: Any, events: list[Event]) -> None:
-        """Append data that chunks often repeat, if it has changed."""
+        """Append metadata as opaque data if it has changed since the last chunk."""
         if value and self._metadata.get(name) != value:
             self._opener.store_fields(self._metadata, {name: value})
             self.add_opaque(name, value, events)
 
     def add_opaque(self, name: str, value: Any, events: list[Event]) -> None:
-        """Append data that has no unified event."""
+        """Append opaque data."""
         index = self._text.index if self._text is not None else None
         events.append(Opaque(DIALECT, name, compact(value), index))
 
     def finish_message(self, events: list[Event]) -> MessageStop:
-        """Stop the open block and return the end of the candidate."""
+        """Append the stop of the open block, and return the candidate's stop."""
         raw = self.finish or ""
         awaits_client = self._calls.awaits_client
         reason = (

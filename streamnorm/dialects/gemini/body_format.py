@@ -1,4 +1,4 @@
-"""The JSON array of chunks that Gemini sends without `alt=sse`, as server-sent events.
+"""Body format of streams without `alt=sse`: a JSON array of chunks, read as server-sent events.
 
 https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
 2026-11-22).  The byte that ends an element ends its event.  No bytes are buffered: the
@@ -19,7 +19,7 @@ _START, _END = b"data: ", b"\n\n"
 
 
 class ArrayReader:
-    """Reader that rewrites the bytes of one array as an event stream.
+    """Converter of one JSON array to an event stream.
 
     Attributes:
         ended: Whether the array is closed.
@@ -33,7 +33,7 @@ class ArrayReader:
         self._escaped = False
 
     def feed(self, data: bytes) -> bytes:
-        """Return further bytes of the array as events."""
+        """Return further bytes of the array as server-sent events."""
         out: list[bytes] = []
         position = 0
         while position < len(data) and not self.ended:
@@ -41,7 +41,7 @@ class ArrayReader:
         return b"".join(out)
 
     def _skip(self, data: bytes, position: int, out: list[bytes]) -> int:
-        """Read up to the next byte of JSON's syntax, and return the position after it."""
+        """Copy bytes up to and including the next syntax character; return its end position."""
         if self._escaped:
             self._escaped = False
             self._write(data[position : position + 1], out)

@@ -1,4 +1,4 @@
-"""Content other than text and calls, in both directions: signatures, citations, opaque fields.
+"""Signatures, citations and opaque fields, in both directions.
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Clients decode
 signatures as Base64 and raise where they cannot.  A foreign signature is therefore written as
@@ -42,12 +42,12 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
 
 
 def signature_from_wire(signature: str) -> Signed:
-    """Return a signature and its issuer: the issuer in its tag, else Google."""
+    """Return a signature with its issuer: from its tag, else Google."""
     return untag_signature(unwrap_base64(signature)) or Signed(signature, "google")
 
 
 def signature_to_wire(signed: Signed, *, extras: bool) -> str:
-    """Return a signature for the wire: Google's unchanged, any other tagged with its issuer.
+    """Return a signature for the wire, tagged unless Google issued it.
 
     Args:
         signed: The signature.
@@ -62,19 +62,19 @@ def signature_to_wire(signed: Signed, *, extras: bool) -> str:
 
 
 def redacted_from_wire(signature: str) -> RedactedReasoning | None:
-    """Return the redacted reasoning that `redacted_to_wire` wrote as a signature, else None."""
+    """Return the redacted reasoning in a tagged signature; None if there is none."""
     untagged = untag_redacted_reasoning(unwrap_base64(signature))
     return None if untagged is None else RedactedReasoning(*untagged)
 
 
 def redacted_to_wire(block: RedactedReasoning) -> str:
-    """Return redacted reasoning of another vendor as a signature."""
+    """Return another vendor's redacted reasoning as a tagged signature."""
     tagged = tag_redacted_reasoning(block.data, block.issuer, block.id)
     return b64encode(tagged.encode("utf-8", "replace")).decode()
 
 
 def is_decodable(signature: str) -> bool:
-    """Return whether the API can decode a signature: Base64 of either alphabet, padded or not."""
+    """Return whether a signature is Base64 that the API can decode."""
     is_whole = len(signature.rstrip("=")) % 4 != 1
     return is_whole and _BASE64.fullmatch(signature) is not None
 
@@ -90,7 +90,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _is_tagged(signature: str) -> bool:
-    """Return whether a reader would untag the signature, or ignore it because it is empty."""
+    """Return whether a signature has a tag of this library, or is empty."""
     value = unwrap_base64(signature)
     is_ours = untag_signature(value) is not None or untag_redacted_reasoning(value) is not None
     return is_ours or not signature
@@ -105,7 +105,7 @@ _RECITED = "citation"
 def grounding_from_wire(
     metadata: dict[str, Any], text: TextOffsets | None
 ) -> tuple[list[Citation], dict[str, Any]]:
-    """Return the citations of a block, and the metadata without them.
+    """Return the citations in grounding metadata, and the remaining metadata.
 
     Args:
         metadata: `groundingMetadata`.
@@ -135,7 +135,7 @@ def grounding_from_wire(
 def recitations_from_wire(
     metadata: dict[str, Any], text: TextOffsets | None
 ) -> tuple[list[Citation], dict[str, Any]]:
-    """Return the recited sources of a block, and the metadata without them.
+    """Return the citations in citation metadata, and the remaining metadata.
 
     Args:
         metadata: `citationMetadata`, whose list older API versions call `citationSources`.
@@ -167,7 +167,7 @@ def recitations_from_wire(
 def _read_support(
     support: dict[str, Any], chunks: list[Any], text: TextOffsets | None
 ) -> list[tuple[int, Citation]]:
-    """Return the citations of a support with their chunk numbers; [] if any is not readable."""
+    """Return the citations of a support with their chunk numbers; [] if any is unreadable."""
     segment = support.get("segment")
     numbers = support.get("groundingChunkIndices")
     span = _read_span(segment if is_object(segment) else {}, text)
@@ -194,7 +194,7 @@ def _read_support(
 def _read_span(
     segment: dict[str, Any], text: TextOffsets | None
 ) -> tuple[int | None, int | None] | None:
-    """Return the characters of a segment; None and None for the whole block."""
+    """Return the character range of a segment; None and None for the whole block."""
     if text is None:
         return None
     # Protobuf leaves out 0 (https://protobuf.dev/programming-guides/json/, read 2026-11-23).
@@ -228,7 +228,7 @@ def _as_list(value: Any) -> list[Any]:
 def citations_to_wire(
     citations: list[Citation], text: str, start: int, run_start: int, *, extras: bool
 ) -> dict[str, Any]:
-    """Return the citations of a block as fields of its candidate.
+    """Return a block's citations as fields of its candidate.
 
     Args:
         citations: Citations of the block.
@@ -258,7 +258,7 @@ def citations_to_wire(
 
 
 def merge_citations(cited: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
-    """Return the citations of several parts as the fields of one candidate.
+    """Return several parts' citations as fields of one candidate.
 
     Args:
         cited: Number of each part, and the result of `citations_to_wire` for it.
@@ -283,7 +283,7 @@ def merge_citations(cited: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
 
 
 def merge_metadata(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return citations merged with the metadata of a candidate that holds no citations.
+    """Return a candidate's metadata with citations merged into it.
 
     Args:
         cited: Result of `merge_citations`.
@@ -301,7 +301,7 @@ def merge_metadata(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str,
 
 
 def _merge_grounding(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[str, Any]:
-    """Return grounding metadata with citations added; equal chunks are written once."""
+    """Return grounding metadata with added citations; equal chunks are written once."""
     chunks = [*_as_list(rest.get(_CHUNKS))]
     known = {compact(chunk): number for number, chunk in enumerate(chunks)}
     numbers: list[int] = []
@@ -317,7 +317,7 @@ def _merge_grounding(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[st
 
 
 class _Support(Struct):
-    """A support: the sources of one segment, by the numbers of their chunks."""
+    """A support: one text segment, with the numbers of its source chunks."""
 
     segment: dict[str, Any]
     numbers: dict[int, None] = {}
@@ -332,7 +332,7 @@ class _Support(Struct):
 
 
 class _Grounding:
-    """Builder of `groundingMetadata`: each source once, supports of equal segments joined."""
+    """Builder of `groundingMetadata` with each source and segment written once."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -383,12 +383,12 @@ _FRAME = "frame"
 
 
 def replace_half_characters(key: str, value: Any) -> Any:
-    """Return the value of an unknown field, with lone surrogates of fragments replaced."""
+    """Return an unknown field's value with U+FFFD in place of lone surrogates."""
     return msgspec.json.decode(compact(value)) if key in PIECES else value
 
 
 def opaque_to_wire(event: Opaque) -> tuple[Target, dict[str, Any]]:
-    """Return the object that an opaque event is written to, and its fields there."""
+    """Return the object that an opaque event belongs to, and its fields in that object."""
     try:
         value: Any = msgspec.json.decode(event.data)
     except FAST_ERRORS:
@@ -402,7 +402,7 @@ def opaque_to_wire(event: Opaque) -> tuple[Target, dict[str, Any]]:
 
 
 def block_reason(fields: dict[str, Any]) -> str:
-    """Return the `blockReason` in fields of a chunk; "" if the prompt was not blocked."""
+    """Return the `blockReason` of a chunk; "" if the prompt was not blocked."""
     feedback = fields.get("promptFeedback")
     reason = feedback.get("blockReason") if is_object(feedback) else None
     return finish_reason_of(reason) if isinstance(reason, str) else ""

@@ -1,4 +1,4 @@
-"""Decoder of Gemini's `streamGenerateContent`: chunks, the message level, and delta runs.
+"""Decoder of Gemini's `streamGenerateContent`: chunks, message state, and delta runs.
 
 https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
 2026-11-22).  `blocks.py` reads the parts of one candidate.  This module reads the chunk and the
@@ -183,7 +183,7 @@ class GeminiDecoder(Decoder):
     # The message
 
     def _check_id(self, value: _Value) -> None:
-        """Check that a chunk is one of this message; the first id may come late."""
+        """Check that a chunk has this message's id; the first id may arrive late."""
         id = string_of(value, "responseId")
         if id and self._id and id != self._id:
             raise self.malformed("chunk of another responseId, expected the first")
@@ -198,7 +198,7 @@ class GeminiDecoder(Decoder):
         events.append(MessageStart(id, model, dict(self._extra) or None))
 
     def _store_extra(self, value: _Value) -> None:
-        """Store unknown fields; a later value replaces an earlier one."""
+        """Store unknown fields of a chunk; later values replace earlier ones."""
         fields = {
             key: replace_half_characters(key, item)
             for key, item in value.items()
@@ -215,7 +215,7 @@ class GeminiDecoder(Decoder):
     # Candidates
 
     def _index_of(self, candidate: _Value) -> int:
-        """Return the index of a candidate; the first may come without one."""
+        """Return a candidate's index, which the first may lack."""
         index = candidate.get("index")
         # Protobuf leaves out 0 (https://protobuf.dev/programming-guides/json/, read 2026-11-23).
         if index is None:
@@ -225,7 +225,7 @@ class GeminiDecoder(Decoder):
         return index
 
     def _block(self, block_reason: str) -> None:
-        """Store the `blockReason` of the prompt, which ends every candidate."""
+        """Store the prompt's `blockReason` as finish reason of all candidates."""
         # A message needs a choice, though a blocked prompt has no candidate.
         self._blocks_of(0)
         for blocks in self._candidates.values():
@@ -247,7 +247,7 @@ class GeminiDecoder(Decoder):
         raw: list[wire.RawPart],
         events: list[Event],
     ) -> Fatal | None:
-        """Append the events of a candidate in a chunk; return the error if it has failed."""
+        """Append the events of a candidate; return its error if it has failed."""
         blocks.last_content = ""
         # A candidate that only finishes has no content, or content without parts.
         content = candidate.get("content")
@@ -305,7 +305,7 @@ def _raw_parts(data: str) -> list[list[wire.RawPart]]:
 
 
 class GeminiRun(DeltaRun):
-    """The reader of chunks that only extend the open text or thought of candidate 0.
+    """Delta run of chunks that only extend text or a thought of candidate 0.
 
     Nearly every chunk also reports token counts, which stay pending until `pending_usage`.
 
@@ -368,7 +368,7 @@ class GeminiRun(DeltaRun):
         self._usage.retract_pending()
 
     def compare_with_last_counts(self) -> None:
-        """Compare later counts with those of the chunk that was just read in full."""
+        """Set the counts of the last chunk as those to compare later counts with."""
         counts, self._refused = self._refused, None
         if counts is not None:
             self._usage.set_last(counts)

@@ -86,7 +86,7 @@ _UNFINISHED = b":"
 
 
 class _OpenBlock(Struct):
-    """A block that has started.
+    """A block that has started and not stopped.
 
     Attributes:
         block: Unified block of the start.
@@ -298,7 +298,7 @@ class GeminiEncoder(Encoder):
         return {"usageMetadata": usage_to_wire(self._usage, extras=self.extras)}
 
     def _end_joined(self) -> None:
-        """End the contiguous text: clients read later text as a new part."""
+        """End the contiguous text, since clients read later text as a new part."""
         if self._joined.size:
             self._joined_start += len(self._joined.text().encode("utf-8", "replace"))
             self._joined.release()
@@ -312,7 +312,7 @@ class GeminiEncoder(Encoder):
     def _candidate(
         self, fields: dict[str, Any], chunk_fields: dict[str, Any] | None = None
     ) -> bytes:
-        """Return a chunk with `fields` of the candidate and no content.
+        """Return a chunk with `fields` of the candidate and empty text.
 
         Its part is empty text, as the API sends it: a client that prints `chunk.text` prints
         nothing.
@@ -328,7 +328,7 @@ class GeminiEncoder(Encoder):
 def complete_part(
     block: Block, fields: dict[str, Any] | None, extra: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return a block that has no deltas as a part; None for a block with deltas.
+    """Return a block without deltas as a part; None for a block with deltas.
 
     Args:
         block: The block.
@@ -370,7 +370,7 @@ def _string(text: str) -> bytes:
 
 
 def _one_line(data: bytes) -> bytes:
-    """Return JSON with the line ends in its strings escaped."""
+    """Return JSON with line ends in strings escaped."""
     if data.isascii() or _LINE_END.search(data) is None:
         return data
     return _LINE_END.sub(lambda end: b"\\u%04x" % ord(end[0].decode()), data)

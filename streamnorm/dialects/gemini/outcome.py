@@ -1,4 +1,4 @@
-"""How an answer ends, in both directions: finish reason, token counts, error.
+"""The end of an answer in both directions: finish reason, token counts, error.
 
 https://ai.google.dev/api/generate-content#FinishReason (read 2026-11-22).  Add a finish reason
 of another server to the table of its meaning, and not to `validate`, which knows the vendor's
@@ -74,7 +74,7 @@ def finish_reason_of(value: Any) -> str:
 
 
 def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopReason:
-    """Return the stop reason of a finish reason; Google has none for tool calls.
+    """Return the stop reason for a finish reason; tool calls have none of their own.
 
     Args:
         finish_reason: Finish reason as spelt on the wire.
@@ -89,7 +89,7 @@ def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopRea
 
 
 def stop_reason_to_wire(event: MessageStop) -> str:
-    """Return the `finishReason`: the raw one if it maps to the same stop reason."""
+    """Return the `finishReason`: the raw one if it has the same stop reason."""
     raw = event.raw_reason or ""
     # Google's finer reasons return as they came.
     if event.reason == "refusal" and raw in _REFUSALS:
@@ -98,7 +98,7 @@ def stop_reason_to_wire(event: MessageStop) -> str:
 
 
 def failed_finish(finish_reason: str, message: str) -> StreamError | None:
-    """Return the error of a finish reason that means failure, else None.
+    """Return the error for a finish reason that means failure; None for others.
 
     Args:
         finish_reason: Finish reason as spelt on the wire.
@@ -128,7 +128,7 @@ _COUNTS = {
 
 
 class UsageReader:
-    """Reader of the usage objects of one stream; each replaces the one before.
+    """Reads the usage objects of one stream; each replaces the previous one.
 
     Attributes:
         usage: Snapshot of the last object; pending counts are not part of it.
@@ -144,13 +144,13 @@ class UsageReader:
         self._extra: dict[str, Any] = {}  # replaced, never changed: snapshots share it
 
     def set_last(self, counts: Counts) -> None:
-        """Store the counts that `read` has just read, for `matches_last`."""
+        """Store the last counts, for comparison by `matches_last`."""
         for name in _DETAILS:  # an uncopied `Raw` holds the memory of its whole frame
             setattr(counts, name, getattr(counts, name).copy())
         self._last = counts
 
     def matches_last(self, counts: Counts) -> bool:
-        """Return whether all fields but the numbers equal those of the last chunk."""
+        """Return whether all fields except numbers equal the last chunk's."""
         last = self._last
         return last is not None and (
             counts.prompt_tokens_details == last.prompt_tokens_details
@@ -162,7 +162,7 @@ class UsageReader:
         )
 
     def add_pending(self, counts: Counts) -> None:
-        """Add counts that match the last; `refresh` brings them into the snapshot."""
+        """Store counts that match the last; `refresh` moves them to the snapshot."""
         # Equal to the details of `_last`; each would hold the memory of a whole frame.
         counts.prompt_tokens_details = counts.candidates_tokens_details = _NOTHING
         counts.cache_tokens_details = counts.tool_use_prompt_tokens_details = _NOTHING
@@ -176,7 +176,7 @@ class UsageReader:
         self._known = self._before
 
     def read(self, usage: dict[str, Any]) -> bool:
-        """Read a usage object and return whether the snapshot changes."""
+        """Read a usage object; return whether the snapshot changes."""
         # `matches_last` compares JSON text, which this path does not have.
         self._last = None
         extra: dict[str, Any] = {}
@@ -193,7 +193,7 @@ class UsageReader:
         return self.refresh()
 
     def refresh(self) -> bool:
-        """Move pending counts into the snapshot and return whether it changes."""
+        """Move pending counts to the snapshot; return whether it changes."""
         if not self._is_stale:
             return False
         self._is_stale = False
@@ -214,7 +214,7 @@ class UsageReader:
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
-    """Return a snapshot as `usageMetadata`; counts that were never reported are 0.
+    """Return a snapshot as `usageMetadata`; unreported counts are 0.
 
     Args:
         usage: The snapshot.

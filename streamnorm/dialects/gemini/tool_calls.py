@@ -1,4 +1,4 @@
-"""Tool calls: their parts, arguments in fragments, and the calls of a candidate so far.
+"""Tool calls: wire parts, arguments in fragments, and the calls of one candidate.
 
 https://ai.google.dev/api/caching#FunctionCall (read 2026-11-22).  The Gemini API sends a call
 whole.  Vertex AI can stream its arguments: a start with the name, fragments (`partialArgs`) that
@@ -35,7 +35,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 class CallPart(Struct):
-    """A `functionCall` part: a whole call or one fragment of a call.
+    """A `functionCall` part: a whole call or a fragment of one.
 
     Attributes:
         id: Id of the call; "" if it is missing.
@@ -55,7 +55,7 @@ class CallPart(Struct):
 
 
 def call_part_from_wire(call: dict[str, Any], raw: RawCall | None) -> CallPart:
-    """Return a `functionCall` with the JSON text of its arguments.
+    """Return a `functionCall` part with its arguments as JSON text.
 
     Raises:
         Fatal: The call has both complete arguments and fragments.
@@ -90,7 +90,7 @@ def _arguments_text(value: Any, raw: RawCall | None) -> str | None:
 def server_call_from_wire(
     field: str, value: dict[str, Any], raw: RawPart
 ) -> tuple[ServerToolCall, str]:
-    """Return the server call of an `executableCode` or `toolCall`, whose JSON is its arguments."""
+    """Return an `executableCode` or `toolCall` as a server call and its arguments."""
     if field == "executableCode":
         name, text = "code_execution", raw.executable_code
     else:
@@ -113,12 +113,12 @@ def server_call_to_wire(call: ServerToolCall, arguments: str) -> dict[str, Any]:
 
 
 def contradiction(found: str) -> Fatal:
-    """Return the error for a call that contradicts earlier parts."""
+    """Return the error for a call part that contradicts earlier parts."""
     return Fatal(StreamError("malformed", f"function call with {found}"))
 
 
 class _Container(Struct):
-    """An object or list that is open in the JSON text.
+    """An open object or list in the arguments.
 
     Attributes:
         step: Key or position in the container around it.
@@ -136,7 +136,7 @@ class _Container(Struct):
 
 
 class PartialArguments:
-    """Writer of the `partialArgs` of one call as fragments of one JSON object.
+    """Converts the `partialArgs` of one call to fragments of a JSON object.
 
     Args:
         limits: Limits, of which `max_json_depth` bounds the steps of a path.
@@ -151,7 +151,7 @@ class PartialArguments:
         self._carry = ""  # high surrogate at its end
 
     def write(self, entry: dict[str, Any]) -> str:
-        """Return the JSON text that an entry adds.
+        """Return the JSON text that a `partialArgs` entry adds.
 
         Raises:
             Fatal: The path is missing, already closed, or differs from the path of an open
@@ -166,19 +166,19 @@ class PartialArguments:
         return self._continue_string(entry)
 
     def finish(self) -> str:
-        """Return the text that closes all containers.
+        """Return the JSON text that closes all open containers.
 
         An open string stays open, and its containers with it: its end was never sent.
         """
         return self._close_to(0) if self._string is None else self._half_character()
 
     def cut(self) -> str:
-        """Return text that leaves the arguments unfinished, for a call whose end never came."""
+        """Return text that leaves the arguments of a cut call unfinished."""
         return self._half_character() if self._open else "{"
 
     @property
     def is_whole(self) -> bool:
-        """Whether no string and no container is open."""
+        """Whether all strings and containers are closed."""
         return self._string is None and not self._open
 
     def _go_to(self, path: list[str | int], ends_list: bool, entry: dict[str, Any]) -> str:
@@ -214,7 +214,7 @@ class PartialArguments:
         return "".join(out)
 
     def _enter(self, step: str | int) -> str:
-        """Return the comma and the key before a value of the innermost container.
+        """Return the comma and key that precede a value in the innermost container.
 
         Positions of a list must be dense: a sparse one would demand padding without bound.
         """
@@ -252,7 +252,7 @@ class PartialArguments:
         return compact(value)
 
     def _continue_string(self, entry: dict[str, Any]) -> str:
-        """Return a fragment of the open string, with its end unless more follows."""
+        """Return a fragment of the open string, closed unless more follows."""
         text, self._carry = rejoin(self._carry, entry.get("stringValue", ""))
         text = compact(text)[1:-1]
         return text if entry.get("willContinue") is True else text + self._end_string()
@@ -266,7 +266,7 @@ class PartialArguments:
         return carry
 
     def _read_path(self, path: Any) -> tuple[list[str | int], bool]:
-        """Return the steps of a path and whether it ends in `[]`."""
+        """Return the steps of a path, and whether it ends in `[]`."""
         if not isinstance(path, str) or not path.startswith("$"):
             raise _malformed("no path")
         steps: list[str | int] = []
@@ -312,7 +312,7 @@ def _malformed(found: str) -> Fatal:
 
 
 class OpenCall(Struct):
-    """An open call whose arguments come in fragments.
+    """An open call whose arguments arrive in fragments.
 
     Attributes:
         index: Index of the block.
@@ -327,7 +327,7 @@ class OpenCall(Struct):
     arguments: PartialArguments
 
     def is_continued_by(self, part: CallPart) -> bool:
-        """Return whether a part is a fragment of this call and not the start of a new one.
+        """Return whether a part is a fragment of this call, not a new call.
 
         Vertex AI sends fragments without id and name; some servers repeat both.
 
@@ -352,7 +352,7 @@ class OpenCall(Struct):
 
 
 class CandidateCalls:
-    """The calls of one candidate so far, and which of them have their result."""
+    """The calls of one candidate, and which have a result."""
 
     def __init__(self) -> None:
         # Name and hash of the content, by kind of part and id.
@@ -364,16 +364,16 @@ class CandidateCalls:
 
     @property
     def awaits_client(self) -> bool:
-        """Whether a client tool call has no result."""
+        """Whether a client tool call lacks a result."""
         return bool(self._unanswered)
 
     @property
     def unfinished(self) -> int:
-        """Number of client tool calls whose arguments are no complete JSON."""
+        """Number of client tool calls whose arguments are not complete JSON."""
         return self._unfinished
 
     def repeats(self, kind: str, id: str, name: str, content: str) -> bool:
-        """Return whether a call or result was sent before; store a new one.
+        """Return whether a call or result arrived before; store a new one.
 
         Raises:
             Fatal: The id was sent before with another name or content.
@@ -388,7 +388,7 @@ class CandidateCalls:
         return known is not None
 
     def check_start(self, part: CallPart) -> None:
-        """Check that the start of a call cannot be a fragment of a call that was cut.
+        """Check that a starting call is no fragment of a cut call.
 
         Raises:
             Fatal: The part has fragments, no id, and the name of a cut call.
@@ -405,16 +405,16 @@ class CandidateCalls:
         self._running.append(id)
 
     def complete(self, arguments: str) -> None:
-        """Count complete arguments as unfinished if they are no JSON."""
+        """Count the call as unfinished if its complete arguments are not JSON."""
         self._unfinished += bool(arguments) and not is_json(arguments)
 
     def cut(self, name: str) -> None:
-        """Store that the arguments of a call never ended."""
+        """Record that a call's arguments never ended."""
         self._unfinished += 1
         self._cut[name] = None
 
     def answer(self, id: str, name: str) -> str:
-        """Return the id of the client tool call that a result answers, and end its wait.
+        """Mark the client tool call of a result as answered; return its id.
 
         With `mcpServers` the provider runs client tools itself and sends their results.
         """
@@ -425,7 +425,7 @@ class CandidateCalls:
         return id
 
     def answer_server_call(self, id: str) -> str:
-        """Return the id of the server tool call that a result answers.
+        """Mark the server tool call of a result as answered; return its id.
 
         Raises:
             Fatal: The result has no id, and several calls have no result.

@@ -1,4 +1,4 @@
-"""Traits of Gemini: its endpoints, how its bodies and frames are recognised, capabilities.
+"""Traits of Gemini: endpoints, recognition of bodies and frames, capabilities.
 
 https://ai.google.dev/api/generate-content (read 2026-11-21).
 """
@@ -43,7 +43,7 @@ _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
 
 
 class _Candidate(Struct):
-    """A candidate with any fields."""
+    """A candidate, whose fields are not decoded."""
 
 
 class _Chunk(Struct, rename="camel"):
@@ -57,7 +57,7 @@ _CHUNK: msgspec.json.Decoder[_Chunk] = msgspec.json.Decoder(_Chunk)
 
 
 def recognises(frame: Frame) -> bool:
-    """Return whether a payload is a chunk, bare or within Code Assist's `response`."""
+    """Return whether a payload is a chunk, with or without Code Assist's envelope."""
     try:
         chunk = _CHUNK.decode(frame.data)
     except FAST_ERRORS:
@@ -69,7 +69,7 @@ def recognises(frame: Frame) -> bool:
 
 
 def is_request(body: dict[str, Any]) -> bool:
-    """Return whether a JSON object can only be a request: its contents have parts."""
+    """Return whether a JSON object can only be a request: it has contents with parts."""
     contents = body.get("contents")
     first = contents[0] if is_array(contents) and contents else contents  # or one object
     if not is_object(first):
@@ -97,7 +97,7 @@ def is_terminal(frame: Frame) -> bool:
 
 
 def has_finish(chunk: dict[str, Any]) -> bool:
-    """Return whether a chunk has the finish reason of a candidate, or a block reason."""
+    """Return whether a chunk has a candidate's finish reason, or a block reason."""
     feedback = chunk.get("promptFeedback")
     if is_object(feedback) and finish_reason_of(feedback.get("blockReason")):
         return True

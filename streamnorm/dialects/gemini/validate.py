@@ -1,4 +1,4 @@
-"""Strict validator of `streamGenerateContent` with `alt=sse`: chunks, and the whole stream.
+"""Strict validator of `streamGenerateContent` with `alt=sse`: chunks and candidates.
 
 https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
 2026-11-22), and the rules of google-genai: it accepts `data: ` lines alone, raises at Base64
@@ -50,7 +50,7 @@ from streamnorm.sse import Frame
 
 
 def _base64(symbols: str) -> str:
-    """Return a pattern of padded Base64 whose last symbol has no surplus bits."""
+    """Return a pattern of padded Base64 without surplus bits."""
     ends = f"{symbols}[AQgw]==|{symbols}{{2}}[AEIMQUYcgkosw048]="
     return f"(?:{symbols}{{4}})*(?:{ends})?"
 
@@ -331,7 +331,7 @@ class CandidateChecker:
         self._call_is_open = False
 
     def read(self, candidate: dict[str, Any], where: str) -> Iterator[str]:
-        """Yield the violations of a candidate in the next chunk; its shape is checked elsewhere.
+        """Yield the violations in a candidate's next chunk, apart from its shape.
 
         Args:
             candidate: An entry of `candidates`.
@@ -354,7 +354,7 @@ class CandidateChecker:
             yield from self.report_open("finishReason")
 
     def report_open(self, what: str) -> Iterator[str]:
-        """Yield a violation, once, if a call has not ended before `what`."""
+        """Yield a violation if a call is still open before `what`, once."""
         if self._call_is_open:
             self._call_is_open = False
             yield f"{what} while a call of candidate {self._index} goes on, expected its end"
@@ -387,12 +387,12 @@ class CandidateChecker:
 
 
 def _content_of(part: dict[str, Any]) -> str:
-    """Return the data field of a part; empty for empty text, which may be signed."""
+    """Return the name of a part's data field; "" if the part is empty text."""
     return next((name for name in DATA if name in part and part[name] != ""), "")
 
 
 def _check_sources(grounding: dict[str, Any], where: str) -> Iterator[str]:
-    """Yield supports that name a missing source."""
+    """Yield supports that refer to a missing source."""
     chunks, supports = grounding.get("groundingChunks", []), grounding.get("groundingSupports")
     if not is_array(chunks) or not is_array(supports):
         return

@@ -1,4 +1,4 @@
-"""Wire structs of Gemini: chunks of text, and the JSON text of tool arguments; names of fields.
+"""Wire structs and field names of Gemini.
 
 https://ai.google.dev/api/generate-content (read 2026-11-22).  Other chunks come a few times
 a message and are read as plain JSON, so that unknown fields are kept.
@@ -23,7 +23,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Counts(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """Token counts of a chunk; fields that hardly ever change stay JSON text."""
+    """Token counts of a chunk; rarely changing fields are not decoded."""
 
     prompt_token_count: Count | None = None
     candidates_token_count: Count | None = None
@@ -84,13 +84,13 @@ decode_text = _TEXT.decode
 
 
 class RawCall(Struct):
-    """A call with the JSON text of its arguments."""
+    """A call with its arguments as JSON text."""
 
     args: Raw = Raw()
 
 
 class RawPart(Struct, rename="camel"):
-    """A part with the JSON text of its calls."""
+    """A part with its calls as JSON text."""
 
     function_call: RawCall | None = None
     tool_call: Raw = Raw()
@@ -98,25 +98,25 @@ class RawPart(Struct, rename="camel"):
 
 
 class RawContent(Struct):
-    """Content of a candidate."""
+    """The content of a candidate, with parts as JSON text."""
 
     parts: list[RawPart] | None = None
 
 
 class RawCandidate(Struct):
-    """A candidate of a chunk."""
+    """A candidate, with parts as JSON text."""
 
     content: RawContent | None = None
 
 
 class RawChunk(Struct):
-    """A chunk."""
+    """A chunk, with parts as JSON text."""
 
     candidates: list[RawCandidate] | None = None
 
 
 class RawFrame(RawChunk):
-    """Payload of a frame: a chunk, or Code Assist's envelope around one."""
+    """The payload of a frame: a chunk, with or without Code Assist's envelope."""
 
     response: RawChunk | None = None
 
@@ -125,7 +125,7 @@ _RAW: msgspec.json.Decoder[RawFrame] = msgspec.json.Decoder(RawFrame)
 
 
 def raw_parts(data: str) -> list[list[RawPart]]:
-    """Return the parts of each candidate of a frame.
+    """Return the parts of each candidate, as JSON text.
 
     Raises:
         msgspec.MsgspecError: The frame has another structure.
@@ -174,7 +174,7 @@ field of a server that is missing here, characters that are cut in two are lost.
 
 
 def raw_json(text: str) -> Raw:
-    """Return JSON text to be embedded in a payload unchanged, on one line."""
+    """Return JSON text on one line, to embed in a payload unchanged."""
     return Raw(encode_line(text))
 
 
@@ -194,7 +194,7 @@ _SNAKE_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
 def to_camel(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with its field names in `lowerCamelCase`; inner objects stay as they are.
+    """Return an object with field names in `lowerCamelCase`, not in inner objects.
 
     Raises:
         DecodeError: A field is present in both spellings.
@@ -206,7 +206,7 @@ def to_camel(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrap_singles(wire: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return an object whose repeated fields are arrays, also where they are single objects.
+    """Return an object with single objects in repeated fields wrapped in arrays.
 
     The API accepts one object for an array of one; the vendor's examples write `contents` and
     `parts` so (https://ai.google.dev/gemini-api/docs/system-instructions, read 2026-11-23).
@@ -234,17 +234,17 @@ def _to_upper(match: re.Match[str]) -> str:
 
 
 def extra_of(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
-    """Return unknown fields as the `extra` of a part; None if there are none."""
+    """Return unknown fields as `extra`; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
 def add_extra(wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
-    """Add the unknown fields of `extra` to `wire` and return it; mapped fields stay."""
+    """Add the unknown fields in `extra` to `wire`; return `wire`."""
     return add_fields(wire, extra.get(DIALECT, {})) if extra else wire
 
 
 def add_fields(wire: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]:
-    """Add unknown fields to `wire` and return it; mapped fields stay."""
+    """Add unknown fields to `wire`, without replacing any; return `wire`."""
     for path, item in unknown.items():
         holder, name = wire, path
         for _ in range(_MAX_STEPS):

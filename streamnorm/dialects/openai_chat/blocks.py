@@ -1,4 +1,4 @@
-"""The blocks of one choice, whose boundaries the wire does not state.
+"""Blocks of one choice, decoded from deltas without stated boundaries.
 
 A text, reasoning or refusal block stops when another block starts; `tool_calls` decides
 when a call starts and stops.  Content behind the held start of a call is queued.
@@ -65,7 +65,7 @@ _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
 
 
 class StreamState(BlockOpener):
-    """Opener of the blocks of all choices, and the decoding state that the choices share.
+    """Block opener and decoding state that all choices of a stream share.
 
     Attributes:
         quirks: Quirks of the server.
@@ -97,7 +97,7 @@ class StreamState(BlockOpener):
             self.note("id_changed", "chunk")
 
     def changes_id(self, id: ChunkId) -> bool:
-        """Return whether `id` is the first that differs from the first chunk's."""
+        """Return whether `id` is the first to differ from the first chunk's."""
         return id != self.first_chunk_id and bool(id) and not self.id_changes
 
     def check_depth(self, value: object) -> None:
@@ -107,7 +107,7 @@ class StreamState(BlockOpener):
 
 
 class ChoiceBlocks:
-    """The open blocks of one choice, and the content held behind them.
+    """The open blocks of one choice, and the content held after them.
 
     Attributes:
         finish_reason: The last finish reason; None until one has arrived.
@@ -141,7 +141,7 @@ class ChoiceBlocks:
 
     @property
     def appendable(self) -> Delta | bool:
-        """What the next chunk may merely extend.
+        """The open block that the next chunk may extend on the fast path.
 
         A delta of the open text or reasoning block; True if `calls.try_append` may accept
         fragments; False for nothing.
@@ -156,11 +156,11 @@ class ChoiceBlocks:
         return bool(self.calls.open) and not self._state.quirks.cumulative_arguments
 
     def finish(self, reason: str) -> None:
-        """Set the finish reason, which stands until content follows it."""
+        """Set the finish reason; content that follows revokes it."""
         self.finish_reason, self.is_finished = reason, True
 
     def add_content(self, text: str, events: list[Event]) -> None:
-        """Append the events of `content`, which may hold reasoning between tags."""
+        """Append the events of `content`, which may hold reasoning in `<think>` tags."""
         if self._think_tags is None:
             self.add_text("text", text, events)
             return
@@ -183,7 +183,7 @@ class ChoiceBlocks:
         self._append_text(kind, text, events)
 
     def sign_reasoning(self, signed: Signed, events: list[Event]) -> None:
-        """Append the signature of the open reasoning, or start an empty block with it."""
+        """Append a signature to the open reasoning, or to a new, empty block."""
         append = partial(self._append_signature, _clean_signed(signed))
         self._append_in_order(append, signed.signature + (signed.id or ""), events)
 
@@ -215,7 +215,7 @@ class ChoiceBlocks:
             self.add_opaque("annotations", annotation, events)
 
     def add_opaque(self, name: str, value: object, events: list[Event]) -> None:
-        """Append a field that no unified event carries."""
+        """Append a field without a unified form as an opaque event."""
         # Audio and images are content, and content revokes a reason
         # (baseten/finish-before-the-text).
         self.is_finished = self.is_finished and name in _METADATA
@@ -224,7 +224,7 @@ class ChoiceBlocks:
         events.append(Opaque("openai_chat", name, compact(value), index))
 
     def add_call_fragment(self, fragment: CallFragment, events: list[Event]) -> None:
-        """Append the events of a tool call's fragment."""
+        """Append the events of a tool call fragment."""
         state = self._state
         known = len(self.calls.all)
         call = self.calls.resolve(fragment, state.chunk_id)
@@ -258,7 +258,7 @@ class ChoiceBlocks:
         call.update_appendable()
 
     def flush(self, events: list[Event]) -> list[int]:
-        """Append all held content at the end, and return the blocks that are open."""
+        """Append all held content at the end; return the open blocks."""
         if self._think_tags is not None:
             for kind, text in self._think_tags.close():
                 self.add_text(kind, text, events)
@@ -302,7 +302,7 @@ class ChoiceBlocks:
     def _append_in_order(
         self, append: Callable[[list[Event]], None], content: str, events: list[Event]
     ) -> None:
-        """Append events behind all held content: now, or when that is released."""
+        """Append events after all held content: now, or when that is released."""
         # A signature ends the wait for a name to grow: another block follows.
         self._release(events, force=True)
         if not self._pending.items:
@@ -311,7 +311,7 @@ class ChoiceBlocks:
         self._pending.add_events(append, content)
 
     def _release(self, events: list[Event], *, force: bool = False) -> None:
-        """Append the events of held content, up to a call that must still wait."""
+        """Append the events of held content, up to a call that must wait."""
         while self._pending.items and (item := self._pending.pop(force=force)) is not None:
             match item:
                 case Call():
@@ -374,7 +374,7 @@ class ChoiceBlocks:
     def _start_block(
         self, block: Block, events: list[Event], *, kind: TextKind | None = None
     ) -> int:
-        """Start a block after the stops that it causes, and return its index."""
+        """Start a block after stopping the blocks before it; return its index."""
         index = self._state.next_index()
         self._flush_carry(events)
         # The wire has no stop.  Complete JSON cannot grow, so that another block ends a complete

@@ -1,4 +1,4 @@
-"""Content other than text and calls, in both directions: reasoning, citations, opaque fields.
+"""Reasoning, citations and opaque fields, in both directions.
 
 https://openrouter.ai/docs/use-cases/reasoning-tokens (read 2026-11-21): OpenRouter's
 `reasoning_details`.  Other servers send `<think>` tags within text.  Citations are the
@@ -49,7 +49,7 @@ class EncryptedReasoning(Struct):
 
 
 class ReasoningDetail(Struct):
-    """The content of one entry of `reasoning_details`, or of a plain reasoning field."""
+    """Content of a `reasoning_details` entry or of a plain reasoning field."""
 
     text: str
     signature: Signed | None = None
@@ -58,7 +58,7 @@ class ReasoningDetail(Struct):
 
 
 def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
-    """Return the reasoning of a delta; servers may send the same text in several fields."""
+    """Return the reasoning in a delta, once if several fields hold the same text."""
     details = [
         _detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
     ]
@@ -95,7 +95,7 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
 
 
 def _untagged_signature(value: str, detail: dict[str, Any]) -> Signed:
-    """Return a signature without a tag, with the issuer named by the `format` of its detail."""
+    """Return an untagged signature with the issuer that its detail's `format` names."""
     issuer = _ISSUERS.get(str(detail.get("format")))
     # OpenAI refuses encrypted reasoning under another id than that of its item.
     id = string_of(detail, "id") if issuer in _BINDING_ISSUERS else ""
@@ -103,7 +103,7 @@ def _untagged_signature(value: str, detail: dict[str, Any]) -> Signed:
 
 
 class ReasoningDetails:
-    """The numbered `reasoning_details` of one choice on the wire.
+    """Encoder of one choice's `reasoning_details`, with their indexes.
 
     Accumulators join details of one index field by field: a field sent twice is doubled.
     """
@@ -112,22 +112,22 @@ class ReasoningDetails:
         self._count = 0
 
     def text_frame(self) -> tuple[bytes, bytes]:
-        """Return the bytes of a delta before and after the text of the next block."""
+        """Return the bytes before and after the text in deltas of the next block."""
         head = b'"reasoning_details":[{"type":"reasoning.text","index":%d,"text":'
         return head % self._begin(), b"}]"
 
     def text_to_wire(self, text: str) -> dict[str, Any]:
-        """Return a detail with the text of the next block."""
+        """Return a reasoning detail with text of the next block."""
         return {"type": "reasoning.text", "index": self._begin(), "text": text}
 
     def signature_to_wire(self, signed: Signed) -> dict[str, Any]:
-        """Return a detail that signs the latest block."""
+        """Return a reasoning detail that signs the latest block."""
         # The index of the text that it signs: accumulators join the two to one detail.
         detail = {"type": "reasoning.text", "index": self._count - 1}
         return detail | _signed_field("signature", signed, _FORMATS)
 
     def redacted_to_wire(self, signed: Signed) -> dict[str, Any]:
-        """Return a detail with redacted reasoning, which only its issuer can read.
+        """Return a reasoning detail with redacted reasoning.
 
         Values of other vendors than Anthropic are tagged: untagged, they would be decoded as
         the signature of the reasoning before them.
@@ -138,18 +138,18 @@ class ReasoningDetails:
     def call_signature_to_wire(
         self, call_id: str, signature: str, issuer: str | None
     ) -> dict[str, Any]:
-        """Return a detail that signs a call."""
+        """Return a reasoning detail that signs a call."""
         detail = {"type": "reasoning.encrypted", "index": self._begin(), "id": call_id}
         return detail | _signed_field("data", Signed(signature, issuer, None), _FORMATS)
 
     def _begin(self) -> int:
-        """Return the index of the next block."""
+        """Begin a block, and return its index."""
         self._count += 1
         return self._count - 1
 
 
 def _signed_field(field: str, signed: Signed, formats: dict[str, str]) -> dict[str, Any]:
-    """Return a signature with its format; tagged with its issuer if the format is unknown."""
+    """Return a signature with its format; it is tagged if no format names its issuer."""
     value, issuer, id = signed
     if issuer not in formats:
         return {field: tag_signature(*signed), "format": _UNKNOWN_FORMAT}
@@ -164,7 +164,7 @@ _MAX_BLANK_CHARS = 1024
 
 
 class ThinkTags:
-    """Splitter of text into reasoning, between `<think>` and `</think>`, and text.
+    """Splitter of text in `<think>` tags (reasoning) from other text.
 
     Raw model servers leave the tags in the text.  The opening tag counts only at the start of
     a choice, after a bounded amount of white space; a later tag is text.  Only a possible part
@@ -176,7 +176,7 @@ class ThinkTags:
         self._held = ""
 
     def feed(self, text: str) -> _Parts:
-        """Return the parts that are known to be reasoning or text."""
+        """Return the pieces whose kind, reasoning or text, is known."""
         # A tag later in the answer is text that talks of tags.
         if self._state == "after":
             return [("text", text)]
@@ -186,7 +186,7 @@ class ThinkTags:
         return self._feed_inside(text)
 
     def close(self) -> _Parts:
-        """Return the held part: nothing follows."""
+        """Return the held piece at the end."""
         held, self._held = self._held, ""
         if not held:
             return []
@@ -217,7 +217,7 @@ class ThinkTags:
 
 
 def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation | None:
-    """Return the citation of an annotation; None if the annotation is opaque.
+    """Return an annotation as a citation; None if it must stay opaque.
 
     Args:
         annotation: An entry of `delta.annotations`.
@@ -248,7 +248,7 @@ def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation |
 
 
 class Annotations:
-    """The annotations of one choice, which are all written at its end.
+    """Collector of one choice's annotations, written at its end.
 
     The Python SDK's accumulator raises at a second list without indexes, and a citation
     without offsets ends where its block does.
@@ -270,7 +270,7 @@ class Annotations:
         self._starts[index] = self._characters
 
     def stop_block(self, index: int, characters: int) -> None:
-        """Record the stop of a text block, and the length of its text."""
+        """Record the stop and the length of a text block."""
         self._characters += characters
         self._ends[index] = self._characters
 
@@ -285,7 +285,7 @@ class Annotations:
         self._opaque.append(annotation)
 
     def to_wire(self) -> list[Any]:
-        """Return all annotations, with offsets within the text of the whole choice."""
+        """Return all annotations, with offsets in the choice's whole text."""
         return [*(self._to_wire(*cited) for cited in self._cited), *self._opaque]
 
     def _to_wire(self, index: int, citation: Citation) -> dict[str, Any]:
@@ -311,7 +311,7 @@ _Position: TypeAlias = Literal["chunk", "choice", "delta", "end"]
 
 
 def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
-    """Return the field of an `Opaque` and the object it belongs to; None for a frame.
+    """Return an `Opaque` as a field, and the object it belongs to; None for a frame.
 
     Annotations belong to the end of the choice, where all of them are written.
     """
@@ -334,7 +334,7 @@ def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
 
 
 def _add_indexes(value: Any) -> Any:
-    """Return a list with an index in each object, without which accumulators fail."""
+    """Return a list with an `index` in each object, which accumulators require."""
     if not is_array(value):
         return value
     return [

@@ -1,4 +1,4 @@
-"""The decoder of Chat Completions: frames, chunks, deltas, the end, and delta runs.
+"""Decoder of Chat Completions: frames, chunks, deltas, the end, and delta runs.
 
 https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
 deviations of some thirty compatible servers.  Comments name the recordings that show them by
@@ -90,7 +90,7 @@ class ChatDecoder(Decoder):
         self._run.expect(self._choices)
 
     def read_body(self, body: dict[str, Any]) -> list[Event]:
-        """Return the events of a whole response, read as a stream of one chunk.
+        """Return the events of a whole response, decoded like a stream of one chunk.
 
         Each choice has a message.
 
@@ -131,7 +131,7 @@ class ChatDecoder(Decoder):
     # Chunks
 
     def _read_unusual(self, frame: Frame, events: list[Event]) -> None:
-        """Read a frame that the typed decoder refuses: the terminal, odd types, odd JSON."""
+        """Read a frame that the typed decoder rejects, such as the terminal."""
         data = frame.data
         if frame.data.startswith(DONE):  # as both official SDKs test it (read 2026-11-21)
             self._finish(events)
@@ -241,7 +241,7 @@ class ChatDecoder(Decoder):
         return blocks
 
     def _message_as_delta(self, message: Any) -> wire.Delta:
-        """Return a whole message as one delta; each of its calls is one by itself."""
+        """Return a whole message as a delta with complete calls."""
         try:
             delta = convert(message, wire.Delta)
         except InvalidJSON as exc:
@@ -251,7 +251,7 @@ class ChatDecoder(Decoder):
         return delta
 
     def _store_last_fields(self, blocks: ChoiceBlocks, value: dict[str, Any]) -> None:
-        """Store the unknown fields of a choice that finishes."""
+        """Store the unknown fields of a choice with a finish reason."""
         self._store_unknown(blocks.extra, value, wire.CHOICE_FIELDS)
         if is_object(delta := value.get("delta")):  # Vercel's gateway puts the cost here
             self._store_unknown(blocks.extra, delta, wire.DELTA_FIELDS)
@@ -361,7 +361,7 @@ class ChatDecoder(Decoder):
 
 
 def _read_parts(parts: list[Any], blocks: ChoiceBlocks, events: list[Event]) -> None:
-    """Append the events of `content` that is a list of parts, as Mistral sends it."""
+    """Append the events of `content` in parts, as Mistral sends it."""
     for part in parts:
         match part:
             case str():
@@ -411,7 +411,7 @@ _encode_string = msgspec.json.encode
 
 
 class ChatRun(DeltaRun):
-    """Reader of the delta run: chunks that only extend the blocks of choice 0.
+    """Delta run of chunks that only extend blocks of choice 0.
 
     Three typed shapes in `wire` reject every chunk with other content, so that a chunk of such
     a shape needs no further check: half the cost of decoding a `Chunk` and testing its fields.
@@ -440,7 +440,7 @@ class ChatRun(DeltaRun):
         self._has_usage = False  # whether the last chunk reported usage
 
     def expect(self, choices: dict[int, ChoiceBlocks]) -> None:
-        """Select the shape of the next chunk, after a chunk was read in full."""
+        """Select the expected shape of the next chunk after one on the slow path."""
         self._reported = self._usage.usage
         blocks = choices.get(0) if len(choices) == 1 else None
         expected = None if blocks is None else blocks.appendable
@@ -508,7 +508,7 @@ class ChatRun(DeltaRun):
         return text
 
     def _merge_usage(self, usage: dict[str, object]) -> bool:
-        """Merge the usage of a chunk.
+        """Merge a chunk's usage into the snapshot.
 
         False, and nothing changes, if it nests too deep or changes the stored unknown fields.
         """
@@ -524,7 +524,7 @@ class ChatRun(DeltaRun):
         return True
 
     def _peek(self, payload: bytes) -> str | None:
-        """Return the text of a chunk without other effects; None if it has any."""
+        """Return a chunk's text; None if the chunk has other effects."""
         chunk = None if self._decode is None else self._decode(payload)
         delta = None if chunk is None or chunk.usage is not None else chunk.choices[0].delta
         return None if delta is None or type(delta) is wire.CallsRunDelta else delta.text
@@ -533,7 +533,7 @@ class ChatRun(DeltaRun):
 def learn_template(
     payload: bytes, text: str, peek: Callable[[bytes], str | None]
 ) -> Template | None:
-    """Return a template of the chunks that differ from one in their text; None if unsafe.
+    """Return a template of chunks that differ from `payload` only in text; None if unsafe.
 
     Args:
         payload: A chunk that was read.
@@ -562,7 +562,7 @@ def learn_template(
 
 
 def _template(head: bytes, middle: bytes, end: bytes) -> Template:
-    """Return a template of chunks with the same bytes around their text.
+    """Return a template of chunks with equal bytes before and after their text.
 
     Args:
         head: Bytes before the text.

@@ -1,4 +1,4 @@
-"""The encoder of Chat Completions.
+"""Encoder of Chat Completions.
 
 https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21).  The
 official accumulators join what they receive: role, ids, types and names are sent once, and
@@ -57,7 +57,7 @@ _DELTA_END = b"}" + _CHOICE_END
 
 
 class _EncodedChoice(Struct):
-    """State of a choice that is written.
+    """Encoding state of one choice.
 
     Attributes:
         head: Constant beginning of its chunks, up to the delta's content.
@@ -79,7 +79,7 @@ class _EncodedChoice(Struct):
 
 
 class _EncodedBlock(Struct):
-    """State of a block that is written.
+    """Encoding state of one block.
 
     Attributes:
         choice: The choice.
@@ -102,12 +102,12 @@ class _EncodedBlock(Struct):
     written: Callable[[], int] = int
 
     def set_frame(self, head: bytes, tail: bytes) -> None:
-        """Set the constant bytes around the text from those within the delta."""
+        """Set the bytes around the text, given the bytes within the delta."""
         self.head = self.choice.head + head
         self.tail = tail + _DELTA_END
 
     def collect_written(self) -> None:
-        """Add the length that the current delta writer has written to `characters`."""
+        """Add the length of the text in the delta writer's output to `characters`."""
         self.characters += self.written()
         self.written = int
 
@@ -267,7 +267,7 @@ class ChatEncoder(Encoder):
         return self._choice(0)[1]
 
     def _choice(self, index: int) -> tuple[_EncodedChoice, bytes]:
-        """Return a choice, and its first chunk if it has none yet."""
+        """Return a choice's state, and its first chunk if none was written."""
         choice = self._choices.get(index)
         if choice is not None:
             return choice, b""

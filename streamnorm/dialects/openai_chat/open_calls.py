@@ -1,4 +1,4 @@
-"""The tool calls of a choice: held starts, the call a fragment belongs to, starts and stops.
+"""Tool calls of one choice: held starts, assignment of fragments to calls, and stops.
 
 A chat call starts once its name is known and an argument, another block or the end has
 arrived.  Content that arrives earlier is queued in `PendingStarts`, so that blocks start in
@@ -40,13 +40,13 @@ class HeldText(Struct):
 
 
 class HeldEvents(Struct):
-    """A signature or encrypted reasoning; `append` adds its events when it is released."""
+    """A held signature or encrypted reasoning; `append` emits its events."""
 
     append: Callable[[list[Event]], None]
 
 
 class PendingStarts(Struct, eq=False):
-    """A queue of held call starts and of the content behind them, in wire order.
+    """Queue of held call starts, and of the content after them, in wire order.
 
     Attributes:
         max_held_bytes: Bound on queued text, arguments and signatures, in UTF-8 bytes, with the
@@ -66,12 +66,12 @@ class PendingStarts(Struct, eq=False):
         self.items.append(call)
 
     def mark_ready(self, content: str, *, first: bool) -> None:
-        """Count arguments or a signature of a queued call; `first` if it had none before."""
+        """Count arguments or a signature of a queued call; `first` if none came before."""
         self.ready += first
         self._count(content)
 
     def add_text(self, kind: TextKind, text: str) -> None:
-        """Queue text, joined to the last item if that is text of the same kind."""
+        """Queue text; join it to the last item if that is text of the same kind."""
         last = self.items[-1]
         if not isinstance(last, HeldText) or last.kind != kind:
             last = HeldText(kind, TextBuffer())
@@ -85,7 +85,7 @@ class PendingStarts(Struct, eq=False):
         self._count(content)
 
     def pop(self, *, force: bool) -> Call | HeldText | HeldEvents | None:
-        """Remove and return the item to emit next, of at least one; None if all must wait.
+        """Remove and return the item to emit next; None if all must wait.
 
         The first item waits until any item has content: until then a name may still grow,
         even between the fragments of parallel calls.  A call without a name always waits.
@@ -148,7 +148,7 @@ class ToolCalls(Struct, eq=False):
     _unsettled: dict[int, Call] = {}
 
     def resolve(self, fragment: CallFragment, chunk_id: ChunkId) -> Call:
-        """Return the call that a fragment belongs to, a new one if the fragment begins it.
+        """Return the call that a fragment belongs to; a new one if the fragment starts it.
 
         Raises:
             Fatal: The fragment fits no call, or two.
@@ -174,7 +174,7 @@ class ToolCalls(Struct, eq=False):
         return call
 
     def start(self, call: Call, index: int, events: list[Event]) -> None:
-        """Open the block of a call, whose start was appended, and append its arguments so far."""
+        """Register a call whose start was appended, and append its arguments so far."""
         call.index, call.delta = index, JSONDelta(index, "")
         self.open[index] = self._unsettled[index] = call
         if call.arguments.size and not call.has_placeholder:
@@ -182,7 +182,7 @@ class ToolCalls(Struct, eq=False):
         call.update_appendable()
 
     def try_append(self, call_index: int, fragment: str, chunk_id: ChunkId) -> JSONDelta | None:
-        """Extend an open call and return its delta; None: the frame must be read in full.
+        """Append to an open call and return its delta; None if it needs the slow path.
 
         None leaves the call unchanged: the fragment may repeat, restart or complete the
         arguments, or belong to another message; read the frame in full.
@@ -194,7 +194,7 @@ class ToolCalls(Struct, eq=False):
         return call.delta if call.try_append(fragment) else None
 
     def emit_arguments(self, call: Call, text: str, events: list[Event]) -> None:
-        """Append arguments of an open call, and its stop if it is followed and now complete."""
+        """Append arguments of an open call, and its stop if a later block follows it."""
         events.append(JSONDelta(call.index, text))
         self._unsettled[call.index] = call
         # With interleaved calls the last brace of one may come behind the start of the next
@@ -204,7 +204,7 @@ class ToolCalls(Struct, eq=False):
             events.append(BlockStop(call.index))
 
     def stop_complete(self, events: list[Event]) -> list[int]:
-        """Stop the complete calls, since another block starts, and return their block indexes."""
+        """Stop complete calls before another block starts; return their block indexes."""
         calls = [call for _, call in sorted(self._unsettled.items())]
         for call in calls:
             call.followed = True
@@ -215,13 +215,13 @@ class ToolCalls(Struct, eq=False):
         return [call.index for call in complete]
 
     def flush(self, events: list[Event]) -> list[int]:
-        """Append the held arguments of open calls at the end, and return their block indexes."""
+        """Append held arguments of open calls at the end; return their block indexes."""
         for call in self.open.values():
             call.release(events)
         return list(self.open)
 
     def hold_signature(self, id: str, signature: str, max_held_bytes: int) -> None:
-        """Hold the signature of a call that has not begun.
+        """Hold the signature of a call that has not started.
 
         Raises:
             Fatal: More than `max_held_bytes` have been held.
@@ -232,7 +232,7 @@ class ToolCalls(Struct, eq=False):
             raise too_large("max_held_bytes", max_held_bytes)
 
     def _known(self, fragment: CallFragment) -> Call | None:
-        """Return the call that a fragment continues; None if the fragment begins a call."""
+        """Return the call that a fragment continues; None if it starts a call."""
         index = fragment.index
         if index in self._left:
             raise malformed(f"tool call index {index} again after it had drifted")
@@ -264,7 +264,7 @@ class ToolCalls(Struct, eq=False):
         return None if at.id is None and _begins_call(fragment, after=at) else at
 
     def _call_without_id(self, id: str, fragment: CallFragment, at: Call | None) -> Call | None:
-        """Set the late id of the call at the fragment's index, and return the call."""
+        """Return the call at a fragment's index, and set its late id."""
         if at is None or at.id is not None:
             return None
         # Two names are two calls, for any index.
@@ -275,7 +275,7 @@ class ToolCalls(Struct, eq=False):
         return at
 
     def _call_without_index(self, fragment: CallFragment) -> Call | None:
-        """Return the call of a fragment that has neither id nor index."""
+        """Return the call of a fragment with neither id nor index."""
         last = self.all[-1] if self.all else None
         if fragment.name:
             return None if last is None or _begins_call(fragment, after=last) else last
@@ -296,7 +296,7 @@ class ToolCalls(Struct, eq=False):
         return last
 
     def _drifting_call(self, index: int, arguments: str) -> Call:
-        """Return the call whose index drifts to one that no call has.
+        """Return the call that a fragment with an unknown index continues.
 
         sgl-project/sglang#6310 and agno-agi/agno#8880: the arguments that begin at one index
         end at another.  A brace may begin those of a call whose start was lost.
@@ -326,7 +326,7 @@ class ToolCalls(Struct, eq=False):
         return call
 
     def _growing_calls(self) -> list[Call]:
-        """Return the calls that a fragment without id and index may continue."""
+        """Return the calls that a fragment with neither id nor index may continue."""
         if not self.all:
             return []
         *earlier, last = self.all
@@ -353,7 +353,7 @@ class ToolCalls(Struct, eq=False):
 
 
 def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> None:
-    """Raise `Fatal` if a fragment with the id of `call` names another call as well.
+    """Raise `Fatal` if a fragment with a call's id also names another call.
 
     Args:
         fragment: A fragment whose index differs from the call's.
@@ -367,7 +367,7 @@ def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> Non
 
 
 def _begins_call(fragment: CallFragment, *, after: Call) -> bool:
-    """Return whether a fragment without id cannot continue the call `after`."""
+    """Return whether a fragment without an id cannot continue the call `after`."""
     # Before any argument a second name is a further piece of the first (openrouter/name-in-pieces).
     if not (fragment.name and after.name and after.arguments.size):
         return False

@@ -1,4 +1,4 @@
-"""Options of the decoder and the encoder, and quirks of servers."""
+"""Options of decoder and encoder, and quirks of servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamnorm._core.losses import Capabilities, ReasoningField
 
 
 class ChatOptions(DialectOptions, frozen=True, kw_only=True):
-    """Options of the decoder and of the encoder.
+    """Options of the decoder and the encoder.
 
     Attributes:
         think_tags: Whether `<think>…</think>` at the start of a choice is read as reasoning.
@@ -35,7 +35,7 @@ class ChatOptions(DialectOptions, frozen=True, kw_only=True):
 
 
 class Quirks(Struct, frozen=True, kw_only=True):
-    """How the bytes of one server are read.
+    """Deviations of one server that the decoder handles.
 
     Attributes:
         cumulative_arguments: Each fragment of a call repeats all before it.  Elsewhere a

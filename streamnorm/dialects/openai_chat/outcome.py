@@ -1,4 +1,4 @@
-"""How an answer ends, in both directions: finish reason, token counts, error.
+"""The end of an answer in both directions: finish reason, token counts, error.
 
 A finish reason of a compatible server goes, in lower case, into the set of its meaning.
 `validate` knows the vendor's finish reasons only.
@@ -97,7 +97,7 @@ def _reason(finish_reason: str, sequence: str | None, *, has_calls: bool) -> Sto
 
 
 def stop_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
-    """Return the finish reason of a choice; `stop` if a refusal was written, as the vendor does."""
+    """Return the finish reason of a choice; `stop` if a refusal was written."""
     return "stop" if reason == "refusal" and is_refused else _FINISH_REASONS[reason]
 
 
@@ -116,7 +116,7 @@ _REASONING = (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tok
 
 
 def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
-    """Return the snapshot `before` with the counts of a usage object; absent counts stay."""
+    """Return the snapshot `before`, updated with the counts of a usage object."""
     rest: dict[str, Any] = {
         key: dict(value) if is_object(value) else value for key, value in reported.items()
     }
@@ -173,7 +173,7 @@ class UsageReader(Struct, eq=False):
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
-    """Return a usage object; unknown counts that clients require are 0.
+    """Return a snapshot as a usage object; required but unknown counts are 0.
 
     Args:
         usage: The snapshot.
@@ -199,7 +199,7 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
 
 
 def _pop_count(rest: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | None:
-    """Remove the counts at all paths from `rest`, and return the first."""
+    """Remove the counts at all paths from `rest`; return the first."""
     first: int | None = None
     for *parents, key in paths:
         owner = rest.get(parents[0]) if parents else rest
@@ -214,7 +214,7 @@ def _pop_count(rest: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int 
 
 
 def _drop_absent(rest: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that are neither null nor an empty object."""
+    """Return the fields that are neither null nor empty objects."""
     inner = {key: _drop_absent(value) if is_object(value) else value for key, value in rest.items()}
     return {key: value for key, value in inner.items() if value is not None and value != {}}
 
@@ -246,7 +246,7 @@ _TYPES_AND_CODES: dict[int | str, tuple[str, str | None]] = {
 def chunk_error(
     chunk: wire.Chunk, value: dict[str, Any], check_depth: Callable[[object], None]
 ) -> StreamError | None:
-    """Return the error of a chunk, of `x_groq`, or of a choice; None if there is none.
+    """Return the error in a chunk, in its `x_groq`, or in a choice; None if there is none.
 
     Args:
         chunk: The chunk.
@@ -276,7 +276,7 @@ def _nested_error(error: object, check_depth: Callable[[object], None]) -> Strea
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return an error object, with the source's own type, code and fields if `extras`."""
+    """Return an error object, with the provider's own fields if `extras`."""
     status = error.status_hint or 0
     default = "invalid_request_error" if 400 <= status < 500 else "server_error"
     subject = error_subject(error)
@@ -292,7 +292,7 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
 
 
 def refusal_body(violation: RequestViolation) -> bytes:
-    """Return the response body for a refused request."""
+    """Return the body of an error response."""
     default = "invalid_request_error" if violation.status < 500 else "server_error"
     type, _ = _TYPES_AND_CODES.get(violation.status, (default, None))
     fields = {

@@ -1,4 +1,4 @@
-"""One tool call: its fragments and signature on the wire, its arguments, and its state.
+"""One tool call: its fragments and signature on the wire, its arguments and state.
 
 `open_calls` decides which call a fragment belongs to and when a call starts and stops.
 """
@@ -21,7 +21,7 @@ from streamnorm.dialects.openai_chat import wire
 
 
 class CallFragment(Struct):
-    """An entry of `delta.tool_calls`, or the legacy `function_call`.
+    """An entry of `delta.tool_calls`, or a legacy `function_call`.
 
     The name may be a further part of the tool's name; the arguments of a custom tool are
     its input.
@@ -38,7 +38,7 @@ class CallFragment(Struct):
 def call_fragment_from_wire(
     delta: wire.ToolCallDelta, check_depth: Callable[[object], None]
 ) -> CallFragment | None:
-    """Return the fragment of a call; None for an entry without content.
+    """Return a tool call fragment; None for an entry without content.
 
     `check_depth` raises `Fatal` if a value nests too deep.
     """
@@ -63,7 +63,7 @@ def call_fragment_from_wire(
 
 
 def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
-    """Return the signature of a call, which Gemini's compatible endpoint sends."""
+    """Return a call's signature, as Gemini's compatible endpoint sends it."""
     google = extra_content.get("google") if extra_content else None
     signature = google.get("thought_signature") if is_object(google) else None
     if isinstance(signature, str) and signature:
@@ -73,7 +73,7 @@ def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
 
 
 def signature_to_wire(signature: str, issuer: str | None) -> dict[str, Any]:
-    """Return the `extra_content` that carries the signature of a call.
+    """Return the `extra_content` with a call's signature.
 
     Gemini's compatible endpoint has this field; signatures of other vendors are tagged.
     """
@@ -93,7 +93,7 @@ def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, 
 
 
 def call_to_wire(call: ToolCall) -> dict[str, Any]:
-    """Return a whole call; missing arguments are `{}`, which every client can parse."""
+    """Return a whole call; missing arguments become `{}`."""
     if call.kind == "custom":
         owner = {"name": call.name, "input": call.arguments}
     else:
@@ -105,7 +105,7 @@ def call_to_wire(call: ToolCall) -> dict[str, Any]:
 
 
 def arguments_frame(number: int, kind: str) -> tuple[bytes, bytes]:
-    """Return the bytes before and after the arguments in a delta with a fragment of a call."""
+    """Return the bytes before and after the arguments in a call's deltas."""
     owner = b'"function":{"arguments":' if kind == "function" else b'"custom":{"input":'
     return b'"tool_calls":[{"index":%d,%b' % (number, owner), b"}}]"
 
@@ -113,7 +113,7 @@ def arguments_frame(number: int, kind: str) -> tuple[bytes, bytes]:
 def call_signature_to_wire(
     number: int, kind: str, signature: str, issuer: str | None
 ) -> dict[str, Any]:
-    """Return a fragment of a call that carries its signature."""
+    """Return a call fragment with the call's signature."""
     # The python SDK and LangChain fail at a fragment without `function`.
     empty = {"custom": {"input": ""}} if kind == "custom" else {"function": {"arguments": ""}}
     return {"index": number, **empty, "extra_content": signature_to_wire(signature, issuer)}
@@ -130,7 +130,7 @@ _CLOSER_OF = {"{": "}", "[": "]", '"': '"'}
 
 
 class Arguments:
-    """The text of a call's arguments so far, and whether it is complete JSON.
+    """The accumulated arguments of a call, and whether they are complete JSON.
 
     All checks of one call together are linear in its size, and nothing is scanned before
     the first check.
@@ -179,7 +179,7 @@ class Arguments:
             raise too_large("max_accumulated_bytes", self.stored.bound)
 
     def append_if_bounded(self, text: str) -> bool:
-        """Append a fragment; return False, with nothing appended, if it exceeds the bound."""
+        """Append a fragment; return False, without appending, beyond the bound."""
         stored = self.stored
         size = len(text) if text.isascii() else text_bytes(text)
         if size > stored.left:
@@ -200,27 +200,27 @@ class Arguments:
         return True
 
     def text(self) -> str:
-        """Return all fragments, joined."""
+        """Return the joined fragments."""
         return self._buffer.text()
 
     def is_empty(self) -> bool:
-        """Return whether the text is empty or a lone `{}`."""
+        """Return whether the text is empty or only `{}`."""
         return not self.size or (self.size == 2 and self.text() == "{}")
 
     def is_whole(self) -> bool:
-        """Return whether the text is empty or one JSON value, if nothing follows."""
+        """Return whether the text, if nothing follows, is empty or one JSON value."""
         return not self.size or self.is_complete() or is_json(self.text())
 
     def may_end_with(self, text: str) -> bool:
-        """Return whether a fragment that ends in one of `COMPLETE_ENDS` may complete the JSON."""
+        """Return whether a fragment ending in one of `COMPLETE_ENDS` may complete the JSON."""
         return not self._closer or self._closer in text
 
     def closes_object(self) -> bool:
-        """Return whether the last character other than white space is a closing brace."""
+        """Return whether the text ends in a closing brace, apart from white space."""
         return self._last.rstrip().endswith("}")
 
     def is_complete(self) -> bool:
-        """Return whether the text is one whole JSON object, array or string, or `null`.
+        """Return whether the text is one complete object, array, string or `null`.
 
         A lone `{}` is not complete: some servers send it before the real object.
         """
@@ -250,7 +250,7 @@ class Arguments:
         return self._complete
 
     def _scan(self) -> None:
-        """Follow brackets and strings through the text that the last scan has not seen.
+        """Track brackets and strings in the text added since the last scan.
 
         The text ends in a closer or white space, so no escape sequence is cut in half.
         """
@@ -320,11 +320,11 @@ class Call(Struct, eq=False):
         return self.kind == "function" and self.arguments.is_complete()
 
     def is_executable(self) -> bool:
-        """Return whether the arguments are complete if nothing follows."""
+        """Return whether the arguments, if nothing follows, are complete."""
         return self.kind == "custom" or self.arguments.is_whole()
 
     def can_grow(self, *, is_last: bool) -> bool:
-        """Return whether a fragment without id and index may continue the call.
+        """Return whether a fragment with neither id nor index may continue the call.
 
         Args:
             is_last: Whether no later call has begun, which ends a call without arguments.
@@ -334,12 +334,12 @@ class Call(Struct, eq=False):
         return is_last or not self.arguments.is_empty()
 
     def update_appendable(self) -> None:
-        """Set `is_appendable` after a fragment was read in full."""
+        """Set `is_appendable` after a fragment on the slow path."""
         held = self.stopped or self.has_placeholder or self.carry or self.index < 0
         self.is_appendable = self.kind == "function" and not held and self.arguments.size > 0
 
     def append(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
-        """Append a fragment and return the part of it to emit.
+        """Append a fragment; return the part of it to emit.
 
         A lone `{}` is held until the next fragment or `release`: it may be a placeholder
         for the object that follows it.
@@ -379,7 +379,7 @@ class Call(Struct, eq=False):
         return text
 
     def try_append(self, text: str) -> bool:
-        """Append a fragment if it only extends the arguments; False if it needs `append`.
+        """Append a fragment that only extends the arguments; False if it needs `append`.
 
         False leaves the call unchanged: the fragment may repeat, restart or complete the
         arguments, and needs `append`.
@@ -401,7 +401,7 @@ class Call(Struct, eq=False):
         return arguments.append_if_bounded(text)
 
     def release(self, events: list[Event]) -> None:
-        """Append the arguments that are still held: nothing follows."""
+        """Append the held arguments at the end."""
         # No object has followed: `{}` were the arguments (a tool without parameters).
         held = ("{}" if self.has_placeholder else "") + clean(self.carry)
         self.has_placeholder, self.carry = False, ""
@@ -409,7 +409,7 @@ class Call(Struct, eq=False):
             events.append(JSONDelta(self.index, held))
 
     def _is_resent(self, text: str) -> bool:
-        """Return whether a fragment repeats complete arguments, and changes nothing."""
+        """Return whether a fragment only repeats complete arguments."""
         # `{}` behind a held `{}` may still precede the real object.
         if self.has_placeholder:
             return False
@@ -428,7 +428,7 @@ class Call(Struct, eq=False):
         return False
 
     def _is_closed(self) -> bool:
-        """Return whether the arguments are complete, or a `{}` that has been emitted."""
+        """Return whether the arguments are complete, or an emitted `{}`."""
         return self.arguments.is_complete() or self.arguments.is_empty()
 
     def _append_to_placeholder(self, text: str, note: Callable[[str, str], None]) -> str:

@@ -1,4 +1,4 @@
-"""Traits of Chat Completions: its endpoints, how bodies and frames are recognised, capabilities.
+"""Traits of Chat Completions: endpoints, recognition of bodies and frames, capabilities.
 
 https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21).
 """
@@ -69,7 +69,7 @@ def is_terminal(frame: Frame) -> bool:
 
 
 def is_request(body: dict[str, Any]) -> bool:
-    """Return whether a body can only be a Chat request; others have `messages`, too."""
+    """Return whether a body can only be a Chat Completions request."""
     messages = body.get("messages")
     if not is_array(messages) or not _OTHER_FIELDS.isdisjoint(body):
         return False
@@ -84,7 +84,7 @@ def is_request(body: dict[str, Any]) -> bool:
 
 
 def _is_message(message: object) -> bool:
-    """Return whether only Chat Completions has messages of this shape."""
+    """Return whether a message can only be of Chat Completions, by its shape."""
     if not is_object(message):
         return False
     role = message.get("role")
@@ -95,7 +95,7 @@ def _is_message(message: object) -> bool:
 
 
 def is_response(body: dict[str, Any]) -> bool:
-    """Return whether a body can only be a whole Chat response; errors are not."""
+    """Return whether a body can only be a successful Chat Completions response."""
     if body.get("object") == "chat.completion":
         return True
     choices = objects_of(body.get("choices"))

@@ -1,4 +1,4 @@
-"""Strict validator of Chat Completions streams: order of chunks and of a choice's deltas, usage.
+"""Strict validator of Chat Completions streams: order of chunks and deltas, usage.
 
 https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
 needs of the official helpers: they join repeated fields, find choices and tool calls by
@@ -287,11 +287,11 @@ class ChoiceChecker:
 
     @property
     def finished(self) -> bool:
-        """Whether its finish_reason has arrived."""
+        """Whether the choice's `finish_reason` has arrived."""
         return self._order.state == "finished"
 
     def read(self, entry: dict[str, Any], path: str) -> Iterator[str]:
-        """Yield the problems of the choice in the next chunk, except problems of its shape.
+        """Yield the problems in a choice's next chunk, apart from its shape.
 
         Args:
             entry: The entry of `choices`.
@@ -393,7 +393,7 @@ class ChoiceChecker:
                 yield f"arguments of {name} in {size} are no JSON object, expected one"
 
     def _check_merge(self, value: object, path: tuple[str | int, ...], label: str) -> Iterator[str]:
-        """Yield the values that the official helpers cannot merge with earlier ones.
+        """Yield values that the official helpers cannot merge with earlier ones.
 
         They join strings and merge objects; they add up numbers, and merge lists only if
         the entries have indexes.

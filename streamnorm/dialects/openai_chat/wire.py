@@ -1,4 +1,4 @@
-"""Chat Completions chunks: the fields that are decoded, and the names of all known ones.
+"""Wire structs and field names of Chat Completions chunks.
 
 https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
 fields that compatible servers add.  Unknown fields of the first and the last chunk are
@@ -37,7 +37,7 @@ class ToolCallDelta(Struct):
 
 
 class Delta(Struct):
-    """The delta of a choice.  Mistral's content may be a list of parts.
+    """The delta of a choice.
 
     A field that is added here must be refused by the deltas of a run below, or be the text of
     one; if its strings are parts of a text, it also stands in `PIECES`.
@@ -128,7 +128,7 @@ DELTA_FIELDS = frozenset({*Delta.__struct_fields__, "role"})
 
 
 def is_empty_chunk(chunk: dict[str, Any]) -> bool:
-    """Return whether a chunk without choices has no content, as gpt-audio sends many."""
+    """Return whether a chunk without choices has no content (gpt-audio sends many)."""
     named = str(chunk.get("object")).startswith("chat.completion")
     return named and chunk.keys() <= _CONSTANT_FIELDS
 
@@ -140,7 +140,7 @@ _AnyDelta = TypeVar("_AnyDelta", bound="TextRunDelta | ReasoningRunDelta | Calls
 
 
 class _RunDelta(Struct, gc=False, kw_only=True):
-    """Fields that must be empty in the deltas of all shapes."""
+    """Base of delta run structs: fields that must be empty."""
 
     reasoning_details: _Nothing = None
     refusal: Literal[""] | None = None
@@ -152,7 +152,7 @@ class _RunDelta(Struct, gc=False, kw_only=True):
 
 
 class TextRunDelta(_RunDelta, gc=False, kw_only=True):
-    """A delta of text alone; `text` is the field `content`."""
+    """A delta with text only."""
 
     text: str = field(name="content")
     reasoning_content: Literal[""] | None = None
@@ -161,7 +161,7 @@ class TextRunDelta(_RunDelta, gc=False, kw_only=True):
 
 
 class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
-    """A delta of reasoning alone, which servers send in one field or in both."""
+    """A delta with reasoning only, in one or both of its fields."""
 
     # DeepSeek and Alibaba send `content: null` beside reasoning, others "".
     content: Literal[""] | None = None
@@ -171,7 +171,7 @@ class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The reasoning, from the field that has it."""
+        """The reasoning, from the field that is present."""
         return self.reasoning_content or self.reasoning or ""
 
 
@@ -191,7 +191,7 @@ class _RunCall(Struct, gc=False):
 
 @final
 class CallsRunDelta(_RunDelta, gc=False, kw_only=True):
-    """A delta with a fragment of one call's arguments alone."""
+    """A delta with an arguments fragment of one call only."""
 
     content: Literal[""] | None = None
     reasoning_content: Literal[""] | None = None
@@ -200,7 +200,7 @@ class CallsRunDelta(_RunDelta, gc=False, kw_only=True):
 
 
 class _RunChoice(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
-    """A choice that has a delta alone."""
+    """A choice with a delta only."""
 
     delta: _AnyDelta
     index: Literal[0] = 0

@@ -1,4 +1,4 @@
-"""Content other than text and calls, in both directions: reasoning, citations, opaque items.
+"""Reasoning, citations and opaque items, in both directions.
 
 Reasoning is encrypted: `encrypted_content`, and its issuer.  Citations are the annotations of an
 `output_text` part.  Opaque events, items and content parts are stored as JSON text.
@@ -44,7 +44,7 @@ _BINDING_ISSUERS = frozenset({"openai", "xai"})
 
 
 def signature_from_wire(item: dict[str, Any], server: str | None) -> Signed | None:
-    """Return the encrypted content of a reasoning item, with its issuer; None without content."""
+    """Return a reasoning item's encrypted content with its issuer; None if it has none."""
     encrypted = string_of(item, "encrypted_content")
     if not encrypted:
         return None
@@ -68,7 +68,7 @@ def signature_to_wire(signed: Signed, item_id: str) -> str:
 
 
 def redacted_from_wire(item: dict[str, Any]) -> RedactedReasoning | None:
-    """Return redacted reasoning written by `redacted_to_wire`; None for any other item."""
+    """Return another vendor's redacted reasoning in an item; None if there is none."""
     tagged = untag_redacted_reasoning(string_of(item, "encrypted_content"))
     return None if tagged is None else RedactedReasoning(*tagged)
 
@@ -79,7 +79,7 @@ def redacted_to_wire(block: RedactedReasoning) -> str:
 
 
 def citation_from_wire(annotation: dict[str, Any]) -> Citation:
-    """Return an annotation as a citation; its offsets are characters of its part."""
+    """Return an annotation as a citation, whose offsets are characters of the part."""
     rest = {key: value for key, value in annotation.items() if key != "type" and value is not None}
 
     def text(key: str) -> str | None:
@@ -101,7 +101,7 @@ def citation_from_wire(annotation: dict[str, Any]) -> Citation:
 
 
 def citation_to_wire(citation: Citation, text_length: int) -> dict[str, Any]:
-    """Return an annotation; a `url_citation` without an end extends over `text_length`."""
+    """Return a citation as an annotation; a missing end becomes `text_length`."""
     annotation: dict[str, Any] = {**(citation.extra or {}), "type": citation.kind}
     start, end, url, title = citation.start, citation.end, citation.url, citation.title
     if citation.kind == "url_citation":  # all of its fields are required
@@ -118,12 +118,12 @@ _LINE_BREAKS = re.compile("[\r\n\0]")
 
 
 def event_from_wire(event_type: str, payload: Any, index: int | None = None) -> Opaque:
-    """Return an event of an unknown type."""
+    """Return an event of an unknown type as opaque data."""
     return Opaque(DIALECT, event_type, compact(payload), index)
 
 
 def event_to_wire(event: Opaque, position: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Return the type and the fields of an event to write; None if it is no JSON object.
+    """Return the type and fields of an opaque event; None if it is not a JSON object.
 
     Args:
         event: The event.
@@ -139,22 +139,22 @@ def event_to_wire(event: Opaque, position: dict[str, Any]) -> tuple[str, dict[st
 
 
 def opaque_from_wire(item: dict[str, Any]) -> OpaqueBlock:
-    """Return an item or a content part of an unknown type."""
+    """Return an item or content part of an unknown type as an opaque block."""
     return OpaqueBlock(DIALECT, string_of(item, "type"), compact(item))
 
 
 def opaque_to_wire(data: str) -> bytes:
-    """Return the JSON of an item or a content part on one line."""
+    """Return an opaque item or content part as JSON on one line."""
     return encode_line(data)
 
 
 def logprobs_from_wire(tokens: Any, index: int) -> Opaque:
-    """Return the log probabilities of the text of block `index`."""
+    """Return the log probabilities of block `index` as opaque data."""
     return event_from_wire("logprobs", tokens, index)
 
 
 def logprobs_to_wire(event: Opaque) -> list[Any] | None:
-    """Return log probabilities as an array; None for any other value."""
+    """Return log probabilities as an array; None for other values."""
     tokens = _decode(event.data)
     return tokens if is_array(tokens) else None
 

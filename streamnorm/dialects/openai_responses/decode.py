@@ -1,4 +1,4 @@
-"""The decoder of OpenAI Responses: frames, events of the response, and delta runs.
+"""Decoder of OpenAI Responses: frames, response events, and delta runs.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21), with
 the deviations of compatible servers.  `items/` handles the events of output items.
@@ -119,7 +119,7 @@ class ResponsesDecoder(Decoder):
             self._run.expect(delta, text)
 
     def read_body(self, response: dict[str, Any]) -> list[Event]:
-        """Return the events of a whole response, decoded as the terminal of a stream.
+        """Return the events of a whole response, decoded like a stream's terminal.
 
         A response that has failed or has not ended has no `MessageStop`.
         """
@@ -218,7 +218,7 @@ class ResponsesDecoder(Decoder):
             self.first_usage = self._usage
 
     def _check_id(self, response: _Value, event_type: str) -> None:
-        """Check that an event belongs to the response that has started."""
+        """Check that an event belongs to the started response."""
         id = string_of(response, "id")
         if not id or id == self._id or self._output.ids_change:
             return
@@ -271,7 +271,7 @@ class ResponsesDecoder(Decoder):
         self.outcome = Completed(reason, self._usage)
 
     def _status_of(self, response: _Value, event_type: str) -> str:
-        """Return the final status, which must agree with the type of the terminal event."""
+        """Return the final status, which must match the terminal event's type."""
         expected = TERMINALS[event_type]
         status = string_of(response, "status") or expected
         if status not in (expected, *_FAILURES) and not response.get("error"):
@@ -300,7 +300,7 @@ def _extra_fields(response: _Value) -> _Value:
 def _open_text(
     item: MessageItem | ToolCallItem | ReasoningItem, delta: wire.DeltaEvent
 ) -> OpenText | None:
-    """Return the text that deltas like this one extend; None if they must be read in full."""
+    """Return the open text that deltas like this one extend; None if they need the slow path."""
     if delta.item_id and delta.item_id != item.id:
         return None  # Copilot changes the item id with each delta
     if not delta.item_id and delta.output_index is None:
@@ -309,7 +309,7 @@ def _open_text(
 
 
 class SequenceNumbers:
-    """The sequence numbers of one stream, if it has any.
+    """The event sequence numbers of one stream, if it has any.
 
     A server may omit them, or send the same number with all events.
 
@@ -330,7 +330,7 @@ class SequenceNumbers:
         self._note = note
 
     def accept(self, number: object, payload: str) -> bool:
-        """Record the number of an event; False if the event repeats the last one.
+        """Record an event's number; return False if the event repeats the last one.
 
         A gap is a note.  A number that is not an integer is ignored.
 
@@ -350,7 +350,7 @@ class SequenceNumbers:
         return True
 
     def _accept_again(self, number: int, last_number: int, payload: str) -> bool:
-        """Accept an event whose number is not higher than the last one."""
+        """Accept an event whose number is not above the last one."""
         has_advanced = last_number > self._first
         if number == last_number:
             last = self.last_payload
@@ -377,7 +377,7 @@ _FORMATS = {
 
 
 class ResponsesRun(DeltaRun):
-    """Reads deltas of one event type that only extend texts of open items.
+    """Delta run of one event type that extends texts of open items.
 
     Args:
         numbers: The sequence numbers of the stream.
@@ -393,12 +393,12 @@ class ResponsesRun(DeltaRun):
         self._decode = decoder.decode
 
     def forget(self) -> None:
-        """Forget all texts: items may have changed."""
+        """Forget all expected texts, since items may have changed."""
         self._texts.clear()
         self._blocks.clear()
 
     def expect(self, event: wire.DeltaEvent, text: OpenText) -> None:
-        """Read further deltas of a text, in addition to the texts already expected.
+        """Expect further deltas of a text, besides the texts already expected.
 
         Args:
             event: A delta of the text that was read in full.

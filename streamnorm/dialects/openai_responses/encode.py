@@ -1,4 +1,4 @@
-"""The encoder of OpenAI Responses, and the response object that its events hold.
+"""Encoder of OpenAI Responses, and the response object in its events.
 
 https://platform.openai.com/docs/api-reference/responses/object (read 2026-11-21).
 """
@@ -250,7 +250,7 @@ class ResponsesEncoder(Encoder):
         return written
 
     def _start_part(self, index: int, extra: dict[str, Any], part_type: types.TextType) -> bytes:
-        """Return the start of a part, in the last message if that has its `item_id`."""
+        """Return the events that start a part, in the last message or a new one."""
         part_extra = extra.pop("part", {})
         message, started = self._message_for(extra)
         part = message.part(part_type, part_extra)
@@ -259,7 +259,7 @@ class ResponsesEncoder(Encoder):
         return started + part.start()
 
     def _write_whole_part(self, index: int, extra: dict[str, Any], data: str) -> bytes:
-        """Return the events of a part of an unknown type, given as JSON."""
+        """Return the events of a part of an unknown type."""
         message, started = self._message_for(extra)
         written = message.write_whole(opaque_to_wire(data))
         self._positions[index] = message.position
@@ -267,7 +267,7 @@ class ResponsesEncoder(Encoder):
         return started + written
 
     def _message_for(self, extra: dict[str, Any]) -> tuple[MessageWriter, bytes]:
-        """Return the message of a part, and its `added` event if it is new."""
+        """Return the message for a part, and its `added` event if it is new."""
         id, message = extra.get("item_id"), self._message
         if message is not None and message.id == id:
             return message, b""
@@ -292,7 +292,7 @@ class ResponsesEncoder(Encoder):
         return self._release_message() + writer.start()
 
     def _release_message(self) -> bytes:
-        """End the message that another block could have continued."""
+        """Return the events that end the message that was open for more parts."""
         message, self._message = self._message, None
         if message is None:
             return b""
@@ -301,7 +301,7 @@ class ResponsesEncoder(Encoder):
         return written
 
     def _new_item(self, item_type: str, extra: dict[str, Any]) -> ItemHead:
-        """Return the head of the next item, with the id of `extra` if it is not in use."""
+        """Return the head of a new item, with the id in `extra` if it is unused."""
         output_index, id = self._take_output_index(), extra.pop("item_id", None)
         if not isinstance(id, str) or not id or id in self._item_ids:
             stem = str(self._response["id"]).removeprefix("resp_")
@@ -315,7 +315,7 @@ class ResponsesEncoder(Encoder):
         return self._next_output_index - 1
 
     def _store_done(self, item: ItemWriter) -> None:
-        """Store an item for the terminal event, if it is complete."""
+        """Store a complete item for the terminal event."""
         if item.done is not None:
             self._done[item.output_index] = item.done
 
@@ -402,7 +402,7 @@ class ResponsesEncoder(Encoder):
         return self._write_opaque(event)
 
     def _write_opaque(self, event: Opaque) -> bytes:
-        """Return an event with the ids and indexes under which its item is written."""
+        """Return an opaque event with the ids and indexes of its written item."""
         position = self._positions.get(event.index, {}) if event.index is not None else {}
         typed_fields = event_to_wire(event, position)
         if typed_fields is None:
@@ -419,14 +419,14 @@ class ResponsesEncoder(Encoder):
         return part.write_logprobs(logprobs)
 
     def _write_early(self) -> bytes:
-        """Return the events that arrived before the message started."""
+        """Return the events that arrived before the message start."""
         early, self._early = self._early, []
         self._stored.release(sum(text_bytes(event.data) for event in early))
         return b"".join([self._write_opaque(event) for event in early])
 
 
 def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request that its response repeats, completed with defaults."""
+    """Return the request fields that a response echoes, completed with defaults."""
     echoed: dict[str, Any] = {}
     for name, default in _DEFAULTS.items():
         value = body.get(name)
@@ -448,7 +448,7 @@ def _echo_tool(tool: object) -> object:
 
 
 def response_id(message_id: str) -> str:
-    """Return the response id derived from the id of a message."""
+    """Return the response id for a message's id."""
     if message_id.startswith(_PREFIX):
         return message_id
     prefix = next((prefix for prefix in _FOREIGN_PREFIXES if message_id.startswith(prefix)), "")
@@ -458,7 +458,7 @@ def response_id(message_id: str) -> str:
 def initial_response(
     id: str, model: str, created_at: object, extra: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a response without status, output and usage.
+    """Return a response object without status, output and usage.
 
     Args:
         id: The id.

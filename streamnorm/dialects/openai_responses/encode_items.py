@@ -1,4 +1,4 @@
-"""Writers of output items, by kind, and the frames with consecutive sequence numbers.
+"""Encoders of output items, and the serializer of events with sequence numbers.
 
 `FrameWriter` numbers the events.  An `ItemWriter` writes an item's events and stores the
 complete item for the terminal event: reasoning, calls, whole items, then messages with parts.
@@ -23,7 +23,7 @@ from streamnorm.dialects.openai_responses.items import types
 
 
 class FrameWriter:
-    """Serializer of the events of one stream.
+    """Serializer of one stream's events, with consecutive sequence numbers.
 
     Attributes:
         next_number: Sequence number of the next event.
@@ -33,7 +33,7 @@ class FrameWriter:
         self.next_number = 0
 
     def write(self, event_type: str, fields: dict[str, Any]) -> bytes:
-        """Return one event."""
+        """Return one event as bytes."""
         number = self.next_number
         self.next_number += 1
         body = dumps({"type": event_type, "sequence_number": number, **fields})
@@ -46,7 +46,7 @@ class FrameWriter:
         append: Callable[[str], None],
         suffix: bytes = b"",
     ) -> Callable[[str], bytes]:
-        """Return a fast serializer for the deltas of one text.
+        """Return a fast serializer for one text's deltas.
 
         Args:
             event_type: Type of the deltas.
@@ -86,7 +86,7 @@ class ItemHead(Struct):
 
 
 class ItemWriter(ABC):
-    """Writer of one output item.
+    """Encoder of one output item.
 
     Stored content is counted until the stream ends: the terminal event repeats the item.
 
@@ -106,7 +106,7 @@ class ItemWriter(ABC):
 
     @property
     def position(self) -> dict[str, Any]:
-        """The fields by which an event names this item."""
+        """The fields that identify this item in its events."""
         return {"item_id": self.id, "output_index": self.output_index}
 
     def start(self) -> bytes:
@@ -119,7 +119,7 @@ class ItemWriter(ABC):
 
     @abstractmethod
     def _fields(self, status: str) -> dict[str, Any]:
-        """Return the fields of the item other than id, type and extra fields."""
+        """Return the item's fields, except id, type and extra fields."""
 
     def _write_added(self, fields: dict[str, Any]) -> bytes:
         event = {"output_index": self.output_index, "item": self._item(fields)}
@@ -138,7 +138,7 @@ class ItemWriter(ABC):
 
 
 class ReasoningWriter(ItemWriter):
-    """Writer of a reasoning item with summaries, which every client shows."""
+    """Encoder of a reasoning item with summaries."""
 
     type = "reasoning"
 
@@ -151,7 +151,7 @@ class ReasoningWriter(ItemWriter):
         self._encrypted: str | None = None
 
     def write(self, text: str, part: int = 0) -> bytes:
-        """Return a delta of a summary, behind the starts of summaries up to it."""
+        """Return a delta of a summary, preceded by any summary starts still due."""
         started = b"" if part < len(self._summaries) else self._start_summaries(part)
         if part != len(self._summaries) - 1:
             self._reopened[part] = None
@@ -160,17 +160,17 @@ class ReasoningWriter(ItemWriter):
 
     @property
     def delta_writer(self) -> Callable[[str], bytes]:
-        """The serializer for further deltas of the summary written last."""
+        """The serializer of further deltas of the last summary."""
         return self._writers[self._last]
 
     def sign(self, encrypted: str) -> None:
-        """Set `encrypted_content`, which is written with the complete item."""
+        """Set the `encrypted_content` of the complete item."""
         self.stored.release(text_bytes(self._encrypted or ""))
         self.stored.add(text_bytes(encrypted))
         self._encrypted = encrypted
 
     def stop(self) -> bytes:
-        """Return the events that end the item and its open summaries."""
+        """Return the events that end the open summaries and the item."""
         open_summaries = (*self._reopened, len(self._summaries) - 1)
         return b"".join([self._end_summary(part) for part in open_summaries]) + super().stop()
 
@@ -191,7 +191,7 @@ class ReasoningWriter(ItemWriter):
         return b"".join(written)
 
     def _end_summary(self, part: int) -> bytes:
-        """Return the events that end a summary; nothing if `part` is negative."""
+        """Return the events that end a summary; b"" if `part` is negative."""
         if part < 0:
             return b""
         text = self._summaries[part].text()
@@ -216,7 +216,7 @@ def _summary(text: str) -> dict[str, Any]:
 
 
 class ToolCallWriter(ItemWriter):
-    """Writer of a call of one of the client's tools.
+    """Encoder of a client tool call.
 
     Attributes:
         write: Returns a delta of the arguments.
@@ -237,7 +237,7 @@ class ToolCallWriter(ItemWriter):
         )
 
     def stop(self) -> bytes:
-        """Return the events that end the item and its arguments.
+        """Return the events that end the arguments and the item.
 
         Nothing if the call is unfinished: some clients execute it at its `done`, whatever
         the response says later.
@@ -252,7 +252,7 @@ class ToolCallWriter(ItemWriter):
         return rest + self._arguments_done() + super().stop()
 
     def stop_unfinished(self) -> bytes:
-        """Return the events that end an unfinished item, at the end of the message.
+        """Return the events that end an incomplete item at the message's end.
 
         Nothing for free text, which stands in the terminal event alone: Codex executes it at
         its `done`, whatever the status, and cannot see that it is cut.
@@ -275,7 +275,7 @@ class ToolCallWriter(ItemWriter):
 
 
 class ServerCallWriter(ItemWriter):
-    """Writer of a call that the server executed.
+    """Encoder of a server-side call.
 
     The `call_id` of some types, and the container of an interpreter, are known only when the
     call is complete; the `added` event of these types waits until then.
@@ -300,18 +300,18 @@ class ServerCallWriter(ItemWriter):
         self._held_bytes = 0
 
     def hold(self, event: Opaque) -> None:
-        """Hold an event of the item until its `added` event is written."""
+        """Hold an event until the item's `added` event is written."""
         size = OBJECT_BYTES + text_bytes(event.name) + text_bytes(event.data)
         self.stored.add(size)
         self._held_bytes += size
         self.held.append(event)
 
     def start(self) -> bytes:
-        """Return the `added` event; nothing if it must wait."""
+        """Return the `added` event; b"" if it is held."""
         return super().start() if self.is_added else b""
 
     def write(self, text: str) -> bytes:
-        """Buffer a fragment of the arguments, which hold the fields of the item."""
+        """Buffer a fragment of the arguments, which become fields of the item."""
         self._arguments.append(text)
         return b""
 
@@ -341,7 +341,7 @@ class ServerCallWriter(ItemWriter):
         return {"status": status} if self._item_type.has_status else {}
 
     def _argument_fields(self) -> dict[str, Any]:
-        """Return the fields of the item that the arguments hold."""
+        """Return the item's fields that the arguments contain."""
         text = self._arguments.text()
         try:
             value = msgspec.json.decode(text or "{}")
@@ -353,7 +353,7 @@ class ServerCallWriter(ItemWriter):
 
 
 class WholeItemWriter:
-    """Writer of an item that is complete at its start.
+    """Encoder of an item that is complete at its start.
 
     Args:
         frames: Serializer of its events.
@@ -368,7 +368,7 @@ class WholeItemWriter:
 
     @property
     def position(self) -> dict[str, Any]:
-        """The field by which an event names this item; its events keep their `item_id`."""
+        """The field that identifies this item in its events."""
         return {"output_index": self.output_index}
 
     def start(self) -> bytes:
@@ -384,7 +384,7 @@ class WholeItemWriter:
 
 
 class MessageWriter(ItemWriter):
-    """Writer of a message.
+    """Encoder of a message item.
 
     Attributes:
         accepts_parts: Whether the next block may be a part of this message.
@@ -398,11 +398,11 @@ class MessageWriter(ItemWriter):
         self._parts: list[msgspec.Raw | None] = []  # None for those that are open
 
     def part(self, part_type: types.TextType, extra: dict[str, Any]) -> PartWriter:
-        """Return the writer of the next part."""
+        """Return an encoder for the next part."""
         return PartWriter(self, self._next_position(), part_type, extra)
 
     def write_whole(self, part: bytes) -> bytes:
-        """Return the events of a complete part, and the end of the message if it ends here."""
+        """Return the events of a complete part, and the message's end if due."""
         position = self._next_position()
         fields = {**position, "part": msgspec.Raw(part)}
         return (
@@ -412,12 +412,12 @@ class MessageWriter(ItemWriter):
         )
 
     def store_part(self, content_index: int, part: bytes) -> bytes:
-        """Store a complete part; return the end of the message if it ends here."""
+        """Store a complete part; return the message's end if due."""
         self._parts[content_index] = msgspec.Raw(part)
         return b"" if self.accepts_parts else self.release()
 
     def release(self) -> bytes:
-        """Accept no more parts; return the end of the message if none is open."""
+        """Accept no further parts; return the message's end if no part is open."""
         self.accepts_parts = False
         return self.stop() if None not in self._parts else b""
 
@@ -430,7 +430,7 @@ class MessageWriter(ItemWriter):
 
 
 class PartWriter:
-    """Writer of one content part: text or a refusal.
+    """Encoder of one content part: text or a refusal.
 
     Args:
         message: The message.
@@ -468,7 +468,7 @@ class PartWriter:
         return self._frames.write(self._type.part_added, empty)
 
     def cite(self, citation: Citation) -> bytes:
-        """Return the event of an annotation; nothing if its end offset is not known yet."""
+        """Return the event of an annotation; b"" while its end offset is unknown."""
         self._stored.add(OBJECT_BYTES + len(dumps(citation)))
         # A citation of the whole text ends where the text does; later ones wait behind it.
         needs_end = citation.end is None and citation.kind == "url_citation"
@@ -478,7 +478,7 @@ class PartWriter:
         return b""
 
     def write_logprobs(self, logprobs: list[Any]) -> bytes:
-        """Return log probabilities in a delta without text; the complete part repeats them.
+        """Return an empty delta with log probabilities, repeated in the complete part.
 
         Args:
             logprobs: Log probabilities of text already written.
@@ -489,7 +489,7 @@ class PartWriter:
         return self._frames.write(self._type.delta, fields)
 
     def stop(self) -> bytes:
-        """Return the events that end the part, and its message if that ends here."""
+        """Return the events that end the part, and the message if it ends here."""
         annotations = b"".join([self._annotation(citation) for citation in self._held_citations])
         text, position = self._text.text(), self.position
         self._text = TextBuffer()

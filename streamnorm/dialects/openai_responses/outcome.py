@@ -1,4 +1,4 @@
-"""How a response ends, in both directions: status and stop reason, token counts, error.
+"""The end of a response in both directions: status, stop reason, token counts, error.
 
 `input_tokens` includes tokens read from and written to the cache, `output_tokens` includes
 reasoning tokens.  An error is an `error` event, or the `error` of a failed response.
@@ -42,7 +42,7 @@ def stop_reason_from_wire(
 
 
 def stop_reason_to_wire(stop: MessageStop, *, has_tool_call: bool, has_refusal: bool) -> str | None:
-    """Return `incomplete_details.reason`; None for a response that is `completed`."""
+    """Return `incomplete_details.reason`; None for a `completed` response."""
     if stop.reason == "max_tokens":
         return "max_output_tokens"
     # A refusal part alone decodes as a refusal; together with calls it would decode as `tool_use`.
@@ -55,7 +55,7 @@ _INPUT, _OUTPUT = "input_tokens_details", "output_tokens_details"
 
 
 def usage_from_wire(previous: Usage, usage: dict[str, Any]) -> Usage:
-    """Return `previous` with the counts of a usage object; absent counts stay."""
+    """Return `previous`, updated with the counts of a usage object."""
     rest: dict[str, Any] = {
         key: dict(value) if is_object(value) else value for key, value in usage.items()
     }
@@ -78,7 +78,7 @@ def usage_from_wire(previous: Usage, usage: dict[str, Any]) -> Usage:
 
 
 def _pop_count(owner: Any, key: str) -> int | None:
-    """Remove and return a count; any other value stays in `owner`."""
+    """Remove and return a count; values of other types stay in `owner`."""
     count = count_of(owner.get(key)) if is_object(owner) else None
     if count is not None:
         del owner[key]
@@ -86,7 +86,7 @@ def _pop_count(owner: Any, key: str) -> int | None:
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
-    """Return the usage object of a terminal event; unknown counts are 0.
+    """Return a snapshot as a usage object; unknown counts are 0.
 
     Args:
         usage: The counts.
@@ -145,7 +145,7 @@ _CLIENT_CODES = frozenset(
 
 
 def error_from_wire(event: dict[str, Any], payload: str) -> StreamError:
-    """Return the error of an `error` event, whose fields may be nested or flat."""
+    """Return the error in an `error` event, with nested or flat fields."""
     error = event.get("error")
     if is_object(error):
         # Behind a WebSocket the response to the request has no status and headers of its own.
@@ -159,7 +159,7 @@ def error_from_wire(event: dict[str, Any], payload: str) -> StreamError:
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return an error object of the API: message, type, param and code.
+    """Return an error object: message, type, param and code.
 
     Args:
         error: The error.
@@ -202,7 +202,7 @@ def error_body(error: StreamError) -> bytes:
 
 
 def refusal_body(violation: RequestViolation) -> bytes:
-    """Return the response body for a refused request."""
+    """Return the body of an error response."""
     type, _ = _type_and_code(violation.status)
     fields = {
         "message": violation.message,
@@ -219,7 +219,7 @@ def _type_and_code(status: int) -> tuple[str, str | None]:
 
 
 def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:
-    """Return `error`, flat as documented and nested as sent, and `response.failed`.
+    """Return the events of an overloaded server: both forms of `error`, and `response.failed`.
 
     `response.failed` is left out if no earlier frame holds a response to repeat.
 

@@ -1,4 +1,4 @@
-"""Traits of Responses: its endpoints, how its bodies and frames are recognised, capabilities.
+"""Traits of Responses: endpoints, recognition of bodies and frames, capabilities.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).
 """
@@ -88,7 +88,7 @@ _HEAD: msgspec.json.Decoder[_NumberedHead] = msgspec.json.Decoder(_NumberedHead)
 
 
 def recognises(frame: Frame) -> bool:
-    """Return whether the payload of a frame has the type of a Responses event."""
+    """Return whether a frame's payload has the type of a Responses event."""
     try:
         head = _HEAD.decode(frame.data)
     except FAST_ERRORS:
@@ -101,7 +101,7 @@ def recognises(frame: Frame) -> bool:
 
 
 def is_terminal(frame: Frame) -> bool:
-    """Return whether a frame ends the response, with any outcome."""
+    """Return whether a frame ends the response, whatever the outcome."""
     return object_in(frame.data).get("type", frame.event) in TERMINALS
 
 

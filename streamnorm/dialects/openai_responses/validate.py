@@ -1,4 +1,4 @@
-"""Strict validator of Responses streams: order of events and items, sequence numbers, response.
+"""Strict validator of Responses streams: order of events and items, sequence numbers.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21), and
 what clients need: the official helpers throw without `response.created`, without the
@@ -165,7 +165,7 @@ class ResponsesChecker(Checker):
 
 
 class _ItemState(Struct):
-    """The received state of an item.
+    """Validation state of an item.
 
     Attributes:
         type: The type; empty if it has none.
@@ -189,7 +189,7 @@ class ItemChecker:
         self._ids: dict[str, set[str]] = {"id": set(), "call_id": set()}
 
     def read(self, event_type: str, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of an event of an item, except those of its shape."""
+        """Yield the problems of an item event, apart from its shape."""
         if event_type == ITEM_ADDED:
             yield from self._add(event)
             return
@@ -205,13 +205,13 @@ class ItemChecker:
             yield from self._check_event(event_type, index, item, event)
 
     def open_items(self, event: str) -> Iterator[str]:
-        """Yield a problem for each item that is open at `event`."""
+        """Yield a problem for each item still open at `event`."""
         for index, item in self._items.items():
             if item.done is None:
                 yield f"{event} while item {index} is open, expected {ITEM_DONE}"
 
     def end(self, event_type: str, response: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems that a terminal event shows.
+        """Yield the problems that the terminal event reveals.
 
         Args:
             event_type: The type.
@@ -240,7 +240,7 @@ class ItemChecker:
     def _end_cut_calls(
         self, event_type: str, response: dict[str, Any], cut: set[int]
     ) -> Iterator[str]:
-        """End the custom calls whose text was cut, which only the terminal states.
+        """End custom calls whose text was cut, which only the terminal reports.
 
         Args:
             event_type: Type of the terminal.
@@ -302,7 +302,7 @@ def _item_of(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_complete(event_type: str, index: int, item: dict[str, Any]) -> Iterator[str]:
-    """Yield the problems of an item that was not cut short.
+    """Yield the problems of an item that should be complete.
 
     A call whose arguments the model left unfinished may only be incomplete.
     """

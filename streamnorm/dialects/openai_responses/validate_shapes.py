@@ -1,4 +1,4 @@
-"""Shapes of Responses items, at their start and when complete, and of all events.
+"""Shapes of Responses items, at start and when complete, and of all events.
 
 https://platform.openai.com/docs/api-reference/responses/object and the types of the
 official SDKs (read 2026-11-21).  Other fields are legal.  At its start an item holds its
@@ -228,7 +228,7 @@ def _response(
     error: Shape = _NULL,
     details: Shape = _NULL,
 ) -> Shape:
-    """Return the shape of an event that holds the whole response.
+    """Return the shape of an event with the whole response.
 
     Args:
         status: Shape of its status.
@@ -256,7 +256,7 @@ def _response(
 
 
 def _of_item(*, item_id: bool = True, **fields: Shape) -> Shape:
-    """Return the shape of an event of an item; some lack `item_id`."""
+    """Return the shape of an item event."""
     id = {"item_id": NAME} if item_id else {}
     return object_of({**_NUMBERED, "output_index": COUNT, **id, **fields})
 
@@ -265,7 +265,7 @@ _OUTCOME = word("exit", "timeout")
 
 
 def _item_events() -> dict[str, Shape]:
-    """Return the shapes of the events of a text or of the progress of a server-side call."""
+    """Return the shapes of the events of a text, or of a server-side call's progress."""
     events: dict[str, Shape] = {}
     for row in types.ITEM_TYPES.values():
         events |= dict.fromkeys(row.progress_events, _of_item())

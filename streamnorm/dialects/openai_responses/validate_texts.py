@@ -1,4 +1,4 @@
-"""Strict validator of the texts of an item: start, deltas, complete text, end.
+"""Strict validator of an item's texts: start, deltas, complete text, end.
 
     part k  = added(k) delta* done(k) part_done(k), k dense from 0, one open at a time
     command = added(k) delta* done(k)
@@ -38,7 +38,7 @@ class TextEvent(Struct, frozen=True):
 
 
 def events_of(text: types.TextType) -> dict[str, TextEvent]:
-    """Return the events of a text and of its part, by type."""
+    """Return the effects of a text's and its part's events, by event type."""
     part = text.part if text.field == "content" else ""  # summaries have one type only
     events: dict[str, TextEvent] = {}
     if text.part_events:
@@ -64,7 +64,7 @@ _REQUIRED = ("function_call", "custom_tool_call")
 
 
 class _TextState(Struct):
-    """The received state of a text.
+    """Validation state of a text.
 
     Attributes:
         part_type: Type of its part; empty for a text without parts, or if a problem reported it.
@@ -100,7 +100,7 @@ class _TextGroup(Struct):
 
     @property
     def noun(self) -> str:
-        """Name of one of several texts."""
+        """What a text in this field is called in problems."""
         return _NOUNS[self.type.field]
 
     @property
@@ -109,12 +109,12 @@ class _TextGroup(Struct):
         return self.type.part_done if self.type.part_events else self.type.done
 
     def label(self, index: int) -> str:
-        """Return the name of a text in problems."""
+        """Return the name of one text for problems."""
         text = f"{self.noun} {index}" if self.type.index_key else self.type.key
         return f"{text} of item {self.output_index}"
 
     def start(self, index: int, part_type: str) -> _TextState:
-        """Add a text and return it."""
+        """Add a text; return its state."""
         text = self.texts[index] = _TextState(part_type)
         self.next_index = max(self.next_index, index + 1)
         self.open[index] = None
@@ -137,7 +137,7 @@ class ItemTexts:
             self._group(text).start(0, "")
 
     def read(self, event_type: str, text_event: TextEvent, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of an event, except those of its shape."""
+        """Yield the problems of an event, apart from its shape."""
         group, index_key = self._group(text_event.text), text_event.text.index_key
         index = event.get(index_key) if index_key else 0
         if text_event.action == "start":
@@ -166,7 +166,7 @@ class ItemTexts:
             group.open.pop(index, None)
 
     def finish(self, item: dict[str, Any]) -> Iterator[str]:
-        """Yield open texts, and contradictions between the complete item and its texts."""
+        """Yield open texts, and contradictions between texts and complete item."""
         event_type = "response.output_item.done"
         for group in self._groups.values():
             for index in group.open:
@@ -175,7 +175,7 @@ class ItemTexts:
         yield from self.compare(event_type, item)
 
     def compare(self, event_type: str, item: dict[str, Any]) -> Iterator[str]:
-        """Yield the contradictions between an item in an event and its texts."""
+        """Yield contradictions between the texts and an item in an event."""
         texts = types.item_type_of(string_of(item, "type")).texts
         for group in {text.field: self._group(text) for text in texts}.values():
             values = _texts_in(item, group.type)
@@ -250,7 +250,7 @@ def _annotate(text: _TextState, event: dict[str, Any], label: str) -> Iterator[s
 
 
 def _compare_text(event_type: str, text: _TextState, value: object, label: str) -> Iterator[str]:
-    """Yield a problem if a complete text differs from its deltas or an earlier complete text."""
+    """Yield a problem if a complete text differs from its deltas or an earlier copy."""
     if not isinstance(value, str):
         return
     known = "".join(text.deltas) if text.complete is None else text.complete
@@ -263,7 +263,7 @@ def _compare_text(event_type: str, text: _TextState, value: object, label: str) 
 def _compare_annotations(
     event_type: str, text: _TextState, part: dict[str, Any], label: str
 ) -> Iterator[str]:
-    """Yield a problem if the annotations of a part differ from the added annotations."""
+    """Yield a problem if a part's annotations differ from the added ones."""
     annotations = part.get("annotations")
     if is_array(annotations) and annotations != text.annotations:
         found = f"{event_type} has {len(annotations)} annotations of {label}"
@@ -272,7 +272,7 @@ def _compare_annotations(
 
 
 def _texts_in(item: dict[str, Any], text: types.TextType) -> list[object] | None:
-    """Return the texts or parts in a field of a complete item; None if the item lacks them."""
+    """Return the texts or parts in a field of a complete item; None if there are none."""
     if not text.index_key:
         return [item.get(text.field)]
     action = item.get("action")  # of a shell call, with its commands
@@ -281,7 +281,7 @@ def _texts_in(item: dict[str, Any], text: types.TextType) -> list[object] | None
 
 
 def _text_of(part: object) -> object:
-    """Return the text of a part; any other value as it is."""
+    """Return the text of a part; other values unchanged."""
     if not is_object(part):
         return part
     is_refusal = part.get("type") == types.REFUSAL.part

@@ -1,4 +1,4 @@
-"""UI message stream: the stream of the AI SDK that `useChat` reads.
+"""UI message stream, which the AI SDK's `useChat` reads.
 
 A front end's dialect: no provider speaks it, so it has no endpoints, and its requests are only
 read.

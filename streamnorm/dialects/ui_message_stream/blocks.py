@@ -1,4 +1,4 @@
-"""The open parts of a message, and its calls: from chunks to unified events.
+"""Open parts and calls of one message, decoded from chunks to unified events.
 
 Text and reasoning are found by their `id`, calls by their `toolCallId`.  An id of a text is free
 again after its end.
@@ -65,7 +65,7 @@ _CALL_FIELDS = (
 
 
 class OpenPart(Struct):
-    """A text or reasoning that grows.
+    """A text or reasoning part that deltas extend.
 
     Attributes:
         kind: The kind.
@@ -120,7 +120,7 @@ class Call(Struct):
     takes_text: bool = False
 
     def append(self, text: str, size: int) -> None:
-        """Store a fragment of the arguments, counted with `size` bytes; the end repeats it."""
+        """Store a fragment of the arguments, counted with `size` bytes."""
         self.stored_bytes += size
         self.fragments.append(text)
 
@@ -153,7 +153,7 @@ class MessageBlocks:
 
     @property
     def awaits_client(self) -> bool:
-        """Whether a call of the client has no result."""
+        """Whether a client tool call lacks a result."""
         return self._has_unanswered_call or any(map(_awaits_client, self.calls.values()))
 
     # Text and reasoning
@@ -238,13 +238,13 @@ class MessageBlocks:
             self.ended = summary[1], int(summary[2]), part
 
     def flush(self, events: list[Event]) -> None:
-        """Stop the reasoning that has ended: no summary of it follows."""
+        """Stop the ended reasoning, which was held open for further summaries."""
         if self.ended is not None:
             part, self.ended = self.ended[2], None
             self._stop_part(part, events)
 
     def cite(self, value: Chunk, events: list[Event]) -> bool:
-        """Append the citation of a source; False if no text is open that it could belong to."""
+        """Append a source as a citation of the open text; False if no text is open."""
         texts = [part for part in self.open.values() if part.kind == "text"]
         if not texts or texts[-1].delta is None:
             return False
@@ -280,7 +280,7 @@ class MessageBlocks:
     def _emit_metadata(
         self, index: int, metadata: object, extra: dict[str, Any] | None, events: list[Event]
     ) -> None:
-        """Append the metadata at the end of a block, unless they are those of its start."""
+        """Append the metadata of a block's end if they differ from its start's."""
         if metadata and metadata != (extra or {}).get(METADATA):
             events.append(metadata_from_wire(metadata, index))
 
@@ -292,7 +292,7 @@ class MessageBlocks:
     # Calls
 
     def start_call(self, value: Chunk, events: list[Event]) -> Call:
-        """Open the call of a chunk that names its tool.
+        """Open the call of a chunk with a tool name.
 
         Raises:
             Fatal: The call has no name, its id was used before, or a limit is exceeded.
@@ -383,7 +383,7 @@ class MessageBlocks:
     def _settle_input(
         self, call: Call, value: object, data: str, *, is_text: bool, events: list[Event]
     ) -> None:
-        """Append the input unless deltas had it, with which it must agree."""
+        """Append a call's complete input; if deltas had it, check that both agree."""
         streamed = "".join(call.fragments)
         if not streamed:
             text = clean(value) if is_text and isinstance(value, str) else input_text(data, value)
@@ -409,7 +409,7 @@ class MessageBlocks:
         events.append(BlockStop(call.delta.index, is_unfinished))
 
     def add_output(self, value: Chunk, events: list[Event]) -> bool:
-        """Append the result of a call; False if another one of it follows.
+        """Append a call's result; False if it is preliminary.
 
         Raises:
             Fatal: There is no such call, as for the client.
@@ -444,7 +444,7 @@ class MessageBlocks:
     # Whole blocks, and the end
 
     def add_file(self, value: Chunk, events: list[Event]) -> bool:
-        """Append the image or document of a `file`; False if no block has its type."""
+        """Append the block of a `file` chunk; False if no block has its media type."""
         block = file_from_wire(text_field(value, "mediaType"), text_field(value, "url"))
         if block is None:
             return False
@@ -452,7 +452,7 @@ class MessageBlocks:
         return True
 
     def finish(self, events: list[Event]) -> None:
-        """Close all that is open at the end of the message."""
+        """Close all open blocks at the end of the message."""
         self.flush(events)
         for part in self.open.values():
             self._note("missing_block_stop", part.kind)
@@ -469,14 +469,14 @@ def _awaits_client(call: Call) -> bool:
 
 
 def _takes_text(value: Chunk) -> bool:
-    """Return whether a call is of a tool with free text, by its first chunk (v7, or its input)."""
+    """Return whether a call's input is free text, judged by its first chunk."""
     if value["type"] == "tool-input-available":
         return isinstance(value.get("input"), str)
     return value.get("inputEncoding") == "text"
 
 
 def _other_fields(value: Chunk, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields of a chunk that no unified one stands for."""
+    """Return the fields of a chunk without a unified field."""
     fields: dict[str, Any] = clean_tree({k: item for k, item in value.items() if k not in known})
     return fields
 

@@ -1,4 +1,4 @@
-"""Content other than text, in both directions: signatures, citations, opaque chunks, tool calls.
+"""Signatures, citations, opaque chunks and tool calls, in both directions.
 
 Signatures and redacted reasoning stand in `providerMetadata` under the keys that the AI SDK's own
 providers read back (`@ai-sdk/anthropic` 4.0.105, `@ai-sdk/openai` 4.0.118, `@ai-sdk/google`
@@ -63,7 +63,7 @@ _PYDANTIC = "pydantic_ai"
 
 
 def signature_to_wire(signed: Signed) -> dict[str, Any]:
-    """Return the `providerMetadata` of a signature."""
+    """Return a signature as `providerMetadata`."""
     signature, issuer, id = signed
     if issuer == _ANTHROPIC and id is None:
         return {"anthropic": {"signature": signature}}
@@ -97,7 +97,7 @@ def signature_from_wire(metadata: object) -> Signed | None:
 
 
 def item_id_of(metadata: object) -> str | None:
-    """Return the id of the item that a `providerMetadata` names; None if it names none.
+    """Return the item id in a `providerMetadata`; None if there is none.
 
     The summaries of an item share it, and a server that stores responses has no signature.
     """
@@ -110,7 +110,7 @@ def item_id_of(metadata: object) -> str | None:
 
 
 def redacted_to_wire(block: RedactedReasoning) -> dict[str, Any]:
-    """Return the `providerMetadata` of redacted reasoning."""
+    """Return redacted reasoning as `providerMetadata`."""
     if block.issuer == _ANTHROPIC and block.id is None:
         return {"anthropic": {"redactedData": block.data}}
     own = {"redactedData": block.data, "issuer": block.issuer, "id": block.id}
@@ -154,7 +154,7 @@ KINDS = frozenset(
 
 
 def citation_to_wire(citation: Citation, source_id: str) -> Chunk:
-    """Return the source of a citation: a document unless it has a URL."""
+    """Return a citation as a source chunk: `source-url` if it has a URL, else a document."""
     own: dict[str, Any] = {
         "kind": citation.kind,
         "citedText": citation.cited_text,
@@ -186,7 +186,7 @@ def citation_to_wire(citation: Citation, source_id: str) -> Chunk:
 
 
 def text_citation_to_wire(citation: Citation, source: Chunk) -> Chunk:
-    """Return the entry of a citation in `citations` of a `text-end`, which v7 reads.
+    """Return a citation as an entry of `citations` in a `text-end` (v7).
 
     `src/ui-message-stream/ui-message-chunks.ts` of npm `ai` 7.0.173: a wrong one ends the answer.
 
@@ -207,7 +207,7 @@ def text_citation_to_wire(citation: Citation, source: Chunk) -> Chunk:
 
 
 def citation_from_wire(value: Chunk) -> Citation:
-    """Return the citation of a `source-url` or `source-document`."""
+    """Return a `source-url` or `source-document` as a citation."""
     metadata = value.get("providerMetadata")
     metadata = metadata if is_object(metadata) else {}
     own = metadata.get(OWN)
@@ -233,7 +233,7 @@ def citation_from_wire(value: Chunk) -> Citation:
 
 
 def text_citation_from_wire(entry: object) -> Citation:
-    """Return an entry of the `citations` of a text part (v7).
+    """Return an entry of a text part's `citations` (v7) as a citation.
 
     Raises:
         DecodeError: It has no source of a known type.
@@ -256,17 +256,17 @@ METADATA = "providerMetadata"
 
 
 def metadata_from_wire(metadata: object, index: int) -> Opaque:
-    """Return the metadata at the end of a block that are no signature."""
+    """Return metadata at a block's end, other than a signature, as opaque data."""
     return Opaque(DIALECT, METADATA, compact(metadata), index)
 
 
 def chunk_from_wire(value: Chunk) -> Opaque:
-    """Return a chunk of a type that no unified event stands for."""
+    """Return a chunk without a unified event as opaque data."""
     return Opaque(DIALECT, clean(string_of(value, "type")), compact(value))
 
 
 def chunk_to_wire(event: Opaque) -> bytes:
-    """Return the frame of a chunk that was read from the same dialect."""
+    """Return the frame of an opaque chunk."""
     return b"data: %b\n\n" % encode_line(event.data)
 
 
@@ -280,7 +280,7 @@ _MAX_DEPTH = Limits().max_json_depth
 
 
 def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -> bytes:
-    """Return the chunk that ends a call: with its input, or with an error if that is not whole.
+    """Return the chunk that ends a call: with its input, or an error if that is incomplete.
 
     The client executes a call at `tool-input-available`.  The text of the input is written as it
     is, so that no digit of a number is lost here.
@@ -310,12 +310,12 @@ def _is_refused_text(text: str) -> bool:
 
 
 def cut_input_to_wire(call: Chunk) -> bytes:
-    """Return the chunk that ends a call of which no argument arrived before the answer was cut."""
+    """Return the chunk that ends a call whose arguments never arrived."""
     return chunk({"type": "tool-input-error", **call, "input": "", "errorText": CUT})
 
 
 def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
-    """Return the chunk of a result of the provider's tool, with further fields."""
+    """Return the chunk of a server tool's result, with further fields."""
     call = {**fields, "toolCallId": result.tool_call_id, "providerExecuted": True}
     if is_refused(result.content):
         return {"type": "tool-output-error", **call, "errorText": REFUSED}
@@ -323,7 +323,7 @@ def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
 
 
 def result_to_wire(result: ToolResult, fields: Chunk) -> bytes:
-    """Return the chunk of a result of a tool that the application executed, with further fields."""
+    """Return the chunk of a client tool's result, with further fields."""
     text = "".join(block.text for block in result.content if isinstance(block, Text))
     call = {**fields, "toolCallId": result.tool_call_id}
     if result.is_error:
@@ -344,7 +344,7 @@ def result_from_wire(id: str, output: Any) -> ToolResult:
 
 
 def file_to_wire(file: Image | Document) -> Chunk:
-    """Return the `file` chunk of an image or a document."""
+    """Return an image or document as a `file` chunk."""
     media_type, data = file.media_type or "application/octet-stream", file.data
     url = file.url
     if data is not None:
@@ -355,7 +355,7 @@ def file_to_wire(file: Image | Document) -> Chunk:
 
 
 def file_from_wire(media_type: str, url: str) -> Image | Document | None:
-    """Return the image or document of a `file`; None if no block has its type."""
+    """Return a `file` chunk as an image or document; None if no block has its type."""
     kind = clean(media_type)
     if not url.startswith("data:"):
         return file_block(kind, None, clean(url))

@@ -1,4 +1,4 @@
-"""Decoder of the UI message stream: frames, the message level, and delta runs.
+"""Decoder of the UI message stream: frames, message chunks, and delta runs.
 
 npm `ai` 7.0.173, `src/ui/process-ui-message-stream.ts` (read 2026-11-23), the reducer of
 `useChat`.  `blocks.py` reads the parts.  The client takes a stream that ends without `finish`
@@ -276,7 +276,7 @@ class UIMessageDecoder(Decoder):
 
 
 class UIMessageRun(DeltaRun):
-    """The reader of deltas that only extend an open block.
+    """Delta run of text, reasoning and input deltas.
 
     Args:
         blocks: The open parts and calls of the message.
@@ -293,7 +293,7 @@ class UIMessageRun(DeltaRun):
         self._id = ""
 
     def forget(self) -> None:
-        """Look the part or call of the next delta up again."""
+        """Forget the part or call of the last delta."""
         self._type = self._call = None
 
     def decode(self, payload: bytes) -> str | None:
@@ -308,7 +308,7 @@ class UIMessageRun(DeltaRun):
         return chunk.delta if chunk.providerMetadata is None else None
 
     def _select(self, chunk: wire.TextDelta | wire.ReasoningDelta) -> bool:
-        """Expect deltas of the part of a chunk; return whether that can be extended."""
+        """Select the part of a delta; return whether the delta can extend it."""
         kind: PartKind = "text" if type(chunk) is wire.TextDelta else "reasoning"
         part = self._blocks.open.get((kind, chunk.id))
         # The first text of a block opens it for the target.
@@ -333,7 +333,7 @@ class UIMessageRun(DeltaRun):
         return text
 
     def _select_call(self, id: str) -> Call | None:
-        """Expect deltas of a call, and return it; None if it cannot be extended."""
+        """Select and return the call of a delta; None if it cannot be extended."""
         call = self._blocks.calls.get(id)
         if call is None or not call.is_open or not call.fragments or call.carry:
             return None

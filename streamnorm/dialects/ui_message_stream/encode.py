@@ -69,7 +69,7 @@ _MESSAGE_ID = "messageId"
 
 
 class _WrittenBlock(Struct):
-    """A block that is open on the wire.
+    """Encoding state of an open block.
 
     Attributes:
         kind: `text`, `reasoning` or `tool-input`.
@@ -216,12 +216,12 @@ class UIMessageEncoder(RunEncoder):
         return chunk(with_metadata({"type": "tool-input-start", **call}, metadata))
 
     def _prove_calls(self) -> bytes:
-        """Return the ends of the calls without arguments that are whole after all."""
+        """Return the ends of calls without arguments that proved complete."""
         proven, self._unproven_calls = self._unproven_calls, []
         return b"".join([input_to_wire(call, "") for call in proven])
 
     def _call_of_result(self, result: ServerToolResult | ToolResult) -> bytes:
-        """Return the call of a result, if the message has none of its id.
+        """Return the call chunk for a result whose call the message lacks.
 
         The client fails at the result of an unknown call.  OpenAI's results of a shell name an id
         that their call has beside its own.
@@ -235,7 +235,7 @@ class UIMessageEncoder(RunEncoder):
         return input_to_wire(call, "")
 
     def _has_earlier_call(self, result: ServerToolResult | ToolResult) -> bool:
-        """Return whether the call of a result stands in the message that is continued."""
+        """Return whether a result's call is in the message being continued."""
         if self.earlier_calls is not None:
             return self.earlier_calls.get(result.tool_call_id, False)
         # Only the application answers calls of an earlier stream.

@@ -1,4 +1,4 @@
-"""How an answer ends, in both directions: stop reason, token usage, error.
+"""The end of an answer in both directions: stop reason, token usage, error.
 
 `ai` 7.0.173, `finishReason` of the chunk `finish`; another word ends the whole answer with an
 error of the schema.  The protocol has no field for usage, which stands in the metadata of the
@@ -39,12 +39,12 @@ ERROR = "error"
 
 
 def stop_reason_to_wire(reason: StopReason) -> str:
-    """Return the `finishReason`."""
+    """Return a stop reason as `finishReason`."""
     return _TO_WIRE[reason]
 
 
 def stop_reason_from_wire(raw: str, *, has_open_call: bool) -> StopReason:
-    """Return the unified stop reason.
+    """Return a `finishReason` as unified stop reason.
 
     Args:
         raw: `finishReason` as spelt on the wire; "" if there was none.
@@ -67,7 +67,7 @@ _TOTAL = "totalTokens"
 
 
 def usage_to_wire(usage: Usage) -> dict[str, Any]:
-    """Return the counts that are known."""
+    """Return the known counts as a `usage` object."""
     counts = {name: getattr(usage, field) for name, field in _NAMES.items()}
     if usage.input_tokens is not None and usage.output_tokens is not None:
         counts[_TOTAL] = usage.input_tokens + usage.output_tokens
@@ -75,7 +75,7 @@ def usage_to_wire(usage: Usage) -> dict[str, Any]:
 
 
 def usage_from_wire(counts: dict[str, Any]) -> Usage | None:
-    """Return the tokens of a `usage`; None if it has none of the AI SDK's counts."""
+    """Return a `usage` object as token counts; None if it has none of the AI SDK's."""
     known = {field: count_of(counts.get(name)) for name, field in _NAMES.items()}
     if all(count is None for count in known.values()):
         return None
@@ -87,7 +87,7 @@ _UNKNOWN = "the provider reported an error"
 
 
 def error_from_wire(value: Chunk) -> StreamError:
-    """Return the error of an `error` chunk, which has a text and nothing else."""
+    """Return the error of an `error` chunk, which has only a text."""
     return upstream_error(clean(text_field(value, "errorText")))
 
 
@@ -97,5 +97,5 @@ def error_to_wire(error: StreamError) -> bytes:
 
 
 def error_body(error: StreamError) -> bytes:
-    """Return the body of an error response: `useChat` shows the text as it is."""
+    """Return the body of an error response, a text that `useChat` shows."""
     return (error.message or _UNKNOWN).encode("utf-8", "replace")

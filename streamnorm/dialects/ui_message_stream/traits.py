@@ -1,4 +1,4 @@
-"""Traits of the UI message stream: how chunks and requests are recognised, capabilities."""
+"""Traits of the UI message stream: recognition of chunks and requests, capabilities."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def is_terminal(frame: Frame) -> bool:
 
 
 def is_request(body: dict[str, Any]) -> bool:
-    """Return whether a JSON object can only be a request of a page: its messages have parts."""
+    """Return whether a JSON object can only be a page's request: its messages have parts."""
     messages = body.get("messages")
     first = messages[0] if is_array(messages) and messages else None
     return is_object(first) and "parts" in first and "role" in first
@@ -89,7 +89,7 @@ CLIENTS = ("ai@5", "ai@6", "ai@7")
 
 
 class PageOptions(DialectOptions, frozen=True, kw_only=True):
-    """Options of the encoder.
+    """Encoder options of the UI message stream.
 
     Attributes:
         page_client: Client of the page; None if it may be any of them.

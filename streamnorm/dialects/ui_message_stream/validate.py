@@ -1,4 +1,4 @@
-"""Strict validator of the UI message stream: the order of chunks, and their fields.
+"""Strict validator of the UI message stream: order and fields of chunks.
 
 npm `ai` 7.0.173, `src/ui/process-ui-message-stream.ts`, and 6.0.326 (read 2026-11-23):
 
@@ -187,7 +187,7 @@ class UIMessageChecker(Checker):
                 return ["no finish, expected one"]
 
     def _is_followed(self) -> bool:
-        """Return whether parts are still checked: a stream may have any number of ids."""
+        """Return whether parts are still checked, within a bound on their ids."""
         return len(self._open) + len(self._call_steps) <= _MAX_IDS
 
     def _check_part(self, kind: str, chunk: dict[str, Any]) -> Iterator[str]:

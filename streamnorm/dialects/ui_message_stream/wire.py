@@ -1,4 +1,4 @@
-"""Names and helpers of the wire of the UI message stream.
+"""Wire structs and chunk helpers of the UI message stream.
 
 npm `ai` 7.0.173, 6.0.326 and 5.0.277, `src/ui-message-stream/ui-message-chunks.ts` (read
 2026-11-23).  The schema refuses a whole stream for one chunk: an unknown type, a `null` in an
@@ -32,12 +32,12 @@ def chunk(fields: Chunk) -> bytes:
 
 
 def with_metadata(fields: Chunk, metadata: dict[str, Any]) -> Chunk:
-    """Return the fields of a chunk, with `providerMetadata` unless it is empty."""
+    """Return the fields of a chunk, with `providerMetadata` if it is not empty."""
     return {**fields, "providerMetadata": metadata} if metadata else fields
 
 
 def is_refused(value: object) -> bool:
-    """Whether the client refuses the chunk of a value, and with it the rest of the stream.
+    """Return whether the client refuses a stream that has a value, such as `__proto__`.
 
     `secure-json-parse.ts` of `@ai-sdk/provider-utils` 5.0.81 does so for a key that reaches a
     prototype.
@@ -56,7 +56,7 @@ def is_refused(value: object) -> bool:
 
 
 def text_field(value: Chunk, name: str) -> str:
-    """Return a text field, halves of surrogate pairs included.
+    """Return a text field, which may end in half a surrogate pair.
 
     Raises:
         Fatal: The field is absent or has another type.
@@ -69,7 +69,7 @@ def text_field(value: Chunk, name: str) -> str:
 
 # Only these have structs: nearly every chunk of a stream is one of them.
 class TextDelta(Struct, gc=False, tag="text-delta"):
-    """A piece of a text."""
+    """A `text-delta` chunk."""
 
     id: str
     delta: str
@@ -77,7 +77,7 @@ class TextDelta(Struct, gc=False, tag="text-delta"):
 
 
 class ReasoningDelta(Struct, gc=False, tag="reasoning-delta"):
-    """A piece of reasoning."""
+    """A `reasoning-delta` chunk."""
 
     id: str
     delta: str
@@ -86,7 +86,7 @@ class ReasoningDelta(Struct, gc=False, tag="reasoning-delta"):
 
 @final
 class InputDelta(Struct, gc=False, tag="tool-input-delta"):
-    """A piece of the input of a call."""
+    """A `tool-input-delta` chunk."""
 
     toolCallId: str  # noqa: N815 - the protocol's
     inputTextDelta: str  # noqa: N815 - the protocol's
@@ -107,7 +107,7 @@ DELTA_TEXT_FIELDS = frozenset({"delta", "inputTextDelta"})
 
 
 def input_text(data: str, value: object) -> str:
-    """Return the JSON text of `input`, byte for byte.
+    """Return the JSON text of a chunk's `input`, byte for byte.
 
     Args:
         data: The chunk.

@@ -1,4 +1,4 @@
-"""Requests of pages: `RunAgentInput`, and the messages in it.
+"""Request bodies of pages: `RunAgentInput` and its messages.
 
 Read `request.py` first, then `messages.py` (the turns of a thread), `content.py` (parts of
 messages) and `tools.py`.  Nothing reads such a body but an agent, so none is written; its messages

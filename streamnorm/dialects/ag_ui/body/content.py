@@ -1,4 +1,4 @@
-"""Parts of messages and blocks, in both directions: texts and files.
+"""Text and file parts of messages, in both directions.
 
 `@ag-ui/core` 1.0.0, `src/generated/schemas.ts`, and the `binary` part of 0.x (read 2026-11-27).
 """
@@ -41,7 +41,7 @@ _PATTERNS = {"image": "image/*", "audio": "audio/*", "video": "video/*", "docume
 
 
 def content_from_wire(value: dict[str, Any]) -> tuple[PartBlock, ...]:
-    """Return the content of a message of the user or of a tool.
+    """Return the content of a user or tool message as blocks.
 
     Raises:
         DecodeError: It is neither a text nor an array of parts.
@@ -105,7 +105,7 @@ def _read_value(
 
 
 def _binary_from_wire(part: dict[str, Any]) -> PartBlock:
-    """Return a `binary` part, which 0.x has for all files."""
+    """Return the file block of a `binary` part, which 0.x has for all files."""
     media_type, title = require_str(part, "mimeType"), get_str(part, "filename")
     data, url, id = (get_str(part, name) for name in ("data", "url", "id"))
     if data:
@@ -119,7 +119,7 @@ def _binary_from_wire(part: dict[str, Any]) -> PartBlock:
 
 
 def content_to_wire(blocks: Iterable[InputBlock], losses: Losses) -> str | list[dict[str, Any]]:
-    """Return the content of a message of the user: a text, or parts if there are files.
+    """Return the content of a user message: a string, or parts if there are files.
 
     Args:
         blocks: The blocks.

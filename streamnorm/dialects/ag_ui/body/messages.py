@@ -1,4 +1,4 @@
-"""Messages of a thread and of a request, in both directions.
+"""Messages of a request and of a thread, in both directions.
 
 The client makes a message of each reasoning, each text and, without `parentMessageId`, of each
 call (`@ag-ui/client` 1.0.0, `src/apply/default.ts`, read 2026-11-27).  Neighbours among them are
@@ -91,7 +91,7 @@ def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
 
 
 class _Thread:
-    """The messages of a thread while they are read.
+    """Decoder of a thread's messages to unified messages.
 
     Attributes:
         messages: The messages of the request so far.
@@ -121,7 +121,7 @@ class _Thread:
         read(self, value)
 
     def end_answer(self) -> None:
-        """Add the answer and the results of its calls to the messages."""
+        """Append the collected answer, and the results of its calls."""
         if blocks := self._blocks.finish():
             self.messages.append(InputMessage("assistant", blocks, self._name))
         if self._results:
@@ -240,13 +240,13 @@ class _Thread:
 
 
 def _encrypted_extra(value: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
-    """Return the encrypted value of a message that no block has a field for."""
+    """Return the encrypted value of a message, which no block has a field for, as `extra`."""
     encrypted = get_str(value, "encryptedValue")
     return {DIALECT: {"encryptedValue": encrypted}} if encrypted else None
 
 
 def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dict[str, Any]]:
-    """Return the messages of a chat as AG-UI's messages.
+    """Return a chat's messages as AG-UI messages.
 
     Args:
         history: The messages, oldest first.
@@ -260,7 +260,7 @@ def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dic
 
 
 class _ThreadWriter:
-    """Messages of a thread while they are written.
+    """Encoder of unified messages to a thread's messages.
 
     Args:
         losses: Counter of what they have no place for.
@@ -278,7 +278,7 @@ class _ThreadWriter:
         self._broken: dict[str, str] = {}  # problems of calls of the client without a result
 
     def add(self, message: ChatMessage) -> None:
-        """Add a message: one of the user, or all that an answer is made of."""
+        """Write a user message, or the messages that make up an answer."""
         if message.role == "assistant":
             self.end_answer()
             if self.messages and self.messages[-1]["role"] in ("assistant", "reasoning"):
@@ -309,7 +309,7 @@ class _ThreadWriter:
             self._losses.add("empty_message_dropped", "messages", "dropped")
 
     def _answer_server_calls(self) -> None:
-        """Add a result to each call that its provider did not answer.
+        """Write a result for each server call that the provider left unanswered.
 
         The client takes a call without a result for its own.
         """
@@ -318,7 +318,7 @@ class _ThreadWriter:
         self._unanswered.clear()
 
     def end_answer(self) -> None:
-        """Add an error to each call that is not whole, and that the history does not answer.
+        """Write an error result for each incomplete call that has no result.
 
         The client would execute it.
         """
@@ -418,5 +418,5 @@ class _ThreadWriter:
 def _encrypted(
     signature: str | None, issuer: str | None = None, id: str | None = None
 ) -> dict[str, str]:
-    """Return the encrypted value of a signature; nothing if there is none."""
+    """Return the field with a signature as encrypted value; {} without a signature."""
     return {} if signature is None else {"encryptedValue": tag_signature(signature, issuer, id)}

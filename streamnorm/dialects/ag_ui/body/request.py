@@ -1,4 +1,4 @@
-"""Requests: `RunAgentInput`.
+"""Request bodies: `RunAgentInput`.
 
 `@ag-ui/core` 1.0.0, `src/generated/schemas.ts` (read 2026-11-27).  `context`, `state` and
 `forwardedProps` have no place in a provider's request, and the answers to interrupts (`resume`)
@@ -29,7 +29,7 @@ _STATUSES = ("resolved", "cancelled")
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the unified request of a body.
+    """Decode a body to a unified request.
 
     It names no model, which is the agent's to choose.
 
@@ -58,7 +58,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the ids that the events of the run repeat, and the version that the client reads."""
+    """Return the ids that the run's events repeat, and the client's protocol version."""
     return {name: body[name] for name in (*_IDS, "protocolVersion") if name in body}
 
 

@@ -1,4 +1,4 @@
-"""Tools of a page, which the page executes."""
+"""Tools that the page executes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[Tool, ...]:
 
 
 def _tool_from_wire(value: dict[str, Any]) -> Tool:
-    """Return a tool; its `metadata` is for the page alone."""
+    """Return a tool; its `metadata` is only for the page."""
     name = require_str(value, "name")
     if not name:
         raise DecodeError("an empty name, expected one", path="$.name")

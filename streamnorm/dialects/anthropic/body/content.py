@@ -98,7 +98,7 @@ _Readers: TypeAlias = "Mapping[str, Callable[[_Value, str | None], InputBlock]]"
 
 
 def split_cache_mark(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
-    """Return the cache mark of a part, and its unknown fields as `extra`.
+    """Return the cache mark and the unknown fields (`extra`) of a part.
 
     Unknown fields of the mark itself, such as Claude Code's `scope`, stay in `cache_control`
     without its type.
@@ -125,7 +125,7 @@ def split_cache_mark(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark
 
 
 def mark_from_wire(value: object) -> WithRest | None:
-    """Return the mark of a `cache_control`, and its unknown fields; None for another type."""
+    """Return a `cache_control` as cache mark and unknown fields; None for unknown types."""
     mark = as_object(value)
     if mark.get("type") != "ephemeral":
         return None
@@ -134,12 +134,12 @@ def mark_from_wire(value: object) -> WithRest | None:
 
 
 def mark_to_wire(mark: CacheMark, writing: object = None) -> dict[str, Any]:
-    """Return the `cache_control` of a mark."""
+    """Return a cache mark as `cache_control`."""
     return {"type": "ephemeral"} if mark.ttl is None else {"type": "ephemeral", "ttl": mark.ttl}
 
 
 def as_extra(unknown: dict[str, Any]) -> Extra:
-    """Return unknown fields as the `extra` of a part; None if there are none."""
+    """Return unknown fields as `extra`; None if there are none."""
     return {DIALECT: unknown} if unknown else None
 
 
@@ -152,7 +152,7 @@ def add_extra(value: dict[str, Any], mark: CacheMark | None, unknown: dict[str, 
 
 
 def drop_untyped(value: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Remove objects without their type from a JSON object, and return it.
+    """Remove inner objects without a type from an object; return the object.
 
     They are the unknown fields of an object that was removed since it was read.
     """
@@ -163,7 +163,7 @@ def drop_untyped(value: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
-    """Return a block of an unknown type, without its cache mark."""
+    """Return a block of an unknown type as an opaque block, without its cache mark."""
     mark = block.get(_MARK)
     # A mark with unknown fields stays in the data: `CacheMark` holds the lifetime alone.
     if not (is_object(mark) and mark.keys() <= _PLAIN_MARK):
@@ -174,7 +174,7 @@ def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
 
 
 def opaque_to_wire(block: OpaqueBlock, path: str) -> dict[str, Any]:
-    """Return a block of an unknown type as its JSON object.
+    """Return an opaque block as its JSON object.
 
     Raises:
         EncodeError: The data of the block are no JSON.
@@ -217,7 +217,7 @@ def _document_from_wire(block: dict[str, Any], server: str | None) -> Document |
 
 
 def _search_result_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
-    """Return a `search_result` as a document of its text; its other fields stay unknown fields."""
+    """Return a `search_result` as a text document."""
     text = _text_of(block.get("content"))
     if text is None:
         return opaque_from_wire("search_result", block)
@@ -239,7 +239,7 @@ def _image_to_wire(block: Image, path: str) -> dict[str, Any]:
 
 
 def _document_to_wire(block: Document, context: WriteContext, path: str) -> dict[str, Any] | None:
-    """Return a document as a `document` or `search_result` block; None if it is dropped.
+    """Return a document as a `document` or `search_result`; None if it is dropped.
 
     The API reads text and PDF alone; any other document is dropped and counted as a loss.
 
@@ -274,7 +274,7 @@ def _document_to_wire(block: Document, context: WriteContext, path: str) -> dict
 
 
 def _is_refused(block: Document) -> bool:
-    """Return whether a document is known to be neither PDF nor text, or to be text behind a URL."""
+    """Return whether the API refuses a document: neither PDF nor text, or text at a URL."""
     media_type = block.media_type
     if media_type is None or media_type == _PDF or (block.data is None and block.url is None):
         return False
@@ -282,7 +282,7 @@ def _is_refused(block: Document) -> bool:
 
 
 def _source_from_wire(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Return the fields of a file in `source`, and the unknown ones; None for an unknown type."""
+    """Return a `source` as fields of a file block and unknown fields; None for unknown types."""
     source = get_object(block, "source") or {}
     table = _SOURCES.get(string_of(source, "type"))
     if table is None:
@@ -296,7 +296,7 @@ def _source_from_wire(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def _add_source_fields(extra: Extra, unknown: dict[str, Any]) -> Extra:
-    """Return `extra` with the unknown fields of a source under `source`."""
+    """Return `extra` with a source's unknown fields under `source`."""
     return {DIALECT: {**unknown_of(extra, DIALECT), "source": unknown}} if unknown else extra
 
 
@@ -314,7 +314,7 @@ def _source_to_wire(block: Image | Document, path: str) -> dict[str, Any]:
 
 
 def _text_of(content: object) -> str | None:
-    """Return the joined text of a content of text blocks; None if a block is no text."""
+    """Return the joined text of a `content`; None if it has blocks other than text."""
     if isinstance(content, str):
         return content
     if not is_array(content):
@@ -425,7 +425,7 @@ _READERS: _Readers = {
 
 
 def _unlisted_from_wire(block: _Value) -> InputBlock:
-    """Return the result of a server tool, by the suffix of its type, or else an opaque block.
+    """Return a block whose type ends in `_tool_result` as a server result, else as opaque.
 
     Anthropic adds server tools from time to time; their results are all `…_tool_result`.
     """
@@ -440,7 +440,7 @@ def _unlisted_from_wire(block: _Value) -> InputBlock:
 def content_to_wire(
     blocks: tuple[InputBlock, ...], context: WriteContext, path: str
 ) -> str | list[_Value]:
-    """Return blocks as a `content`: a string for one plain text, else an array.
+    """Return blocks as a `content`: a string for a single plain text, else an array.
 
     Blocks of blank text are left out: models write them, and the API refuses them with "text
     content blocks must be non-empty" (anomalyco/opencode#17381).
@@ -468,7 +468,7 @@ def content_to_wire(
 
 
 def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value | None:
-    """Return a block of a request or a response; None if it is dropped and counted as a loss.
+    """Return a block of a request or response; None if it is dropped and counted as lost.
 
     Raises:
         EncodeError: The block has no legal form.

@@ -1,4 +1,4 @@
-"""Bodies of Anthropic's own clients, changed where a server's checks would refuse them.
+"""Adaptation of same-dialect bodies to the checks of Anthropic's servers.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  A body whose dialect is the
 server's passes unchanged, except for what `fit_body` changes for a server that applies
@@ -25,7 +25,7 @@ _CLEARING = "clear_thinking_"
 
 
 def fit_body(body: _Body, context: WriteContext) -> _Body:
-    """Return a body that passes Anthropic's checks, if its server is known to apply them.
+    """Return a body that passes Anthropic's checks, if its server applies them.
 
     Raises:
         EncodeError: A part has no legal form.
@@ -71,7 +71,7 @@ def _fit_message(message: _Body, context: WriteContext, path: str, *, is_last: b
 
 
 def _strip_end(text: str, context: WriteContext) -> str:
-    """Return the text of a prefill without white space at its end, which the API refuses."""
+    """Return a prefill's text without trailing white space, which the API refuses."""
     stripped = text.rstrip()
     if stripped != text:
         context.losses.add("trailing_white_space", "messages", "stripped")
@@ -90,7 +90,7 @@ def _fit_block(block: _Body, context: WriteContext, path: str) -> _Body:
 
 
 def _fit_call(block: _Body, context: WriteContext, path: str) -> _Body:
-    """Return a call whose input is an object, as the API demands (anthropics/claude-code#6695)."""
+    """Return a call whose input is an object, as the API requires (anthropics/claude-code#6695)."""
     value = block.get("input")
     if not is_object(value):
         text = value if isinstance(value, str) else "" if value is None else compact(value)
@@ -101,7 +101,7 @@ def _fit_call(block: _Body, context: WriteContext, path: str) -> _Body:
 
 
 def _fit_id(block: _Body, field: str, context: WriteContext) -> _Body:
-    """Return a block with an id of letters, digits, `_` and `-`: the API refuses any other."""
+    """Return a block whose id has only letters, digits, `_` and `-`, as the API requires."""
     id = string_of(block, field)
     if _LEGAL_ID.fullmatch(id):
         return block
@@ -113,7 +113,7 @@ def _fit_id(block: _Body, field: str, context: WriteContext) -> _Body:
 
 
 def _fit_tools(body: _Body, context: WriteContext) -> _Body:
-    """Return a body with at least one tool that is not deferred, as the API demands.
+    """Return a body with at least one non-deferred tool, as the API requires.
 
     Raises:
         EncodeError: Two tools have the same name, which no change can repair.
@@ -136,7 +136,7 @@ def _fit_tools(body: _Body, context: WriteContext) -> _Body:
 
 
 def drop_clearing_edits(body: _Body, context: WriteContext) -> _Body:
-    """Return a body without `clear_thinking_…` edits if the model does not think.
+    """Return a body without `clear_thinking_…` edits if thinking is off.
 
     The API refuses them then: "`clear_thinking_20251015` strategy requires `thinking` to be
     enabled or adaptive" (anthropics/claude-code#11971).

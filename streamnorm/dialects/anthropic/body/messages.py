@@ -108,7 +108,7 @@ def messages_to_wire(writing: Writing) -> dict[str, Any]:
 def _message_to_wire(
     message: InputMessage, number: int, *, context: WriteContext
 ) -> dict[str, Any] | None:
-    """Return a message as its JSON object; None if no block is left, which is counted as a loss."""
+    """Return a message as its JSON object; None if no block is left (counted as a loss)."""
     content = content_to_wire(message.blocks, context, f"messages[{number}]")
     if not content or (isinstance(content, str) and not content.strip()):
         context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
@@ -117,7 +117,7 @@ def _message_to_wire(
 
 
 def _strip_prefill(prefill: InputMessage, context: WriteContext) -> InputMessage:
-    """Return a prefill, which the answer continues, without white space at its end.
+    """Return a prefill without trailing white space, which the API refuses.
 
     The API refuses trailing white space in the last text of the assistant (goose#7343).
     """
@@ -130,6 +130,6 @@ def _strip_prefill(prefill: InputMessage, context: WriteContext) -> InputMessage
 
 
 def system_to_wire(system: tuple[Text, ...], writing: Writing) -> object:
-    """Return the system prompt: a string for one plain text, else an array of blocks."""
+    """Return the system prompt: a string for a single plain text, else an array."""
     blocks: tuple[InputBlock, ...] = system
     return content_to_wire(blocks, writing.context, "system")

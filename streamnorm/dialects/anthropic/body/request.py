@@ -1,4 +1,4 @@
-"""Requests, in both directions: the body, its options, and the betas that its fields need.
+"""Requests in both directions: body, options, and the betas that fields require.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  The body comes first, then
 the options that several fields hold together (`thinking` and `output_config`, the service tier,
@@ -135,7 +135,7 @@ _CONFIG = Table(Field("effort", get_str), Field("output", wire="format", read=_f
 
 
 def _config_from_wire(reading: Reading) -> _Body:
-    """Return the output format, and the reasoning options with the effort."""
+    """Return the output format, and the reasoning options with their effort."""
     config, unknown = _CONFIG.read_field(reading.body, "output_config")
     if unknown:
         reading.unknown["output_config"] = unknown
@@ -169,7 +169,7 @@ def _config_to_wire(writing: Writing) -> _Body:
 
 
 def _compaction_from_wire(value: object) -> WithRest | None:
-    """Return the input tokens at which the context is compacted, and the other edits.
+    """Return the token threshold of the compaction edit, and the other edits.
 
     Beside other edits, the compaction stays among them without its trigger, so that
     `_compaction_to_wire` puts the trigger back at its position.
@@ -196,7 +196,7 @@ def _compaction_from_wire(value: object) -> WithRest | None:
 
 
 def _compaction_to_wire(tokens: int, writing: Writing) -> _Body:
-    """Return `context_management` with the compaction at `tokens` among its other edits."""
+    """Return `context_management` with a compaction edit at `tokens`."""
     trigger = {"type": "input_tokens", "value": tokens}
     management = writing.unknown.pop("context_management", None)
     edits = management.get("edits") if is_object(management) else None
@@ -268,7 +268,7 @@ REQUEST = RequestTable(
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the unified request of a body.
+    """Decode a body to a unified request.
 
     Raises:
         DecodeError: The body is no request of Anthropic.
@@ -285,7 +285,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def cloud_headers(body: dict[str, Any]) -> dict[str, str]:
-    """Return the headers of the vendor that stand in a body for a cloud: version and betas.
+    """Return the vendor's headers that a cloud's body has as fields: version and betas.
 
     https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html
     (read 2026-11-27).
@@ -303,7 +303,7 @@ def cloud_headers(body: dict[str, Any]) -> dict[str, str]:
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a projected request as a body, with its betas as a header.
+    """Encode a projected request as a body and a header with its betas.
 
     Raises:
         EncodeError: A part has no legal form.
@@ -322,7 +322,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
 
 
 def _was_switched_off(request: Request) -> bool:
-    """Return whether a body asked for reasoning that has been switched off since it was read."""
+    """Return whether reasoning was switched off after the request was decoded."""
     options, source = request.reasoning, request.source
     if options is None or options.mode != "off" or source is None:
         return False
@@ -330,7 +330,7 @@ def _was_switched_off(request: Request) -> bool:
 
 
 class _Beta(Struct, frozen=True):
-    """A beta and the field that needs it.
+    """A beta, and the fields that require it.
 
     Attributes:
         name: Name of the beta.
@@ -346,7 +346,7 @@ class _Beta(Struct, frozen=True):
 def _add_needed_betas(
     body: _Body, betas: tuple[str, ...], target: BodyCapabilities
 ) -> tuple[str, ...]:
-    """Return `betas`, followed by the betas that fields of a body need.
+    """Return `betas` with the betas that fields of the body require.
 
     The API refuses the field of a beta that is not enabled.
     """
@@ -381,7 +381,7 @@ def _has_tool(*prefixes: str) -> Callable[[_Body], bool]:
 
 
 def _has_edit(*, compacts: bool) -> Callable[[_Body], bool]:
-    """Return a predicate: the body has edits that compact, or edits that do not."""
+    """Return a predicate of bodies with compaction edits, or with other edits."""
 
     def has_edit(body: _Body) -> bool:
         management = body.get("context_management")
@@ -392,7 +392,7 @@ def _has_edit(*, compacts: bool) -> Callable[[_Body], bool]:
 
 
 def _has_system_field(field: str) -> Callable[[_Body], bool]:
-    """Return a predicate: a system message of the body has a field."""
+    """Return a predicate of bodies with a field in a system message."""
     return lambda body: any(field in message for message in _system_messages(body))
 
 
@@ -409,7 +409,7 @@ def _system_messages(body: _Body) -> Iterator[_Body]:
 
 
 def _has_inner_field(owner: str, field: str) -> Callable[[_Body], bool]:
-    """Return a predicate: the object in field `owner` of the body has a field."""
+    """Return a predicate of bodies with a field in the object `owner`."""
 
     def has(body: _Body) -> bool:
         value = body.get(owner)

@@ -54,7 +54,7 @@ _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a whole response: those that its stream would have.
+    """Return the events of a whole response, as its stream would have them.
 
     Raises:
         DecodeError: The body is no message of Anthropic, or exceeds a limit.
@@ -142,19 +142,19 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 
 
 def _merge_fields(unknown: dict[str, Any] | None, fields: dict[str, Any] | None) -> dict[str, Any]:
-    """Return unknown fields and the mapped `fields`, which win."""
+    """Return unknown fields merged with the mapped `fields`, which take precedence."""
     return {**(unknown or {}), **(fields or {})}
 
 
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model; `created` is not written."""
+    """Return a response with another model's name; it has no creation time."""
     return body if model is None else {**body, "model": model}
 
 
 def _project_message(message: Message, losses: Losses) -> Message:
-    """Return a message projected to what a response can carry.
+    """Return a message reduced to what a response can carry.
 
     Raises:
         EncodeError: The arguments of a call are no JSON object.

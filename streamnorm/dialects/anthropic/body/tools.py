@@ -1,4 +1,4 @@
-"""Tools, and the choice among them, in both directions.
+"""Tools and tool choice, in both directions.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  Anthropic has three kinds:
 tools that the client runs (with a schema of the client's or, by type, of Anthropic's), server
@@ -191,7 +191,7 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
 
 
 def _load_one_tool(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
-    """Return the tools, all loaded if all are deferred: the API demands one that is not."""
+    """Return the tools, none deferred if all were: the API requires one that is not."""
     loaded: list[Tool] = []
     for tool in tools:
         if not isinstance(tool, Tool) or not tool.deferred or is_same_dialect(tool, DIALECT):
@@ -217,7 +217,7 @@ def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | None
 
 
 def _client_tool_schema(kind: str) -> tuple[str, dict[str, Any]] | None:
-    """Return description and schema of a client tool that Anthropic defines; None for others.
+    """Return the description and schema of Anthropic's client tools; None for other tools.
 
     Other vendors need both: on Anthropic's wire the type stands for them.
 
@@ -273,7 +273,7 @@ _TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def _server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
-    """Return a tool that the provider executes, or a tool of an unknown type."""
+    """Return a tool that the provider executes, or one of an unknown type."""
     data = unknown_fields(value, {_MARK})
     mark, extra = split_cache_mark(value, data.keys())
     return ServerTool(
@@ -290,7 +290,7 @@ def _server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
 
 
 def _server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, Any] | None:
-    """Return a server tool as its JSON object; None if it is dropped and counted as a loss."""
+    """Return a server tool as its JSON object; None if it is dropped (counted as a loss)."""
     allowed, blocked = tool.allowed_domains, tool.blocked_domains
     value: dict[str, Any] | None
     if tool.dialect == DIALECT:
@@ -314,7 +314,7 @@ def _server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, A
 
 
 def _equivalent_of(tool: ServerTool) -> dict[str, Any] | None:
-    """Return Anthropic's tool of the same kind; None if Anthropic has none."""
+    """Return Anthropic's equivalent of another vendor's server tool; None if there is none."""
     if tool.kind not in _TYPES:
         return None
     type, name = _TYPES[tool.kind]
@@ -322,7 +322,7 @@ def _equivalent_of(tool: ServerTool) -> dict[str, Any] | None:
 
 
 def _unified_kind(type: str) -> str:
-    """Return the unified kind of a server tool's type; an unknown type is its own kind."""
+    """Return the unified kind for a server tool's type; unknown types stay unchanged."""
     return next((kind for prefix, kind in _KINDS.items() if type.startswith(prefix)), type)
 
 
@@ -345,7 +345,7 @@ def _mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
 
 
 class _MCPParts(TypedDict):
-    """An MCP server as two parts of a request.
+    """The two JSON objects of an MCP server in a request.
 
     Attributes:
         toolset: The `mcp_toolset` among the tools; None if the server has none.
@@ -357,7 +357,7 @@ class _MCPParts(TypedDict):
 
 
 def _filter_from_wire(value: object) -> tuple[str, ...] | None:
-    """Return the tools that a `tool_configuration` enables; None if it says more than that."""
+    """Return the tool names in a `tool_configuration`; None if it has other settings."""
     configuration = as_object(value)
     others = unknown_fields(configuration, {"allowed_tools"})
     if "allowed_tools" not in configuration or others not in ({}, {"enabled": True}):
@@ -390,7 +390,7 @@ def _server_from_wire(value: dict[str, Any]) -> MCPServer:
 
 
 def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:
-    """Return the MCP server of a toolset, and remove it from `servers` if it is there.
+    """Return the MCP server of a toolset, and remove its entry from `servers`.
 
     Raises:
         DecodeError: The toolset does not name its server.
@@ -421,7 +421,7 @@ def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer])
 
 
 def _mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> _MCPParts | None:
-    """Return both parts of an MCP server; None if it has no URL, which is counted as a loss."""
+    """Return both objects of an MCP server; None if it has no URL (counted as a loss)."""
     unknown = unknown_of(tool.extra, DIALECT)
     toolset: dict[str, Any] = {"type": "mcp_toolset", "mcp_server_name": tool.name}
     if tool.allowed_tools is not None:
@@ -440,7 +440,7 @@ def _mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> _MCPParts | N
 
 
 def _enabled_tools(toolset: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the names of the tools that alone are enabled; None for any other configuration."""
+    """Return the names of the only enabled tools; None for other configurations."""
     configs = toolset.get("configs")
     if toolset.get("default_config") != {"enabled": False} or not is_object(configs):
         return None
@@ -457,7 +457,7 @@ _CHOICE = Table(
 
 
 def tool_choice_from_wire(reading: Reading) -> dict[str, Any]:
-    """Return the tool choice, and whether calls may be parallel.
+    """Return the tool choice, and whether parallel calls are allowed.
 
     Raises:
         DecodeError: `tool_choice` has an unknown type, or a field of another type.
@@ -481,7 +481,7 @@ def tool_choice_from_wire(reading: Reading) -> dict[str, Any]:
 
 
 def _kind_of_named(name: str, tools: tuple[AnyTool, ...]) -> str:
-    """Return the kind of the server tool with a name; `function` if no server tool has it."""
+    """Return the kind of the server tool with a name; `function` if there is none."""
     for tool in tools:
         if isinstance(tool, ServerTool) and tool.data.get("name") == name:
             return tool.kind
@@ -489,7 +489,7 @@ def _kind_of_named(name: str, tools: tuple[AnyTool, ...]) -> str:
 
 
 def tool_choice_to_wire(writing: Writing) -> dict[str, Any]:
-    """Return `tool_choice`."""
+    """Return a tool choice as `tool_choice`."""
     losses, tools = writing.context.losses, writing.body.get("tools")
     choice: ToolChoice | None = writing.part.tool_choice
     parallel: bool | None = writing.part.parallel_tool_calls

@@ -1,4 +1,4 @@
-"""What Anthropic refuses in messages and options of requests, and all its checks by rule.
+"""Checks of a request's messages and options against Anthropic's rules, and all checks by name.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22), and the errors that the API
 answers with.  The vendor joins consecutive messages of one role to one turn.
@@ -35,7 +35,7 @@ _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 class _Turn(NamedTuple):
-    """Consecutive messages of one role, which the vendor joins.
+    """Consecutive messages of one role, which the API joins.
 
     Attributes:
         role: Role of the messages.
@@ -82,7 +82,7 @@ def _ids_of(blocks: list[tuple[str, dict[str, Any]]], kind: str, field: str) -> 
 
 
 def missing_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield turns that call tools and have no results at the beginning of the next turn."""
+    """Yield turns with tool calls whose results do not begin the next turn."""
     turns = _join_turns(messages_of(facts.body))
     for turn, after in zip_longest(turns, turns[1:]):
         calls = _ids_of(turn.blocks, "tool_use", "id")
@@ -98,7 +98,7 @@ def missing_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unexpected_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield results of calls that the turn before them does not have."""
+    """Yield results without a call in the previous turn."""
     if is_object(facts.body.get("thread")):  # the vendor stores the first turns of a thread
         return
     before: list[str] = []
@@ -111,7 +111,7 @@ def unexpected_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def orphan_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield results of calls that no earlier message has."""
+    """Yield results without a call in any earlier message."""
     known: set[str] = set()
     for message in messages_of(facts.body):
         blocks = _blocks_with_paths(message)
@@ -145,7 +145,7 @@ def duplicate_uses(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def duplicate_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield second results of one call."""
+    """Yield repeated results of the same call."""
     for turn in _join_turns(messages_of(facts.body)):
         seen: set[str] = set()
         for path, block in turn.blocks:
@@ -157,7 +157,7 @@ def duplicate_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def missing_server_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield calls of server tools that have no result although the conversation went on.
+    """Yield server tool calls that have no result although other content follows.
 
     A call may wait for its result while only calls and results follow it.
     """
@@ -177,7 +177,7 @@ def missing_server_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _may_wait(block: dict[str, Any]) -> bool:
-    """Return whether a block may follow a call of a server tool that has no result yet."""
+    """Return whether a block may follow a server tool call without a result."""
     kind = string_of(block, "type")
     return kind == "tool_use" or kind in _SERVER_CALLS or _is_any_result(block)
 
@@ -187,7 +187,7 @@ def _is_any_result(block: dict[str, Any]) -> bool:
 
 
 def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the first block of the last answer if it is no thinking, but must be.
+    """Yield the first block of the last answer if it must be thinking and is not.
 
     With a thinking budget the API demands thinking first in an answer with tool calls, and in an
     answer that is to be continued (anthropics/claude-code#20727).
@@ -204,14 +204,14 @@ def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def prefill(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a last message of the assistant, unless it waits for server tools."""
+    """Yield a trailing assistant message, unless it waits for server tools."""
     messages = messages_of(facts.body)
     if _is_prefilled(messages):
         yield Finding(f"messages[{messages[-1].number}]")
 
 
 def _is_prefilled(messages: list[Message]) -> bool:
-    """Return whether the last message is an answer that the model is to continue."""
+    """Return whether the last message is an answer for the model to continue."""
     if not messages or messages[-1].role != "assistant":
         return False
     blocks = messages[-1].blocks
@@ -261,7 +261,7 @@ def empty_texts(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def blank_texts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield texts of white space alone, named by the top-level field that holds them."""
+    """Yield texts of only white space, named by the top-level field that holds them."""
     for block in blocks_of(facts.body):
         if block.type == "text" and _is_blank(block.value.get("text")):
             yield Finding(f"{block.path}.text", name=block.path.partition("[")[0])
@@ -275,7 +275,7 @@ def _is_blank(text: object) -> bool:
 
 
 def trailing_space(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a last text of the assistant that ends in white space."""
+    """Yield the assistant's last text if it ends in white space."""
     messages = messages_of(facts.body)
     if not messages or messages[-1].role != "assistant" or not messages[-1].blocks:
         return
@@ -313,7 +313,7 @@ def max_marks(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def growing_lifetimes(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield cache marks of one hour after a mark of five minutes, the default."""
+    """Yield one-hour cache marks that follow a five-minute mark."""
     is_short = False
     for path, mark in _cache_marks(facts.body):
         if mark.get("ttl") == "1h":
@@ -324,7 +324,7 @@ def growing_lifetimes(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def top_level_lifetime(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a top-level mark whose lifetime differs from the mark of the last block."""
+    """Yield a top-level cache mark whose lifetime differs from the last block's mark."""
     top_level = facts.body.get("cache_control")
     messages = messages_of(facts.body)
     blocks = messages[-1].blocks if messages else ()
@@ -374,7 +374,7 @@ def _find_media_types(facts: RequestFacts, kind: str, known: frozenset[str]) -> 
 
 
 def tool_ids(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield ids of calls with other characters than letters, digits, `_` and `-`."""
+    """Yield call ids with characters other than letters, digits, `_` and `-`."""
     for block in blocks_of(facts.body):
         name = "tool_use_id" if block.type == "tool_result" else "id"
         id = block.value.get(name) if block.type in ("tool_use", "tool_result") else None
@@ -383,7 +383,7 @@ def tool_ids(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def inputs(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inputs of calls that are no JSON object."""
+    """Yield inputs of calls that are not JSON objects."""
     for block in blocks_of(facts.body):
         value = block.value.get("input") if block.type in _CALLS else None
         if value is not None and not is_object(value):
@@ -391,12 +391,12 @@ def inputs(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def signatures(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield signatures of thinking that are no Base64: the vendor cannot have issued them."""
+    """Yield thinking signatures that are not Base64, so not from the vendor."""
     yield from _find_forged(facts, "thinking", "signature")
 
 
 def redacted_data(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield data of redacted thinking that are no Base64: the vendor cannot have issued them."""
+    """Yield redacted thinking that is not Base64, so not from the vendor."""
     yield from _find_forged(facts, "redacted_thinking", "data")
 
 
@@ -442,7 +442,7 @@ def budget_below_max_tokens(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def temperature_and_top_p(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `top_p` in a request that has a temperature, too."""
+    """Yield `top_p` in a request that also has a temperature."""
     body = facts.body
     if body.get("temperature") is not None and body.get("top_p") is not None:
         yield Finding("top_p")
@@ -470,7 +470,7 @@ def top_k_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def fields_of_old_versions(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields and blocks that version 2026-10-21 has removed, if the request names it."""
+    """Yield fields and blocks removed in version 2026-10-21, if the request uses it."""
     body = facts.body
     version = facts.headers.get("anthropic-version") or body.get("anthropic_version")
     if version != _VERSION:
@@ -495,7 +495,7 @@ def choice_without_tools(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_choice(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the name of a chosen tool that is not offered."""
+    """Yield the name of a chosen tool that the request does not offer."""
     choice = facts.body.get("tool_choice")
     name = choice.get("name") if is_object(choice) and choice.get("type") == "tool" else None
     offered = [tool.get("name") for _, _, tool in tools_of(facts.body)]
@@ -504,7 +504,7 @@ def unknown_choice(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _has_toolset(facts: RequestFacts) -> bool:
-    """Return whether a toolset is offered: the request does not name the tools of a toolset."""
+    """Return whether the request offers a toolset, whose tools it does not name."""
     return any(_TOOLSET.match(kind) for _, kind, _ in tools_of(facts.body))
 
 
@@ -516,7 +516,7 @@ def deferred_tools(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def tool_references(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield references to tools that are not offered."""
+    """Yield references to tools that the request does not offer."""
     if _has_toolset(facts):
         return
     offered = [tool.get("name") for _, _, tool in tools_of(facts.body)]

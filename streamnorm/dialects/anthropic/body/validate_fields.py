@@ -1,4 +1,4 @@
-"""Parts of a request that checks visit, and checks of its fields: unknown, beta, missing.
+"""Checks of a request's fields (unknown, beta, missing), and iterators over its parts.
 
 https://platform.claude.com/docs/en/api/messages and the types of the official SDK, beta types
 included (read 2026-11-22).  A part has two addresses: its path in the body, and its location as
@@ -118,12 +118,12 @@ class Block(NamedTuple):
 
     @property
     def typed_location(self) -> str:
-        """Location with the type, as the vendor spells it before the name of a field."""
+        """Location with the type, as the vendor's messages spell it."""
         return f"{self.location}.{self.type}"
 
 
 def messages_of(body: dict[str, Any]) -> list[Message]:
-    """Return the messages of a request; entries that are no object are left out."""
+    """Return the messages of a request that are objects."""
     found: list[Message] = []
     values = body.get("messages")
     for number, value in enumerate(values if is_array(values) else ()):
@@ -139,7 +139,7 @@ def messages_of(body: dict[str, Any]) -> list[Message]:
 
 
 def blocks_of(body: dict[str, Any]) -> Iterator[Block]:
-    """Yield the content blocks of a request in the order in which the vendor reads them."""
+    """Yield the content blocks of a request in the vendor's reading order."""
     yield from _walk_blocks(body.get("system"), "system", "system", "system")
     messages = body.get("messages")
     for number, message in enumerate(messages if is_array(messages) else ()):
@@ -247,7 +247,7 @@ _TOOL = _names(
 
 
 def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that the vendor does not know; the name of each is its location.
+    """Yield fields that the vendor does not know.
 
     The API refuses them: "Extra inputs are not permitted" (anthropics/claude-code#19513).
     """
@@ -338,7 +338,7 @@ def beta_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _cacheable_parts(body: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the parts that can have a cache mark: path, location and value."""
+    """Yield the path, location and value of each part that can have a cache mark."""
     yield "", "", body
     for number, kind, tool in tools_of(body):
         yield f"tools[{number}]", f"tools.{number}.{kind}", tool

@@ -1,4 +1,4 @@
-"""Whole bodies of Bedrock's Converse.
+"""Whole bodies of Bedrock's Converse API.
 
 Read `request.py` first (a request field by field, and what only some models have), then
 `messages.py`, `content.py` and `files.py` (the conversation) and `tools.py`; `response.py` holds

@@ -81,7 +81,7 @@ _REASONING = frozenset({"text", "signature"})
 
 
 def member_of(block: object) -> tuple[str, Any]:
-    """Return the name and the value of a union's only member.
+    """Return the name and value of a union's member.
 
     Raises:
         DecodeError: The value is no object with one member; a null is no member.
@@ -94,20 +94,20 @@ def member_of(block: object) -> tuple[str, Any]:
 
 
 def mark_from_wire(point: object) -> CacheMark | None:
-    """Return the mark of a `cachePoint`; None for a point of another type."""
+    """Return a `cachePoint` as a cache mark; None for a cache point of another type."""
     if not is_object(point) or point.get("type") != "default" or not point.keys() <= _PLAIN_MARK:
         return None
     return CacheMark(get_str(point, "ttl"))
 
 
 def mark_to_wire(mark: CacheMark) -> _Value:
-    """Return the block of a cache point."""
+    """Return a cache mark as a `cachePoint` block."""
     lifetime = {} if mark.ttl is None else {"ttl": mark.ttl}
     return {_MARK: {"type": "default", **lifetime}}
 
 
 def blocks_from_wire(content: object, readers: Mapping[str, _Reader] | None = None) -> list[Any]:
-    """Return the blocks of a `content`, with its cache points as marks.
+    """Return the blocks of a `content`; its cache points become cache marks.
 
     A cache point that follows no block, or another point, marks an empty text.
 
@@ -144,7 +144,7 @@ def _text_from_wire(value: object) -> Text:
 
 
 def guarded_from_wire(value: object) -> Text | None:
-    """Return the text of a `guardContent`; None if it has no text."""
+    """Return a `guardContent` as a text block; None if it has no text."""
     guarded = as_object(value)
     inner = guarded.get("text")
     if not is_object(inner) or len(guarded) != 1:
@@ -154,7 +154,7 @@ def guarded_from_wire(value: object) -> Text | None:
 
 
 def _cited_from_wire(value: object) -> Text | None:
-    """Return the text of `citationsContent`; None if a part of it is no text."""
+    """Return `citationsContent` as a text block; None if a part is not text."""
     cited = as_object(value)
     text = text_of(get_array(cited, "content") or [], "")
     if text is None:
@@ -198,7 +198,7 @@ def _call_from_wire(value: object) -> ToolCall | ServerToolCall:
 
 
 def _result_from_wire(value: object) -> ToolResult | ServerToolResult:
-    """Return a `toolResult`; with a type, such as `nova_code_interpreter_result`, a server's."""
+    """Return a `toolResult`: of a server tool if it has a type, else of a client tool."""
     result = as_object(value)
     id, content = require_str(result, "toolUseId"), get_array(result, "content") or []
     if result.get("type") is not None:
@@ -220,7 +220,7 @@ def _json_from_wire(value: object) -> Text:
 
 
 def _search_result_from_wire(value: object) -> Document | None:
-    """Return a `searchResult` as a document of its text; its other fields stay unknown fields."""
+    """Return a `searchResult` as a text document."""
     found = as_object(value)
     text = text_of(found.get("content"), "\n")
     if text is None:
@@ -256,7 +256,7 @@ _READERS: dict[str, _Reader] = {
 
 
 class ContentWriter:
-    """Writer of the blocks of one message.
+    """Encoder of the blocks of one message.
 
     Args:
         context: Capabilities of the target, and its losses.
@@ -268,7 +268,7 @@ class ContentWriter:
         self._names = iter(names)
 
     def write(self, blocks: tuple[InputBlock, ...], path: str) -> list[_Value]:
-        """Return blocks as a `content`, each cache point behind the block that it marks.
+        """Return blocks as a `content`, with cache points after the marked blocks.
 
         Blank texts are left out: the API refuses them with "The text field in the ContentBlock
         object is blank".
@@ -293,7 +293,7 @@ class ContentWriter:
         return content
 
     def write_block(self, block: InputBlock, path: str) -> _Value | None:
-        """Return a block of a request or a response; None if it is dropped, counted as a loss.
+        """Return a block of a request or response; None if it is dropped (counted as a loss).
 
         Raises:
             EncodeError: The block has no legal form.
@@ -338,7 +338,7 @@ class ContentWriter:
         return {"reasoningContent": {"reasoningText": value}}
 
     def _opaque(self, block: OpaqueBlock, path: str) -> _Value | None:
-        """Return a block of an unknown type; None if only a stream has a form for it."""
+        """Return an opaque block as its JSON object; None if only a stream can carry it."""
         value: _Value = json_value(block.data, "data", path)
         if "deltas" not in value:
             return value
@@ -380,7 +380,7 @@ class ContentWriter:
 
 
 def text_to_wire(block: Text) -> _Value:
-    """Return a text as `text`, as `citationsContent`, or as the `guardContent` that it was."""
+    """Return a text block as `text`, `citationsContent` or `guardContent`."""
     unknown = unknown_of(block.extra, DIALECT)
     if is_object(guard := unknown.get(_GUARD)):
         return {_GUARD: {"text": {"text": block.text, **guard}}}

@@ -1,4 +1,4 @@
-"""Files in messages and tool results: images, documents, video and audio, in both directions.
+"""Files in messages and tool results, in both directions: images, documents, video, audio.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html (read
 2026-11-27, botocore 1.44.8).  A file has a format, and a source: bytes in Base64, or an object
@@ -98,12 +98,12 @@ _UNTITLED_NAME = re.compile(r"untitled(?: [0-9]+)?")
 
 
 def as_extra(unknown: _Value) -> Extra:
-    """Return unknown fields as the `extra` of a part; None if there are none."""
+    """Return unknown fields as `extra`; None if there are none."""
     return {DIALECT: unknown} if unknown else None
 
 
 def text_of(content: object, separator: str) -> str | None:
-    """Return the joined text of an array of texts; None if an element is no text."""
+    """Return the joined text of an array; None if an element is not text."""
     if not is_array(content):
         return None
     texts: list[str] = []
@@ -119,7 +119,7 @@ def text_of(content: object, separator: str) -> str | None:
 
 
 def read_image(value: object) -> Image | None:
-    """Return an `image`; None if its format or source is unknown."""
+    """Return an `image` as a block; None if its format or source is unknown."""
     image = as_object(value)
     media_type = _IMAGES.get(string_of(image, "format"))
     source = _source_of(image)
@@ -132,19 +132,19 @@ def read_image(value: object) -> Image | None:
 
 
 def read_video(value: object) -> Video | None:
-    """Return a `video`; None if it is in S3, or if its format is unknown."""
+    """Return a `video` as a block; None if it is in S3 or has an unknown format."""
     media_type, data, extra = _read_inline(as_object(value), _VIDEOS)
     return None if data is None else Video(media_type, data, extra=extra)
 
 
 def read_audio(value: object) -> Audio | None:
-    """Return an `audio`; None if it is in S3, or if its format is unknown."""
+    """Return an `audio` as a block; None if it is in S3 or has an unknown format."""
     media_type, data, extra = _read_inline(as_object(value), _AUDIOS)
     return None if data is None else Audio(media_type, data, extra=extra)
 
 
 def _read_inline(file: _Value, types: dict[str, str]) -> tuple[str | None, str | None, Extra]:
-    """Return the media type of a file, its Base64 (None if it is opaque), and unknown fields.
+    """Return a file's media type, its inline Base64 or None, and its unknown fields.
 
     A file in S3 is opaque: video and audio have no file id, and no other vendor can read it.
     """
@@ -154,7 +154,7 @@ def _read_inline(file: _Value, types: dict[str, str]) -> tuple[str | None, str |
 
 
 def _source_of(file: _Value) -> tuple[str | None, str | None, _Value] | None:
-    """Return the Base64 of a source, or its address in S3, and the unknown fields of that.
+    """Return a source's Base64 or S3 URI, and its unknown fields.
 
     None for a source of another form.
     """
@@ -171,7 +171,7 @@ def _source_of(file: _Value) -> tuple[str | None, str | None, _Value] | None:
 
 
 def read_document(value: object) -> Document | None:
-    """Return a `document`; None if its format or source is unknown.
+    """Return a `document` as a block; None if its format or source is unknown.
 
     The format of a document that is text may be missing.
     """
@@ -215,7 +215,7 @@ def _text_type(media_type: str) -> str:
 
 
 def _decoded_text(data: str) -> str | None:
-    """Return the text of a file in Base64; None if it is no text in UTF-8."""
+    """Return the text of a Base64 file; None if it is not UTF-8."""
     try:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -226,7 +226,7 @@ def _decoded_text(data: str) -> str | None:
 
 
 def document_names(messages: Iterable[InputMessage]) -> list[list[str]]:
-    """Return the names of all documents of each message: legal, and unique in the request.
+    """Return the document names of each message, legal and unique in the request.
 
     A name depends on the documents before it alone, so it is the same in a longer history.
     """
@@ -245,7 +245,7 @@ def _titles_of(blocks: Iterable[InputBlock]) -> Iterator[str | None]:
 
 
 def _unique_name(title: str | None, taken: dict[str, int]) -> str:
-    """Return the legal name of a title, with a number if an earlier document has that name.
+    """Return a legal name for a title, numbered if an earlier document has the same name.
 
     Args:
         title: The title.
@@ -266,7 +266,7 @@ def _legal_name(title: str | None) -> str:
 
 
 def file_to_wire(block: File, name: str, losses: Losses, path: str) -> _Value | None:
-    """Return a file as its block; None if the API cannot read it, which is counted as a loss.
+    """Return a file as its block; None if the API cannot read it (counted as a loss).
 
     The API fetches nothing: a file is inline, or in S3.
 

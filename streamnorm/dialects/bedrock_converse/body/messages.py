@@ -43,7 +43,7 @@ _ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system"
 
 
 def message_from_wire(value: dict[str, Any]) -> InputMessage:
-    """Return a message.
+    """Decode a message.
 
     Raises:
         DecodeError: The role is unknown, or a field has another type than the vendor's.
@@ -61,7 +61,7 @@ def message_from_wire(value: dict[str, Any]) -> InputMessage:
 
 
 def system_from_wire(system: object) -> tuple[Text, ...]:
-    """Return the texts of a system prompt.
+    """Return the text blocks of a system prompt.
 
     Raises:
         DecodeError: A block is neither a text nor a cache point.
@@ -79,7 +79,7 @@ def _text_from_wire(value: object) -> Text | None:
 
 
 def system_to_wire(system: tuple[Text, ...], writing: Writing) -> list[dict[str, Any]] | None:
-    """Return the system prompt; each cache point stands behind the text that it marks."""
+    """Return the system prompt, with cache points after the marked texts."""
     written: list[dict[str, Any]] = []
     for text in system:
         if text.text:  # the API demands one character
@@ -124,7 +124,7 @@ def messages_to_wire(messages: tuple[InputMessage, ...], writing: Writing) -> li
 
 
 class _WrittenMessage(Struct):
-    """A message of the body, made of one message or of several of one role.
+    """A message of the body, encoded from one or several unified messages.
 
     Attributes:
         value: The JSON object.
@@ -137,7 +137,7 @@ class _WrittenMessage(Struct):
     is_joined: bool = False
 
     def join(self, value: dict[str, Any]) -> None:
-        """Add a message of the same role."""
+        """Append the content of a further message of the same role."""
         content: list[Any] = self.value.get("content") or []
         if not self.is_joined:  # the list is still that of a message, which others may share
             content = list(content)
@@ -149,7 +149,7 @@ class _WrittenMessage(Struct):
 def _message_to_wire(
     message: InputMessage, number: int, *, context: WriteContext, names: list[list[str]]
 ) -> dict[str, Any] | None:
-    """Return a message as its JSON object; None if no block is left, which is counted as a loss."""
+    """Return a message as its JSON object; None if no block is left (counted as a loss)."""
     blocks = message.blocks
     if message.role == "assistant":
         blocks = _put_reasoning_first(blocks, context)
@@ -161,7 +161,7 @@ def _message_to_wire(
 
 
 def _name_documents(message: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a message with a text, if it has a document.
+    """Return a message, with a text added if it has documents and no text.
 
     The API refuses "A text block must be included when using documents"
     (archestra-ai/archestra#4220).
@@ -178,7 +178,7 @@ def _name_documents(message: dict[str, Any], context: WriteContext) -> dict[str,
 def _put_reasoning_first(
     blocks: tuple[InputBlock, ...], context: WriteContext
 ) -> tuple[InputBlock, ...]:
-    """Return the blocks of an answer that begins with its reasoning, if it has any.
+    """Return an answer's blocks with its reasoning first.
 
     The API refuses to continue an answer with calls that begins with anything else
     (RooCodeInc/Roo-Code#11238).

@@ -1,4 +1,4 @@
-"""Requests to Converse, in both directions: the body, and the options of models within it.
+"""Requests of Converse in both directions: body, and options of single models.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (read
 2026-11-27, botocore 1.44.8).  The path names the model and whether the answer is a stream.
@@ -84,7 +84,7 @@ _NOVA = frozenset({"type", "maxReasoningEffort"})
 
 
 def options_from_wire(reading: Reading) -> _Fields:
-    """Return the reasoning options, `top_k`, the betas and the output format.
+    """Return the reasoning options, `top_k`, betas and output format of a request.
 
     What has no unified field, or is a second form of one, stays an unknown field.
 
@@ -230,7 +230,7 @@ def options_to_wire(writing: Writing) -> _Fields:
 
 
 def _reasoning_to_wire(options: ReasoningOptions, writing: Writing) -> tuple[_Fields, _Fields]:
-    """Return the fields of the model, and those of the output, that ask for reasoning.
+    """Return the model fields and the output fields that request reasoning.
 
     A profile has the fields of a vendor other than Anthropic, by mode.
     """
@@ -258,7 +258,7 @@ def _reasoning_to_wire(options: ReasoningOptions, writing: Writing) -> tuple[_Fi
 
 
 def _known_betas(betas: tuple[str, ...], writing: Writing) -> list[str]:
-    """Return the betas that the server knows: it refuses "invalid beta flag"."""
+    """Return the betas that the server knows; it refuses others."""
     known = writing.context.capabilities.allowed_betas
     kept = [beta for beta in betas if known is None or beta in known]
     for _ in range(len(betas) - len(kept)):
@@ -339,7 +339,7 @@ REQUEST = RequestTable(
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the unified request of a body.
+    """Decode a body to a unified request.
 
     Raises:
         DecodeError: The body is no request of Converse.
@@ -353,7 +353,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a projected request as a body.
+    """Encode a projected request as a body.
 
     Raises:
         EncodeError: A part has no legal form.
@@ -364,7 +364,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
 
 
 def _path(request: Request) -> str:
-    """Return the path of the endpoint; empty if the request names no model.
+    """Return the path of the endpoint; "" if the request names no model.
 
     The id of a model may be an ARN, with slashes and colons in one segment.
 

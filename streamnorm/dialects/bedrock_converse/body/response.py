@@ -66,7 +66,7 @@ _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a whole response: those that its stream would have.
+    """Return the events of a whole response, as its stream would have them.
 
     Raises:
         DecodeError: The body is no response of Converse, or exceeds a limit.
@@ -105,7 +105,7 @@ def _frame(event: str, payload: _Value) -> Frame:
 
 
 def _frames_of(block: object, index: int) -> Iterator[Frame]:
-    """Yield the events of a stream that make up a block.
+    """Yield the stream events that make up a block.
 
     Raises:
         DecodeError: The block has no member, or several.
@@ -119,7 +119,7 @@ def _frames_of(block: object, index: int) -> Iterator[Frame]:
 
 
 def _start_and_deltas(kind: str, value: Any) -> tuple[_Value | None, list[_Value]]:
-    """Return what a stream has as the start of a block (None if it has none), and its deltas."""
+    """Return a block as its start in a stream (None if it has none) and its deltas."""
     if kind == "text":
         return None, [{kind: value}]
     if not is_object(value):
@@ -194,7 +194,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 
 
 def _with_extras(message: Message) -> Iterable[InputBlock]:
-    """Yield the blocks of a message, each with the vendor's other fields of it."""
+    """Yield the blocks of a message, each with its vendor fields."""
     extras = message.block_extras or [None] * len(message.blocks)
     for block, extra in zip(message.blocks, extras, strict=True):
         yield block if extra is None else structs.replace(block, extra={DIALECT: extra})
@@ -203,12 +203,12 @@ def _with_extras(message: Message) -> Iterable[InputBlock]:
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response as it is: it names neither its model nor its time."""
+    """Return a response unchanged: it has no model name and no creation time."""
     return body
 
 
 def _project_message(message: Message, losses: Losses) -> Message:
-    """Return a message projected to what a response can carry.
+    """Return a message reduced to what a response can carry.
 
     Raises:
         EncodeError: The arguments of a call are no JSON object.
@@ -230,10 +230,10 @@ _INVOKED_BODY = f"$.{_INPUT}.{_INVOKED}.body"
 
 
 class _Count(CountCodec, frozen=True):
-    """The codec of `count-tokens`."""
+    """Codec of `count-tokens`."""
 
     def read_invocation(self, body: dict[str, Any]) -> bytes | None:
-        """Return the body within `input.invokeModel`; None if the input is of another kind.
+        """Return the body in `input.invokeModel`; None if the input is of another kind.
 
         Raises:
             DecodeError: It is no base64.
@@ -247,7 +247,7 @@ class _Count(CountCodec, frozen=True):
             raise DecodeError("no base64, expected that of a body", path=_INVOKED_BODY) from exc
 
     def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the request within `input.converse`.
+        """Return the message request in `input.converse`.
 
         Raises:
             DecodeError: The input is of another kind.

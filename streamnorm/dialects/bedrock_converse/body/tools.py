@@ -1,4 +1,4 @@
-"""Tools, and the choice among them: `toolConfig`, in both directions.
+"""Tools and tool choice in both directions: `toolConfig`.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolConfiguration.html (read
 2026-11-27, botocore 1.44.8).  An entry is a tool of the client (`toolSpec`), a tool that the
@@ -125,13 +125,13 @@ def _function_from_wire(value: object) -> Tool:
 
 
 def _server_tool(kind: str, entry: dict[str, Any]) -> ServerTool:
-    """Return an entry of `tools` that is no function: a tool of AWS, or a leading cache point."""
+    """Return an entry of `tools` that is no function: an AWS tool or a leading cache point."""
     name = (get_object(entry, kind) or {}).get("name") if kind == _SYSTEM else None
     return ServerTool(_KINDS.get(str(name), str(name or kind)), DIALECT, entry)
 
 
 def config_from_wire(reading: Reading) -> dict[str, Any]:
-    """Return the tools of a request, and the choice among them.
+    """Return the tools and the tool choice of a request.
 
     Raises:
         DecodeError: A tool or the choice has an unknown form.
@@ -161,7 +161,7 @@ def _choice_from_wire(value: object) -> ToolChoice:
 
 
 def config_to_wire(writing: Writing) -> dict[str, Any]:
-    """Return `toolConfig`, which a request must have if its history has calls.
+    """Return tools and tool choice as `toolConfig`, required if the history has calls.
 
     The API has no choice `none`: tools are left out, unless the history has calls.
 
@@ -222,7 +222,7 @@ def _has_call(message: InputMessage) -> bool:
 def _declare_called(
     messages: Iterable[InputMessage], context: WriteContext
 ) -> list[dict[str, Any]]:
-    """Return specifications of the tools that the history calls.
+    """Return declarations of the tools that the history calls.
 
     The API refuses "The toolConfig field must be defined when using toolUse and toolResult
     content blocks" (langgenius/dify#17545).

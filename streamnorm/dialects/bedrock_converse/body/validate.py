@@ -1,4 +1,4 @@
-"""What Converse refuses in requests, by the names of the rules.
+"""Checks of requests against Converse's rules, by name.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html (read
 2026-11-27), and the errors that the API answers with.
@@ -42,7 +42,7 @@ class Message(NamedTuple):
     content: list[tuple[int, dict[str, Any]]]
 
     def blocks(self, member: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Yield the path, the vendor's path and the value of each block of a type."""
+        """Yield the path, the vendor's path and the value of each block with a member."""
         for number, block in self.content:
             value = block.get(member)
             if is_object(value):
@@ -54,7 +54,7 @@ class Message(NamedTuple):
 
 
 def messages_of(facts: RequestFacts) -> list[Message]:
-    """Return the messages of a request; what is no object is left out."""
+    """Return the messages of a request that are objects."""
     messages = facts.body.get("messages")
     found: list[Message] = []
     for number, message in enumerate(messages if is_array(messages) else ()):
@@ -77,28 +77,28 @@ def missing_messages(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages without a block."""
+    """Yield messages without blocks."""
     for message in messages_of(facts):
         if not message.content:
             yield Finding(f"{message.path}.content", context=message.dotted)
 
 
 def first_message(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a first message of the assistant."""
+    """Yield the first message if it is the assistant's."""
     for message in messages_of(facts)[:1]:
         if message.role == "assistant":
             yield Finding(message.path)
 
 
 def alternation(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of the same role as the message before them."""
+    """Yield messages with the same role as the previous one."""
     for before, message in pairwise(messages_of(facts)):
         if message.role == before.role and message.role in ("user", "assistant"):
             yield Finding(message.path)
 
 
 def blank_texts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield texts of messages without a character or of spaces; in a tool result they are legal.
+    """Yield message texts that are empty or only spaces; tool results may have such texts.
 
     A recording of pydantic-ai has a line end as a text, which the API accepts.
     """
@@ -111,7 +111,7 @@ def blank_texts(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def lone_documents(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with a document and no text."""
+    """Yield messages that have a document but no text."""
     for message in messages_of(facts):
         has_text = any("text" in block for _, block in message.content)
         if not has_text and any("document" in block for _, block in message.content):
@@ -133,7 +133,7 @@ def _results_of(message: Message) -> list[str]:
 
 
 def missing_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages that follow calls and do not answer all of them."""
+    """Yield messages that do not answer all calls of the previous message."""
     for before, message in pairwise(messages_of(facts)):
         if before.role != "assistant":
             continue
@@ -145,7 +145,7 @@ def missing_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def excess_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield user messages with more results than the message before them has calls."""
+    """Yield user messages with more results than the previous message has calls."""
     calls = 0
     for message in messages_of(facts):
         results = len(_results_of(message))
@@ -155,7 +155,7 @@ def excess_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def missing_config(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `toolConfig` if it is missing while messages have calls or results."""
+    """Yield a missing `toolConfig` if messages have calls or results."""
     if facts.body.get("toolConfig") is None:
         for message in messages_of(facts):
             if any("toolUse" in block or "toolResult" in block for _, block in message.content):
@@ -176,7 +176,7 @@ def _blocks_of(facts: RequestFacts) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def lone_members(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield blocks with no member of the union, or with several."""
+    """Yield blocks whose number of union members is not one."""
     for path, block in _blocks_of(facts):
         count = sum(value is not None for value in block.values())
         if count != 1:
@@ -184,7 +184,7 @@ def lone_members(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def tool_inputs(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inputs of calls that are no object."""
+    """Yield inputs of calls that are not objects."""
     for message in messages_of(facts):
         for path, dotted, call in message.blocks("toolUse"):
             if not is_object(call.get("input")):
@@ -192,7 +192,7 @@ def tool_inputs(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def json_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield JSON of tool results that is no object."""
+    """Yield `json` content of tool results that is not an object."""
     for message in messages_of(facts):
         for path, dotted, result in message.blocks("toolResult"):
             content = result.get("content")
@@ -203,7 +203,7 @@ def json_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _documents_of(facts: RequestFacts) -> Iterator[tuple[str, str]]:
-    """Yield the path and the value of each name of a document."""
+    """Yield the path and the value of each document name."""
     for path, block in _blocks_of(facts):
         document = block.get("document")
         if is_object(document) and isinstance(name := document.get("name"), str):
@@ -211,14 +211,14 @@ def _documents_of(facts: RequestFacts) -> Iterator[tuple[str, str]]:
 
 
 def document_names(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield names of documents with other characters than the API takes."""
+    """Yield document names with characters that the API refuses."""
     for path, name in _documents_of(facts):
         if _NAME.fullmatch(name) is None:
             yield Finding(path, name)
 
 
 def duplicate_documents(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield names of documents that an earlier document has."""
+    """Yield document names that repeat an earlier one."""
     seen: set[str] = set()
     for path, name in _documents_of(facts):
         if name in seen:
@@ -227,7 +227,7 @@ def duplicate_documents(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _tools_of(facts: RequestFacts) -> list[dict[str, Any]]:
-    """Return the entries of `toolConfig.tools`; what is no object is left out."""
+    """Return the entries of `toolConfig.tools` that are objects."""
     config = facts.body.get("toolConfig")
     tools = config.get("tools") if is_object(config) else None
     return [tool for tool in (tools if is_array(tools) else ()) if is_object(tool)]
@@ -251,7 +251,7 @@ def duplicate_tools(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def choice_of_unknown(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a choice of a tool that is not offered."""
+    """Yield the choice of a tool that the request does not offer."""
     config = facts.body.get("toolConfig")
     choice = config.get("toolChoice") if is_object(config) else None
     tool = choice.get("tool") if is_object(choice) else None
@@ -262,7 +262,7 @@ def choice_of_unknown(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def rising_ttls(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield cache points of one hour behind shorter ones, along tools, system and messages."""
+    """Yield one-hour cache points after shorter ones, across tools, system and messages."""
     system = facts.body.get("system")
     points = [("toolConfig.tools", tool) for tool in _tools_of(facts)]
     points += [("system", block) for block in (system if is_array(system) else ())]

@@ -1,4 +1,4 @@
-"""Parts of a request's contents as blocks, in both directions.
+"""Parts of a content as blocks, in both directions.
 
 https://ai.google.dev/api/caching#Part (read 2026-11-23).  A part has one data field and any
 number of modifiers, such as `thought` and `thoughtSignature`.  First parts of any kind, then
@@ -153,7 +153,7 @@ def read_part(part: Any, blocks: list[InputBlock]) -> None:
 
 
 def _split_part(part: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
-    """Return the data field of a part, its value, and the other fields."""
+    """Return a part's data field, that field's value, and the other fields."""
     for field in _FREQUENT:
         value = part.get(field)
         if value is None:
@@ -194,14 +194,14 @@ def _block_from_wire(field: str, value: Any, modifiers: dict[str, Any]) -> Input
 
 
 def _signature_of(value: object) -> Signed | None:
-    """Return a signature with its issuer; None for a missing one and for a placeholder."""
+    """Return a signature with its issuer; None if it is missing or a placeholder."""
     if not isinstance(value, str) or not value or value in _PLACEHOLDERS:
         return None
     return signature_from_wire(value)
 
 
 def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
-    """Return the blocks of a part with text, which may be a thought."""
+    """Return the blocks of a text part, which may be a thought."""
     text = get_str({"text": value}, "text") or ""
     thought, wire = others.get("thought") is True, others.get("thoughtSignature")
     redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
@@ -219,7 +219,7 @@ def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
 
 
 def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
-    """Return a block other than a tool call or result as a part.
+    """Return a block as a part, unless it is a tool call or result.
 
     Raises:
         EncodeError: The dialect has no part for the block.
@@ -251,7 +251,7 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
 
 
 def _sign(part: dict[str, Any], block: Text | Reasoning | ToolCall, context: WriteContext) -> None:
-    """Add the signature of a block; Google can use neither another vendor's nor a cut one."""
+    """Add a block's signature to its part, if Google can use the signature."""
     if block.issuer == ISSUER and is_decodable(block.signature or ""):
         part["thoughtSignature"] = block.signature
     else:
@@ -261,7 +261,7 @@ def _sign(part: dict[str, Any], block: Text | Reasoning | ToolCall, context: Wri
 def _file_from_wire(
     field: str, value: dict[str, Any], modifiers: dict[str, Any]
 ) -> File | OpaqueBlock:
-    """Return a file as a block; opaque if it has neither Base64 data with a type nor a URI.
+    """Return a file part as a block; opaque if it has neither typed Base64 data nor a URI.
 
     Args:
         field: `inlineData` or `fileData`.
@@ -317,7 +317,7 @@ def _kind_of(media_type: str) -> type[File]:
 
 
 def _take_detail(fields: dict[str, Any]) -> str | None:
-    """Remove and return the resolution of a part as an image detail, if there is such a detail."""
+    """Remove and return a part's resolution as an image detail; None if no detail matches."""
     resolution = fields.get("mediaResolution")
     if not is_object(resolution) or len(resolution) != 1:
         return None
@@ -329,7 +329,7 @@ def _take_detail(fields: dict[str, Any]) -> str | None:
 
 
 def _guess_media_type(uri: str) -> str | None:
-    """Return the media type that the suffix of a URI's path implies; None if it implies none."""
+    """Return the media type implied by a URI's suffix; None if there is none."""
     address = uri.partition("?")[0].partition("#")[0]
     host, _, path = address.partition("://")[2].partition("/")
     if host in _VIDEO_HOSTS:
@@ -370,7 +370,7 @@ def _uri_to_wire(block: File, uri: str, context: WriteContext) -> dict[str, str]
 def _call_from_wire(
     value: dict[str, Any], signed: Signed | None, modifiers: dict[str, Any]
 ) -> InputBlock:
-    """Return a `functionCall` as a tool call; opaque if it is a fragment of a call.
+    """Return a `functionCall` as a tool call; opaque if it is only a fragment.
 
     Args:
         value: The `functionCall`.
@@ -398,7 +398,7 @@ def _call_from_wire(
 
 
 def _join_arguments(entries: list[dict[str, Any]]) -> str:
-    """Return the JSON text of arguments that came as `partialArgs`."""
+    """Return the arguments in `partialArgs` as JSON text."""
     arguments = PartialArguments(Limits(), StoredBytes())
     try:
         text = "".join([arguments.write(entry) for entry in entries]) + arguments.finish()
@@ -432,7 +432,7 @@ def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
 
 
 def _count_inexact_numbers(arguments: str, context: WriteContext) -> None:
-    """Count as losses the numbers of a JSON text that change as doubles.
+    """Count the numbers in JSON text that a double cannot hold as losses.
 
     Google stores arguments in a protocol buffer whose only number is the double.
     """
@@ -493,7 +493,7 @@ def _result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolR
 
 
 def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
-    """Return whether a response is an error, its text, and its JSON if the text loses anything.
+    """Return whether a response is an error, its text, and its JSON if the text is lossy.
 
     By convention a response holds its value under `output` or `error` alone.
     """
@@ -507,7 +507,7 @@ def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
 
 
 def _file_of_result(part: object, path: str) -> Any:
-    """Return an entry of a result's `parts` as a file; opaque if it has no file."""
+    """Return an entry of a result's `parts` as a file; opaque if it has none."""
     try:
         wire = to_camel(as_object(part, "$"))
     except DecodeError as exc:

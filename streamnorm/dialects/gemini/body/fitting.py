@@ -1,4 +1,4 @@
-"""Bodies of Gemini's own clients, changed where a named server would refuse them.
+"""Adaptation of same-dialect bodies to named servers, which require signatures.
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-23).  Vertex AI and the
 Gemini API refuse the first call of a step without a signature.  A server that the caller names
@@ -19,7 +19,7 @@ _SIGNATURE = "thoughtSignature"
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body with a signature on the first call of each content, for a named server."""
+    """Return a body whose contents each have a signature on the first call, for a named server."""
     placeholder, contents = context.capabilities.signature_placeholder, body.get(_CONTENTS)
     if not context.named or placeholder is None or not is_array(contents):
         return body
@@ -30,7 +30,7 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
 
 
 def _sign_first_call(content: Any, placeholder: str, context: WriteContext) -> Any:
-    """Return a content; if the model wrote it, its first call has a signature.
+    """Return a content of the model with a placeholder signature on its first call.
 
     Parallel calls need one signature alone, on the first.
     """

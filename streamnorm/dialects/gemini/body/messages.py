@@ -47,7 +47,7 @@ _FORMER_ROLES = frozenset({"function", "tool"})
 
 
 def message_from_wire(content: dict[str, Any]) -> InputMessage:
-    """Return a content as a message.
+    """Decode a content to a message.
 
     Raises:
         DecodeError: The role is unknown, or a field has another type than the vendor's.
@@ -77,7 +77,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
 
 
 def _mark_server_calls(blocks: list[InputBlock], parts: list[Any]) -> list[InputBlock]:
-    """Return the blocks of a model's content, with calls that have their result as server calls.
+    """Return a model's blocks; calls with a result in the same content become server calls.
 
     With `mcpServers` the provider itself calls functions and reports call and result in one
     content; a call of the client has its result in the next content.
@@ -104,7 +104,7 @@ def _mark_server_calls(blocks: list[InputBlock], parts: list[Any]) -> list[Input
 
 
 def _join_fragments(blocks: list[InputBlock]) -> list[InputBlock]:
-    """Return the blocks of a model's content, with adjacent fragments joined."""
+    """Return a model's blocks with adjacent fragments joined."""
     joined: list[InputBlock] = []
     run: list[InputBlock] = []
     for block in blocks:
@@ -116,7 +116,7 @@ def _join_fragments(blocks: list[InputBlock]) -> list[InputBlock]:
 
 
 def _join_run(fragments: list[InputBlock]) -> InputBlock:
-    """Return the block of consecutive fragments; the last one has the signature."""
+    """Return consecutive fragments joined to one block, with the last one's signature."""
     last = fragments[-1]
     if len(fragments) == 1:
         return last
@@ -128,7 +128,7 @@ def _join_run(fragments: list[InputBlock]) -> InputBlock:
 
 
 def _continues(last: InputBlock, block: InputBlock) -> bool:
-    """Return whether a block of the model continues the last one.
+    """Return whether a model's block is a fragment that continues the previous block.
 
     A signature ends its block: a signed part must not be merged with unsigned parts when it is
     sent back (https://ai.google.dev/gemini-api/docs/thought-signatures).
@@ -145,7 +145,7 @@ def _continues(last: InputBlock, block: InputBlock) -> bool:
 
 
 class ContentsWriter:
-    """Writer of the messages of one request.
+    """Encoder of the messages of one request.
 
     Args:
         context: Capabilities of the target, and its losses.
@@ -211,7 +211,7 @@ class ContentsWriter:
                 return block_to_wire(block, self._context)
 
     def _complete_turn(self, blocks: tuple[InputBlock, ...], parts: list[dict[str, Any]]) -> None:
-        """Sign the first call of a turn, and count adjacent blocks, which readers join.
+        """Add a placeholder signature to a turn's first call; count joined blocks as losses.
 
         Gemini 3 refuses the first call of a turn without a signature; parallel calls need none.
         """

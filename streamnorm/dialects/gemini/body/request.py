@@ -1,4 +1,4 @@
-"""Requests to Gemini's `generateContent`, in both directions: the body, then `generationConfig`.
+"""Requests of Gemini's `generateContent` in both directions: body and `generationConfig`.
 
 https://ai.google.dev/api/generate-content (read 2026-11-23).  The path names the model and
 whether the answer is a stream.
@@ -124,7 +124,7 @@ def _state_to_wire(state: dict[str, Any], writing: Writing) -> Any:
 
 
 def _get_integer(wire: dict[str, Any], field: str) -> int:
-    """Return an integer field; clients whose language has one number type send `40.0`."""
+    """Return an integer field, which JavaScript clients may send as `40.0`."""
     value = get_number(wire, field) or 0
     if value != value // 1:
         raise unexpected(value, "an integer", f"$.{field}")
@@ -132,7 +132,7 @@ def _get_integer(wire: dict[str, Any], field: str) -> int:
 
 
 def _output_from_wire(reading: Reading) -> dict[str, Any]:
-    """Return the output format; fields that match no unified format are unknown."""
+    """Return the output format; fields without a unified format stay unknown fields."""
     wire = reading.body
     kind, schema, own = wire.get("responseMimeType"), *map(partial(get_object, wire), _FORMAT[1:])
     output: OutputFormat | None = None
@@ -290,7 +290,7 @@ REQUEST = RequestTable(
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the unified request of a body.
+    """Decode a body to a unified request.
 
     Raises:
         DecodeError: The body is no request of Gemini.
@@ -314,7 +314,7 @@ def read_tools(body: dict[str, Any]) -> tuple[AnyTool, ...]:
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a projected request as a body.
+    """Encode a projected request as a body.
 
     Raises:
         EncodeError: A part has no legal form.
@@ -325,7 +325,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
 
 
 def _path(request: Request) -> str:
-    """Return the path of the endpoint; empty if the request names no model."""
+    """Return the path of the endpoint; "" if the request names no model."""
     if not request.model:
         return ""
     model = clean(request.model)

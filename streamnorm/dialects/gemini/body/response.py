@@ -75,7 +75,7 @@ _OWN_FIELDS = CHUNK_LEVEL_FIELDS | _CANDIDATE_FIELDS | _USAGE_FIELDS | MODIFIERS
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a response: those that its stream would have.
+    """Return the events of a whole response, as its stream would have them.
 
     Raises:
         DecodeError: The body is no response of Gemini, or has no finish reason.
@@ -121,7 +121,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model and creation time; None leaves each as it is."""
+    """Return a response with another model and creation time, unless they are None."""
     body = body if model is None else {**body, "modelVersion": model}
     return body if created is None else {**body, "createTime": _time_to_wire(created)}
 
@@ -131,7 +131,7 @@ def _time_to_wire(created: float) -> str:
 
 
 class _OpenBlock(Struct):
-    """A block of the message.
+    """An open block of the message.
 
     Attributes:
         block: Unified block of the start.
@@ -153,7 +153,7 @@ class _OpenBlock(Struct):
 
 
 class _ResponseWriter:
-    """Writer of one message: collects its projected events as parts."""
+    """Encoder of one message, which collects projected events as parts."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -203,7 +203,7 @@ class _ResponseWriter:
                 pass
 
     def _add_opaque(self, event: Opaque) -> None:
-        """Add opaque data of this dialect to the candidate, or as a new part."""
+        """Add opaque data of this dialect, to the candidate or as a part."""
         target, fields = opaque_to_wire(event)
         if target == "candidate":  # a stream repeats metadata that has grown: the last is complete
             self._metadata |= fields
@@ -226,7 +226,7 @@ class _ResponseWriter:
                 pass
 
     def _stop_text(self, index: int, block: _OpenBlock) -> None:
-        """Add text; to an earlier part if the projection merged the two blocks."""
+        """Add a block's text as a part, or to the part of a merged earlier block."""
         before = self._projector.merged.get(index)
         if before is None:
             thought = {"thought": True} if isinstance(block.block, Reasoning) else {}
@@ -293,7 +293,7 @@ class _ResponseWriter:
 
 
 def _select_fields(fields: dict[str, Any] | None, names: frozenset[str]) -> dict[str, Any]:
-    """Return the fields with one of `names`."""
+    """Return the fields whose names are in `names`."""
     return {name: item for name, item in (fields or {}).items() if name in names}
 
 
@@ -302,10 +302,10 @@ _VERSION = "/v1beta/"
 
 
 class _Count(CountCodec, frozen=True):
-    """The codec of `countTokens`."""
+    """Codec of `countTokens`."""
 
     def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return `generateContentRequest`, or the body itself if it has none.
+        """Return `generateContentRequest`, else the body itself.
 
         Vertex AI has the fields of the request at the top level, as `generateContent` has them.
         """

@@ -1,4 +1,4 @@
-"""Tools of a request and the choice among them, in both directions, and Google's schemas.
+"""Tools and tool choice in both directions, and Google's schemas.
 
 https://ai.google.dev/api/caching#Tool (read 2026-11-23).  One entry of `tools` holds any number
 of functions and MCP servers, and each kind of server tool once.  `parameters` is Google's own
@@ -154,7 +154,7 @@ def _read_server_tool(field: str, value: dict[str, Any]) -> ServerTool:
 
 
 def tools_to_wire(tools: tuple[AnyTool, ...], context: WriteContext) -> list[dict[str, Any]]:
-    """Return the entries of `tools`: adjacent functions share an entry, as do MCP servers.
+    """Return tools as entries of `tools`: adjacent functions share one entry.
 
     Raises:
         EncodeError: A tool has no form in the dialect.
@@ -225,7 +225,7 @@ _TOOL_CONFIG = Table(
 
 
 def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dict[str, Any]]:
-    """Return the tool choice, whether arguments are validated, and unknown fields by path.
+    """Return the tool choice, whether arguments are validated, and unknown fields.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
@@ -253,7 +253,7 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
 
 
 def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    """Return the choice of a request as `toolConfig`; {} for the API's default."""
+    """Return a tool choice as `toolConfig`; {} for the API's default."""
     choice, losses = request.tool_choice, context.losses
     functions = [tool for tool in request.tools if isinstance(tool, Tool)]
     strict = [tool for tool in functions if tool.strict]
@@ -291,7 +291,7 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
 
 
 def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return Google's `Schema` as JSON Schema; keywords unknown to Google stay as they are.
+    """Return Google's `Schema` as JSON Schema; unknown keywords stay unchanged.
 
     Raises:
         DecodeError: An inner schema is no object.
@@ -311,7 +311,7 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def lower_case_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON Schema with the names of its types in lower case.
+    """Return a JSON Schema with lower-case type names.
 
     Gemini CLI 0.61 writes the upper case names of Google's `Schema` in JSON Schema, too.
     """
@@ -331,7 +331,7 @@ def _lower_case_value(name: str, value: Any) -> Any:
 
 
 def _convert_keyword(name: str, value: Any) -> Any:
-    """Return the value of a keyword in JSON Schema; None if the keyword is left out."""
+    """Return a keyword's value in JSON Schema; None if the keyword is dropped."""
     if name == "type":
         # Clients of protocol buffers may send the number of a type.
         value = _TYPES.get(value, value) if type(value) is int else value

@@ -1,4 +1,4 @@
-"""What Gemini refuses in the options of requests, and all its checks by the names of the rules.
+"""Checks of a request's options against Gemini's rules, and all checks by name.
 
 https://ai.google.dev/api/generate-content (read 2026-11-23), and the errors that the API answers
 with.
@@ -55,25 +55,25 @@ def _has_functions(facts: RequestFacts) -> bool:
 
 
 def _has_flag(facts: RequestFacts) -> bool:
-    """Return whether the request asks for server tool calls among the parts of the answer."""
+    """Return whether the request asks for server tool calls in the answer's parts."""
     return option_of(facts.body, _CONFIG, "includeServerSideToolInvocations").value is True
 
 
 def functions_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield server tools of a request that has functions."""
+    """Yield server tools of a request that also has functions."""
     if _has_functions(facts):
         for field in _server_tools(facts):
             yield Finding(field.path)
 
 
 def tools_without_flag(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield server tools of a request with functions, unless it asks for their calls."""
+    """Yield server tools of a request with functions that does not ask for their calls."""
     if not _has_flag(facts):
         yield from functions_beside_tools(facts)
 
 
 def lone_config(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `functionCallingConfig` in a request without functions."""
+    """Yield a `functionCallingConfig` in a request without functions."""
     field = option_of(facts.body, _CONFIG, _CALLING)
     if is_object(field.value) and not _has_functions(facts) and not _has_flag(facts):
         yield Finding(field.path)
@@ -90,7 +90,7 @@ def allowed_names(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def function_names(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield declarations without a name."""
+    """Yield function declarations without a name."""
     for declaration in declarations_of(facts.body):
         name = field_of(declaration.value, "name", declaration.path, declaration.location)
         if name.value is None:
@@ -120,7 +120,7 @@ def max_functions(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def parameters_twice(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the JSON Schema of a function that has Google's `Schema` for the same value, too."""
+    """Yield a function's JSON Schema if the function also has Google's `Schema`."""
     for declaration in declarations_of(facts.body):
         for name in ("parameters", "response"):
             schema = field_of(declaration.value, name, declaration.path, declaration.location)
@@ -132,7 +132,7 @@ def parameters_twice(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def output_schemas(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the JSON Schema of an answer that has Google's `Schema`, too."""
+    """Yield the output's JSON Schema if the request also has Google's `Schema`."""
     schema = option_of(facts.body, _OPTIONS, "responseSchema")
     other = option_of(facts.body, _OPTIONS, "responseJsonSchema")
     if schema.value is not None and other.value is not None:
@@ -147,14 +147,14 @@ def output_beside_functions(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def output_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a JSON output format of a request that has server tools and no functions."""
+    """Yield a JSON output format of a request with server tools but no functions."""
     field = option_of(facts.body, _OPTIONS, "responseMimeType")
     if field.value == _JSON and _server_tools(facts) and not _has_functions(facts):
         yield Finding(field.path, field.value)
 
 
 def budget_and_level(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a `thinkingBudget` in a request that has a `thinkingLevel`, too."""
+    """Yield a `thinkingBudget` in a request that also has a `thinkingLevel`."""
     budget = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingBudget")
     level = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingLevel")
     if budget.value is not None and level.value is not None:
@@ -162,7 +162,7 @@ def budget_and_level(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def cached_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that a request with `cachedContent` must not have: the cache holds them."""
+    """Yield fields that are illegal beside `cachedContent`, whose cache holds them."""
     if option_of(facts.body, "cachedContent").value is not None:
         for name in ("systemInstruction", "tools", _CONFIG):
             field = option_of(facts.body, name)

@@ -1,4 +1,4 @@
-"""What Gemini refuses in the fields and the messages of requests.
+"""Checks of a request's fields and messages against Gemini's rules.
 
 https://ai.google.dev/api/generate-content and the types of the official SDK (read 2026-11-22).
 A part has two addresses: its path as the client wrote it, and its location as the vendor's
@@ -122,12 +122,12 @@ class Content(NamedTuple):
 
 
 def snake_case(name: str) -> str:
-    """Return a field name in the spelling of protocol buffers."""
+    """Return a field name in protocol buffer spelling."""
     return _UPPER.sub(lambda upper: f"_{upper[0].lower()}", name)
 
 
 def field_of(holder: dict[str, Any], name: str, path: str = "", location: str = "") -> Field:
-    """Return a field of an object, in either spelling.
+    """Return a field of an object, in camel case or snake case.
 
     Args:
         holder: The object.
@@ -145,7 +145,7 @@ def _join_path(holder: str, name: str) -> str:
 
 
 def option_of(body: dict[str, Any], *names: str) -> Field:
-    """Return the field at the end of a chain of names, in either spelling; None if it breaks."""
+    """Return the field at the end of a chain of names; its value is None if the chain breaks."""
     field = Field("", "", body)
     for name in names:
         holder: dict[str, Any] = field.value if is_object(field.value) else {}
@@ -154,7 +154,7 @@ def option_of(body: dict[str, Any], *names: str) -> Field:
 
 
 def elements_of(field: Field) -> Iterator[Field]:
-    """Yield the elements of a repeated field; the vendor reads one object as an array of one."""
+    """Yield the elements of a repeated field, which may be a single object."""
     if is_object(field.value):
         yield field
     for number, value in enumerate(field.value if is_array(field.value) else ()):
@@ -162,7 +162,7 @@ def elements_of(field: Field) -> Iterator[Field]:
 
 
 def contents_of(body: dict[str, Any]) -> list[Content]:
-    """Return the contents of a request; entries that are no object are left out."""
+    """Return the contents of a request that are objects."""
     found: list[Content] = []
     for number, element in enumerate(elements_of(field_of(body, "contents"))):
         if is_object(element.value):
@@ -196,14 +196,14 @@ def all_parts_of(body: dict[str, Any]) -> Iterator[Part]:
 
 
 def tools_of(body: dict[str, Any]) -> Iterator[Field]:
-    """Yield the tools of a request, each an object."""
+    """Yield the tools of a request that are objects."""
     for tool in elements_of(field_of(body, "tools")):
         if is_object(tool.value):
             yield tool
 
 
 def declarations_of(body: dict[str, Any]) -> Iterator[Field]:
-    """Yield the declarations of functions, each an object."""
+    """Yield the function declarations that are objects."""
     for tool in tools_of(body):
         declared = field_of(tool.value, "functionDeclarations", tool.path, tool.location)
         for declaration in elements_of(declared):
@@ -212,7 +212,7 @@ def declarations_of(body: dict[str, Any]) -> Iterator[Field]:
 
 
 def _fields_of_message(fields: str) -> Mapping[str, str]:
-    """Return the fields of a message, each with the type of its value, "" if it is no message."""
+    """Return the field names of a message type, each with its own message type or ""."""
     names = (field.partition(":") for field in fields.split())
     return {name: message for name, _, message in names}
 
@@ -289,7 +289,7 @@ _KNOWN: Mapping[str, Mapping[str, str]] = {
 
 
 def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that no protocol buffer of the vendor has."""
+    """Yield fields that no message type of the vendor has."""
     for holder, message in _walk_messages(Field("", "", facts.body), _REQUEST):
         for name, value in holder.value.items():
             if value is not None and name not in _KNOWN[message]:
@@ -297,12 +297,12 @@ def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def fields_of_vertex(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that Vertex AI alone has."""
+    """Yield fields that only Vertex AI has."""
     yield from _find_foreign(facts, _VERTEX_ALONE)
 
 
 def fields_of_gemini(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that Vertex AI does not have."""
+    """Yield fields that Vertex AI lacks."""
     yield from _find_foreign(facts, _GEMINI_ALONE)
 
 
@@ -315,14 +315,14 @@ def _find_foreign(facts: RequestFacts, names: Mapping[str, frozenset[str]]) -> I
 
 
 def _unknown(holder: Field, name: str) -> Finding:
-    """Return the finding of an unknown name; the vendor gives no location at the top level."""
+    """Return the finding for an unknown field."""
     path = f"{holder.path}.{name}" if holder.path else name
     context = f" at '{holder.location}'" if holder.location else ""
     return Finding(path, name=name, context=context)
 
 
 def _walk_messages(field: Field, message: str) -> Iterator[tuple[Field, str]]:
-    """Yield an object and all messages within it, each with its type."""
+    """Yield an object and all messages within it, each with its message type."""
     yield field, message
     for name, inner in _MESSAGES[message].items():
         if inner:
@@ -332,7 +332,7 @@ def _walk_messages(field: Field, message: str) -> Iterator[tuple[Field, str]]:
 
 
 def messages(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield values of another type where the vendor expects a message."""
+    """Yield values that are not messages where the vendor expects messages."""
     for holder, message in _walk_messages(Field("", "", facts.body), _REQUEST):
         for name, inner in _MESSAGES[message].items():
             found = field_of(holder.value, name, holder.path, holder.location)
@@ -345,7 +345,7 @@ def messages(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def call_ids(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the ids of calls and of their responses, for servers that have no such field."""
+    """Yield ids of calls and responses, for servers without such a field."""
     for content in contents_of(facts.body):
         for part in content.parts:
             for name in ("functionCall", "functionResponse"):
@@ -355,7 +355,7 @@ def call_ids(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def arguments(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield arguments of calls, and responses, that are no JSON object."""
+    """Yield arguments of calls, and responses, that are not JSON objects."""
     for content in contents_of(facts.body):
         for part in content.parts:
             for name, inner in (("functionCall", "args"), ("functionResponse", "response")):
@@ -367,7 +367,7 @@ def arguments(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def encodings(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield signatures and inline files that are no Base64."""
+    """Yield signatures and inline files that are not Base64."""
     for content in contents_of(facts.body):
         for part in content.parts:
             yield from _find_undecodable(
@@ -387,14 +387,14 @@ def _find_undecodable(field: Field) -> Iterator[Finding]:
 
 
 def mode_words(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a mode of calling functions that does not exist."""
+    """Yield an unknown function calling mode."""
     yield from _find_unknown_word(
         option_of(facts.body, "toolConfig", "functionCallingConfig", "mode"), _MODES
     )
 
 
 def thinking_words(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a level of thinking that does not exist."""
+    """Yield an unknown thinking level."""
     yield from _find_unknown_word(
         option_of(facts.body, "generationConfig", "thinkingConfig", "thinkingLevel"), _LEVELS
     )
@@ -430,7 +430,7 @@ def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def empty_parts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield parts without data or a signature, also in the system instruction."""
+    """Yield parts with neither data nor a signature, also in the system instruction."""
     for part in all_parts_of(facts.body):
         others = (field_of(part.value, name).value for name in _RARE_DATA)
         if not part.data and all(value is None for value in others):
@@ -438,7 +438,7 @@ def empty_parts(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def part_data(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the second data field of a part."""
+    """Yield the second data field of a part, which may have only one."""
     for content in contents_of(facts.body):
         for part in content.parts:
             fields = list(part.data.items())
@@ -447,12 +447,12 @@ def part_data(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _is_cached(facts: RequestFacts) -> bool:
-    """Return whether the vendor has the beginning of the conversation."""
+    """Return whether the request continues cached content."""
     return option_of(facts.body, "cachedContent").value is not None
 
 
 def call_turns(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield contents with calls that are first, or follow another content of the model."""
+    """Yield contents with calls that are first, or follow a content of the model."""
     before = "user" if _is_cached(facts) else ""
     for content in contents_of(facts.body):
         if content.with_data(_CALL) and content.role == MODEL and before in ("", MODEL):
@@ -461,7 +461,7 @@ def call_turns(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def response_turns(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield contents with responses that do not follow a content with calls."""
+    """Yield contents with responses that do not follow calls."""
     contents = contents_of(facts.body)
     calls = _is_cached(facts)
     for content in contents:
@@ -471,7 +471,7 @@ def response_turns(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def response_counts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield contents that follow calls with another number of responses than there are calls."""
+    """Yield contents whose number of responses differs from the preceding calls'."""
     for content, after in pairwise(contents_of(facts.body)):
         calls = content.with_data(_CALL)
         responses = after.with_data(_RESPONSE)
@@ -484,7 +484,7 @@ def response_counts(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def last_turn(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a last content of the model that does not end in a response."""
+    """Yield the last content if it is the model's and does not end in a response."""
     contents = contents_of(facts.body)
     if contents and contents[-1].role == MODEL:
         parts = contents[-1].parts
@@ -493,7 +493,7 @@ def last_turn(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def signatures(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the first call of each step of the current turn, if it has no signature.
+    """Yield the first call of each step of the current turn if it lacks a signature.
 
     The current turn begins with the last user content that holds more than responses.
     """
@@ -515,7 +515,7 @@ def _start_of_turn(contents: list[Content]) -> int:
 
 
 def placeholders(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the placeholder for signatures that Vertex AI does not know."""
+    """Yield the signature placeholder that Vertex AI does not accept."""
     for content in contents_of(facts.body):
         for part in content.parts:
             field = field_of(part.value, _SIGNATURE, part.path)

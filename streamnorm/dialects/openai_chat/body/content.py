@@ -1,4 +1,4 @@
-"""Content parts of messages, in both directions, with their cache marks and unknown fields.
+"""Content parts of messages in both directions, with cache marks and unknown fields.
 
 `extra` of a block holds the unknown fields of its part.  The unknown fields of an inner object,
 such as `image_url.url_type`, stand there in an object of that name.
@@ -62,19 +62,19 @@ _AUDIO_FORMATS = {
 
 
 def as_extra(fields: dict[str, Any]) -> Extra:
-    """Return unknown fields as the `extra` of a block; None if there are none."""
+    """Return unknown fields as `extra`; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
 def add_unknown_fields(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
-    """Add the unknown fields in `extra` to a written object, and return it."""
+    """Add the unknown fields in `extra` to a written object; return the object."""
     return add_unknown(value, unknown_of(extra, DIALECT)) if extra else value
 
 
 def take_cache_mark(
     part: dict[str, Any], mapped: Set[str], inner: dict[str, Any] | None = None
 ) -> tuple[CacheMark | None, Extra]:
-    """Return the cache mark of a part, and its unknown fields as `extra`.
+    """Return the cache mark and the unknown fields (`extra`) of a part.
 
     A mark with more than a lifetime is an unknown field.
 
@@ -100,13 +100,13 @@ def take_cache_mark(
 
 
 def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
-    """Return the field of a cache mark."""
+    """Return a cache mark as a field of its part."""
     ttl = {} if mark.ttl is None else {"ttl": mark.ttl}
     return {"prompt_cache_breakpoint": {"mode": "explicit", **ttl}}
 
 
 def content_from_wire(message: dict[str, Any]) -> tuple[InputBlock, ...]:
-    """Return the blocks of a message's `content`; none for an empty string and null.
+    """Return the blocks of a message's `content`; [] for "" and null.
 
     Raises:
         DecodeError: The content is neither a string nor an array of parts.
@@ -161,7 +161,7 @@ _FILE = Table(
 def _read_inner(
     part: dict[str, Any], name: str, table: Table, text: str = ""
 ) -> tuple[dict[str, Any], CacheMark | None, Extra]:
-    """Return the fields of the inner object of a part, its cache mark, and its unknown fields.
+    """Return the fields of a part's inner object, its cache mark, and its unknown fields.
 
     Args:
         part: The part.
@@ -228,7 +228,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], InputBlock]] = {
 def content_to_wire(
     blocks: Sequence[InputBlock], context: WriteContext, mark: CacheMark | None = None
 ) -> str | list[dict[str, Any]]:
-    """Return the content of a message: a string for a single text without a mark, else parts.
+    """Return a message's content: a string for a single unmarked text, else parts.
 
     Args:
         blocks: The blocks of the message.
@@ -253,7 +253,7 @@ def content_to_wire(
 
 
 def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | None:
-    """Return the content part of a block; None for a block that is dropped with a loss.
+    """Return a block as a content part; None if it is dropped (counted as a loss).
 
     Raises:
         EncodeError: Blocks of this type have no content part.

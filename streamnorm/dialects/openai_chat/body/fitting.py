@@ -1,4 +1,4 @@
-"""Adjustments of a written body to the server's profile, beyond fields that are left out.
+"""Adaptation of an encoded body to its server, apart from dropped fields.
 
 They apply to messages that were encoded and to messages that stay spelt as the client sent them.
 """
@@ -27,7 +27,7 @@ _Message: TypeAlias = "dict[str, Any]"
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a written body adjusted to the server; the given body is not changed.
+    """Return a body adapted to its server.
 
     Raises:
         EncodeError: Arguments of a call are not JSON, and the server accepts JSON only.
@@ -55,7 +55,7 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
 
 
 def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body without its first cache marks, if it has more than the server accepts.
+    """Return a body without its first cache marks if it has too many for the server.
 
     A mark covers the whole prompt before it, so the last marks cover what the first ones do.
     """
@@ -85,7 +85,7 @@ def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str,
 
 
 def _markable_parts(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield tools, parts and messages, which may have a mark, in the order of the prompt."""
+    """Yield the tools, parts and messages that may have a cache mark, in prompt order."""
     yield from objects_of(body.get("tools"))
     for message in body["messages"]:
         if not isinstance(content := message.get("content"), str):
@@ -98,7 +98,7 @@ def _is_marked(part: dict[str, Any]) -> bool:
 
 
 def _has_demands(target: BodyCapabilities) -> bool:
-    """Return whether the server has demands on messages besides the number of cache marks."""
+    """Return whether the server has demands on messages, apart from the number of cache marks."""
     return bool(
         target.reasoning_required
         or target.reasoning_signed
@@ -110,7 +110,7 @@ def _has_demands(target: BodyCapabilities) -> bool:
 
 
 def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
-    """Return an assistant message adjusted to the server; None if the message is dropped."""
+    """Return an assistant message adapted to the server; None if it is dropped."""
     target = context.capabilities
     if target.reasoning_signed:
         value = _drop_unsigned_details(value, context)
@@ -129,7 +129,7 @@ def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
 
 
 def _fill_null_content(value: _Message) -> _Message:
-    """Return a message with "" as content if content is null and no other field replaces it."""
+    """Return a message with "" in place of null content that the server refuses."""
     # Azure refuses null where no call or refusal replaces the content.
     if value.get("content") is not None or any(value.get(name) for name in _IN_PLACE_OF_CONTENT):
         return value
@@ -137,7 +137,7 @@ def _fill_null_content(value: _Message) -> _Message:
 
 
 def _add_reasoning_content(value: _Message, context: WriteContext) -> _Message:
-    """Return a message with `reasoning_content`, which may be empty."""
+    """Return a message with a `reasoning_content`, possibly empty."""
     # DeepSeek refuses assistant messages without the field, Kimi those with calls.
     name = _TEXTS[0]
     if isinstance(value.get(name), str):
@@ -150,7 +150,7 @@ def _add_reasoning_content(value: _Message, context: WriteContext) -> _Message:
 
 
 def _drop_unsigned_details(value: _Message, context: WriteContext) -> _Message:
-    """Return a message without reasoning details that Anthropic did not sign."""
+    """Return a message without reasoning details not signed by Anthropic."""
     # OpenRouter forwards the details to Anthropic, which verifies their signatures.
     details = value.get(_DETAILS)
     if not is_array(details):
@@ -175,7 +175,7 @@ def _is_unsigned(detail: object) -> bool:
 def _add_signature_placeholder(
     value: _Message, calls: list[_Message], context: WriteContext
 ) -> _Message:
-    """Return a message with calls and a placeholder for the signature that Gemini requires."""
+    """Return a message with a signature placeholder on its calls, as Gemini requires."""
     if value.get(_DETAILS):
         return value
     # Gemini refuses calls without a signature, and accepts the placeholder for a foreign call.
@@ -191,7 +191,7 @@ def _add_signature_placeholder(
 
 
 def _write_arguments_as_json(value: _Message, context: WriteContext) -> _Message:
-    """Return a message whose calls all have JSON as arguments."""
+    """Return a message whose calls all have JSON arguments."""
     changed = False
     calls: list[Any] = []
     for number, call in enumerate(value["tool_calls"]):

@@ -1,4 +1,4 @@
-"""Messages of a request, in both directions: assistant messages, then all roles.
+"""Messages of a request, in both directions.
 
 A `tool` message, and one of the legacy role `function`, is a user message with a tool result.
 
@@ -78,7 +78,7 @@ _CONTENT = ("content", "refusal", "tool_calls", "function_call", "audio")
 
 
 def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
-    """Return an assistant message: reasoning, content, refusal, then calls."""
+    """Return an assistant message with its blocks: reasoning, content, refusal, calls."""
     blocks: list[InputBlock] = []
     signatures: dict[str, str] = {}
     opaque: list[dict[str, Any]] = []
@@ -112,7 +112,7 @@ def _build_message(
     mapped: Set[str],
     inner: dict[str, Any] | None = None,
 ) -> InputMessage:
-    """Return a message with its cache mark, which OpenRouter and LiteLLM accept, on its end."""
+    """Return a message with its cache mark moved to its last block."""
     name = get_str(value, "name")
     if not blocks:
         rest = unknown_fields(value, mapped, with_nulls=True)
@@ -126,7 +126,7 @@ def _build_message(
 def _read_details(
     value: dict[str, Any], blocks: list[InputBlock]
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Append the reasoning in OpenRouter's `reasoning_details`, decoded as in a stream.
+    """Append the reasoning in `reasoning_details`, as OpenRouter sends it.
 
     Returns:
         Google's signatures by call id, and the unknown details.
@@ -187,7 +187,7 @@ def _call_with_extra(value: dict[str, Any], owner: dict[str, Any], call: ToolCal
 
 
 def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str, Any]:
-    """Return an assistant message; the format states calls after all text.
+    """Return an assistant message; its calls come after all text.
 
     Raises:
         EncodeError: The message has a block that has no field.
@@ -245,7 +245,7 @@ def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | l
 def _prepend_reasoning(
     content: str | list[Any], text: str, context: WriteContext
 ) -> str | list[Any]:
-    """Return content behind reasoning: in `<think>` tags, or in a part as Mistral sends it."""
+    """Return content preceded by reasoning, in `<think>` tags or as Mistral's part."""
     if context.capabilities.reasoning_form == "tags":
         tagged = f"<think>{text}</think>"
         if isinstance(content, str):
@@ -266,7 +266,7 @@ def _reasoning_to_wire(
     signed: list[ToolCall],
     context: WriteContext,
 ) -> dict[str, Any]:
-    """Return `reasoning_content`, which most servers read, or `reasoning_details` if signed.
+    """Return reasoning as `reasoning_content`, or as `reasoning_details` if signed.
 
     Args:
         blocks: The reasoning.
@@ -317,7 +317,7 @@ def _message_from_wire(value: dict[str, Any]) -> InputMessage:
 
 
 def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
-    """Return a function that reads a message of a role without calls and results."""
+    """Return a reader of messages of a role without calls and results."""
 
     def read(value: dict[str, Any]) -> InputMessage:
         blocks = content_from_wire(value)
@@ -355,7 +355,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], InputMessage]] = {
 
 
 def messages_to_wire(messages: Sequence[InputMessage], writing: Writing) -> list[dict[str, Any]]:
-    """Return the messages of a request, each tool result as a message.
+    """Return the messages of a request; each tool result becomes a message.
 
     Raises:
         EncodeError: A message has a block that has no field.

@@ -1,4 +1,4 @@
-"""Requests, in both directions: reasoning options, then the body with all other fields.
+"""Requests in both directions: reasoning options, then all other fields.
 
 The vendor has one reasoning option, `reasoning_effort`.  Compatible servers have fields of
 their own, of which a request may hold several.  `messages` and `tools` convert what they name.
@@ -105,7 +105,7 @@ def reasoning_from_wire(body: _Fields, rest: _Fields) -> ReasoningOptions | None
 
 
 def _join(options: _Fields, further: _Fields) -> _Fields | None:
-    """Return the options of two fields together; None if they contradict each other."""
+    """Return reasoning options of two fields merged; None if they contradict each other."""
     joined = options | further
     if len({_is_on(options), _is_on(further)} - {None}) > 1 or {_BUDGET, "effort"} <= joined.keys():
         return None
@@ -117,14 +117,14 @@ def _join(options: _Fields, further: _Fields) -> _Fields | None:
 
 
 def _is_on(options: _Fields) -> bool | None:
-    """Return whether options switch reasoning on or off; None if they do neither."""
+    """Return whether options turn reasoning on or off; None if neither."""
     if "mode" in options:
         return bool(options["mode"] != "off")
     return False if options.get("effort") == "none" else None
 
 
 def _read_reasoning(value: object) -> tuple[_Fields | None, _Fields]:
-    """Read OpenRouter's object: an effort, a budget, or a switch."""
+    """Read OpenRouter's `reasoning`: an effort, a budget, or a switch."""
     if not is_object(value) or len(value) != 1:
         return None, {}
     match value:
@@ -139,7 +139,7 @@ def _read_reasoning(value: object) -> tuple[_Fields | None, _Fields]:
 
 
 def _read_thinking(value: object) -> tuple[_Fields | None, _Fields]:
-    """Read `{"type": "enabled"}`, which may have a budget."""
+    """Read `thinking`, such as `{"type": "enabled"}`, which may have a budget."""
     if not is_object(value):
         return None, {}
     kind, budget = string_of(value, "type"), value.get("budget_tokens")
@@ -164,7 +164,7 @@ def _read_budget(value: object) -> tuple[_Fields | None, _Fields]:
 
 
 def _read_template(value: object) -> tuple[_Fields | None, _Fields]:
-    """Read the switch in the arguments of a chat template, whose name depends on the model."""
+    """Read the reasoning switch in chat template arguments, named differently by model."""
     if not is_object(value):
         return None, {}
     for name in ("enable_thinking", "thinking"):
@@ -186,7 +186,7 @@ REASONING_FIELDS = (_EFFORT, *_READERS)
 
 
 def reasoning_to_wire(request: Request, context: WriteContext) -> _Fields:
-    """Return the reasoning options, in the fields of the server's profile or as an effort."""
+    """Return reasoning options as the fields of the server's profile, or as an effort."""
     options = request.reasoning or ReasoningOptions()
     template = context.capabilities.reasoning_fields.get(options.mode or "")
     if template is None:
@@ -203,7 +203,7 @@ def reasoning_to_wire(request: Request, context: WriteContext) -> _Fields:
 
 
 def _fill_budget(value: Any, budget: int) -> Any:
-    """Return a value of a profile's template with the budget in place of its mark."""
+    """Return a profile's template value with the budget filled in."""
     if is_object(value):
         return {name: _fill_budget(item, budget) for name, item in value.items()}
     return budget if value == _BUDGET_MARK else value
@@ -215,7 +215,7 @@ def _get_stop(body: _Fields, name: str) -> tuple[str, ...] | None:
 
 
 def _get_logprobs(body: _Fields, name: str) -> bool | None:
-    """Return whether to send log probabilities; on some servers `logprobs` is their number."""
+    """Return whether log probabilities are requested; some servers send their number."""
     return None if type(body[name]) is int else get_bool(body, name)
 
 
@@ -237,7 +237,7 @@ _SCHEMA = Table(
 
 
 def _output_from_wire(value: object) -> OutputFormat | None:
-    """Return the output format; None for a format of an unknown type."""
+    """Return the output format; None for an unknown type."""
     form = as_object(value)
     kind, extra = form.get("type"), unknown_fields(form, _OUTPUT, with_nulls=True)
     if kind == "text" or kind == "json_object":
@@ -263,7 +263,7 @@ def _output_to_wire(output: OutputFormat, writing: Writing) -> _Fields:
 
 
 def _cache_from_wire(value: object) -> CacheMark | None:
-    """Return the mark of implicit caching, if the request enables it."""
+    """Return the request's cache mark if it enables implicit caching; else None."""
     options = as_object(value)
     if options.get("mode") != "implicit" or not options.keys() <= {"mode", "ttl"}:
         return None
@@ -275,7 +275,7 @@ def _cache_to_wire(mark: CacheMark, writing: Writing) -> _Fields:
 
 
 def _stream_from_wire(reading: Reading) -> _Fields:
-    """Return `stream`; `include_usage` is implied, and only other stream options are stored."""
+    """Return `stream`; stream options other than `include_usage` stay unknown fields."""
     body = reading.body
     stream, options = get_bool(body, "stream"), get_object(body, "stream_options")
     if options and stream and options.get("include_usage") is True:
@@ -350,7 +350,7 @@ REQUEST = RequestTable(
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a request as a body; unchanged fields keep their original spelling.
+    """Encode a request as a body; unchanged fields keep their spelling.
 
     Raises:
         EncodeError: A part of the request has no field.

@@ -1,4 +1,4 @@
-"""Whole responses, `chat.completion`, and model lists, in both directions.
+"""Whole responses (`chat.completion`) and model lists, in both directions.
 
 https://platform.openai.com/docs/api-reference/chat/object (read 2026-11-23).  A response is
 read as a stream of one chunk, whose choices have a `message` in place of a `delta`.
@@ -104,7 +104,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 
 
 class _UnknownFields(Struct, frozen=True):
-    """Unknown fields of the response that a message was read from."""
+    """Unknown fields of the response that a message was decoded from."""
 
     body: dict[str, Any] = {}
     choice: dict[str, Any] = {}
@@ -131,7 +131,7 @@ def _unknown_fields(message: Message) -> _UnknownFields:
 
 
 def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
-    """Add an opaque field to the chunk, choice or message it belongs to, joining its pieces."""
+    """Add an opaque field to its chunk, choice or message."""
     (choice,) = body["choices"]
     objects = {"chunk": body, "choice": choice, "delta": choice["message"]}
     objects["end"] = choice["message"]
@@ -145,7 +145,7 @@ def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
 
 
 def _join(owner: dict[str, Any], name: str, value: Any) -> None:
-    """Set a field, or extend its array or object: a stream sends them in pieces."""
+    """Set a field; join it to an earlier piece if the field arrives in pieces."""
     before = owner.get(name)
     if is_array(before) and is_array(value):
         before += value
@@ -159,13 +159,13 @@ def _join(owner: dict[str, Any], name: str, value: Any) -> None:
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with `model` and `created` replaced, each unless None."""
+    """Return a response with another model and creation time, unless they are None."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created": int(created)}
 
 
 def _message_to_wire(message: Message) -> tuple[dict[str, Any], bool]:
-    """Return the message of a choice, and whether it holds a refusal."""
+    """Return the message of a choice, and whether it is a refusal."""
     blocks = message.blocks
     texts = [block.text for block in blocks if isinstance(block, Text)]
     reasoning = [block.text for block in blocks if isinstance(block, Reasoning)]
@@ -201,7 +201,7 @@ def _created(message: Message) -> int:
 
 
 def _service_tier(message: Message) -> str | None:
-    """Return the last service tier of the message, in the words of Chat Completions."""
+    """Return the message's last service tier, as Chat Completions names it."""
     tier: str | None = None
     for extra in (message.extra, message.usage.extra, message.stop_extra):
         word = (extra or {}).get("service_tier")

@@ -1,4 +1,4 @@
-"""The tools of a request and `tool_choice`, in both directions.
+"""Tools and tool choice, in both directions.
 
 A search model has no tool for its search: `web_search_options` of the request configures it.
 
@@ -54,7 +54,7 @@ _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def _grammar_from_wire(value: object) -> Grammar | WithRest:
-    """Return the grammar of a custom tool; None within `WithRest` if it accepts any text."""
+    """Return a custom tool's grammar; `WithRest(None)` if any text is allowed."""
     form = as_object(value)
     if form.get("type") != "grammar":
         return WithRest(None, None)
@@ -83,7 +83,7 @@ _CUSTOM = Table(
 
 
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
-    """Return the `tools`, the legacy `functions`, and the search of a search model."""
+    """Return the `tools`, the legacy `functions`, and the search tool of search models."""
     tools: list[AnyTool] = read_objects(body.get("tools"), _tool_from_wire, "$.tools")
     tools += read_objects(body.get("functions"), _function_from_wire, "$.functions")
     options = get_object(body, _SEARCH_FIELD)
@@ -94,7 +94,7 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
 
 
 def _search_from_wire(options: dict[str, Any]) -> ServerTool:
-    """Return the search of a search model, whose location nests its fields in `approximate`."""
+    """Return the search tool of a search model from `web_search_options`."""
     location, size = options.get("user_location"), options.get("search_context_size")
     return ServerTool(
         _SEARCH,
@@ -135,14 +135,14 @@ def _tool_from_wire(value: dict[str, Any]) -> AnyTool:
 
 
 def _function_from_wire(value: dict[str, Any]) -> Tool:
-    """Return a function whose fields are not nested."""
+    """Return a function tool from an object without nested fields."""
     fields, unknown = _FUNCTION.read(value)
     fields.setdefault("input_schema", _NO_PARAMETERS)
     return Tool(**fields, extra=_extra_of({}, "function", unknown))
 
 
 def _extra_of(value: dict[str, Any], kind: str, inner: dict[str, Any]) -> Extra:
-    """Return the unknown fields of a tool, with those of its inner object under its name."""
+    """Return a tool's unknown fields, including its inner object's."""
     if len(value) == 2 and not inner:
         return None
     rest = unknown_fields(value, {"type", kind}, with_nulls=True)
@@ -150,7 +150,7 @@ def _extra_of(value: dict[str, Any], kind: str, inner: dict[str, Any]) -> Extra:
 
 
 def tools_to_wire(writing: Writing) -> dict[str, Any]:
-    """Return `tools`, and `web_search_options` for a search."""
+    """Return tools as `tools`, and a search tool as `web_search_options`."""
     fields: dict[str, Any] = {}
     offered: list[Any] = []
     for tool in writing.part.tools:
@@ -180,7 +180,7 @@ def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
 
 
 def choice_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> ToolChoice | None:
-    """Return the choice of tools, `tool_choice` or the legacy `function_call`.
+    """Return the tool choice from `tool_choice` or the legacy `function_call`.
 
     A choice of another form is added unchanged to `rest`, the unknown fields of the request.
     """
@@ -211,7 +211,7 @@ def _choice_from_value(value: object) -> ToolChoice | None:
 
 
 def _allowed_from_wire(value: object) -> ToolChoice | None:
-    """Return an `allowed_tools` choice; None if it allows a server tool."""
+    """Return the tool choice from `allowed_tools`; None if it allows a server tool."""
     if not is_object(value):
         return None
     tools, mode = value.get("tools"), value.get("mode")
@@ -229,14 +229,14 @@ def _allowed_from_wire(value: object) -> ToolChoice | None:
 
 
 def _tool_name(value: dict[str, Any], kind: str) -> str | None:
-    """Return the name of a tool, nested under its type or flat as in Responses."""
+    """Return a tool's name, nested under its type or flat as in Responses."""
     owner = value.get(kind, value)
     name = owner.get("name") if is_object(owner) else None
     return name if isinstance(name, str) else None
 
 
 def choice_to_wire(choice: ToolChoice, tools: Sequence[AnyTool]) -> str | dict[str, Any]:
-    """Return `tool_choice`."""
+    """Return a tool choice as `tool_choice`."""
     custom = {tool.name for tool in tools if isinstance(tool, CustomTool)}
     named = [
         {"type": kind, kind: {"name": name}}

@@ -1,4 +1,4 @@
-"""Checks of Chat Completions requests, by the names that the rules of profiles use.
+"""Checks of requests against Chat Completions' rules, by name.
 
 First the checks of the vendor's own API, then the checks of compatible servers, whose chat
 templates and upstreams refuse more.  A check is written from what the server refuses and
@@ -76,7 +76,7 @@ class _Message(NamedTuple):
 
 
 def _messages(facts: RequestFacts) -> list[_Message]:
-    """Return the messages of a request."""
+    """Return the messages of a request that are objects."""
     return [
         _Message(path, str(message.get("role") or ""), message)
         for path, message in objects_at(facts.body.get("messages"), "messages")
@@ -84,14 +84,14 @@ def _messages(facts: RequestFacts) -> list[_Message]:
 
 
 def _messages_with_role(facts: RequestFacts) -> Iterator[_Message]:
-    """Yield the messages whose role is a string."""
+    """Yield the messages that have a role."""
     for message in _messages(facts):
         if isinstance(message.value.get("role"), str):
             yield message
 
 
 def _parts(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the parts of all messages, each with its path and the role of its message."""
+    """Yield the parts of all messages, with path and role."""
     for path, role, message in _messages_with_role(facts):
         for place, part in objects_at(message.get("content"), f"{path}.content"):
             yield place, role, part
@@ -101,7 +101,7 @@ def _parts(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields of messages that their role does not define."""
+    """Yield message fields that the role does not define."""
     for path, role, message in _messages_with_role(facts):
         known = _MESSAGE_FIELDS.get(role)
         for name in message:
@@ -110,7 +110,7 @@ def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields of parts that their type does not define."""
+    """Yield part fields that the part's type does not define."""
     for path, _, part in _parts(facts):
         kind = part.get("type")
         known = _PART_FIELDS.get(kind) if isinstance(kind, str) else None
@@ -120,14 +120,14 @@ def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def excess_stops(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `stop` if it lists too many sequences."""
+    """Yield `stop` if it has too many sequences."""
     stop = facts.body.get("stop")
     if is_array(stop) and len(stop) > _MAX_STOPS:
         yield Finding("stop", count=len(stop), limit=_MAX_STOPS)
 
 
 def long_labels(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield entries of `metadata` whose name or value is too long."""
+    """Yield `metadata` entries with a name or value that is too long."""
     labels = facts.body.get("metadata")
     for name, value in labels.items() if is_object(labels) else ():
         if len(name) > _MAX_LABEL_NAME_CHARS:
@@ -137,7 +137,7 @@ def long_labels(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def excess_breakpoints(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the fifth cache breakpoint, with the number of all."""
+    """Yield the fifth cache breakpoint, with the total number."""
     marks = [
         path for path, _, part in _parts(facts) if part.get("prompt_cache_breakpoint") is not None
     ]
@@ -150,7 +150,7 @@ def excess_breakpoints(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def functions_beside_reasoning(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the reasoning effort of a request with functions, unless it is `none`."""
+    """Yield a reasoning effort other than `none` in a request with functions."""
     effort = facts.body.get("reasoning_effort")
     for _, tool in objects_at(facts.body.get("tools"), "tools"):
         if tool.get("type") == "function" and effort != "none":
@@ -159,7 +159,7 @@ def functions_beside_reasoning(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_choices(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield names in `tool_choice` that no tool of `tools` has."""
+    """Yield tool names in `tool_choice` that are not in `tools`."""
     choice = facts.body.get("tool_choice")
     if not is_object(choice):
         return
@@ -185,7 +185,7 @@ def _name_of(tool: dict[str, Any]) -> str | None:
 
 
 def unanswered_calls(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the messages that follow tool calls without a result.
+    """Yield messages that follow tool calls without a result.
 
     The vendor accepts results only in the `tool` messages directly after the calls.
     """
@@ -203,7 +203,7 @@ def unanswered_calls(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def stray_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `tool` messages that answer no call of the assistant message before them."""
+    """Yield `tool` messages that answer no call of the previous assistant message."""
     open_calls: set[str] = set()
     for path, role, message in _messages_with_role(facts):
         if role != "tool":
@@ -214,7 +214,7 @@ def stray_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def missing_content(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages without content and without a field that replaces content."""
+    """Yield messages with neither content nor a field that replaces it."""
     for path, role, message in _messages_with_role(facts):
         if message.get("content") is not None:
             continue
@@ -224,7 +224,7 @@ def missing_content(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def images_of_others(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of other roles than `user` that contain images."""
+    """Yield messages with images whose role is not `user`."""
     for path, role, message in _messages_with_role(facts):
         parts = objects_at(message.get("content"), path)
         if role != "user" and any(part.get("type") == _IMAGE for _, part in parts):
@@ -232,7 +232,7 @@ def images_of_others(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_parts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield parts whose type is not allowed for the role of their message."""
+    """Yield parts whose type is illegal for the message's role."""
     for path, role, part in _parts(facts):
         kind, known = part.get("type"), _PARTS.get(role, ("text",))
         if kind not in known and not (kind == _IMAGE and role != "user"):
@@ -266,7 +266,7 @@ def broken_files(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _inline(facts: RequestFacts, kind: str, field: str) -> Iterator[tuple[str, str, str | None]]:
-    """Yield the `data:` URLs of parts: path, media type, and Base64 text; None if not Base64."""
+    """Yield the path, media type and Base64 (None if invalid) of each `data:` URL in parts."""
     for path, _, part in _parts(facts):
         holder = part.get(kind)
         url = holder.get(field) if is_object(holder) else None
@@ -291,14 +291,14 @@ def _is_base64(data: str | None) -> bool:
 
 
 def calls_without_reasoning(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with calls whose `reasoning_content` is missing; it may be empty."""
+    """Yield messages with calls that lack `reasoning_content`."""
     for number, message in enumerate(_messages(facts)):
         if message.calls and not isinstance(message.value.get("reasoning_content"), str):
             yield Finding(f"{message.path}.reasoning_content", count=number)
 
 
 def calls_without_details(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with calls whose `reasoning_details` are missing."""
+    """Yield messages with calls that lack `reasoning_details`."""
     for message in _messages(facts):
         if message.calls and not message.value.get("reasoning_details"):
             yield Finding(f"{message.path}.reasoning_details")
@@ -317,7 +317,7 @@ def unsigned_details(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _is_foreign(detail: dict[str, Any]) -> bool:
-    """Return whether the `format` of a reasoning detail names another vendor than Anthropic."""
+    """Return whether a reasoning detail's `format` names a vendor other than Anthropic."""
     return detail.get("format") not in (None, _ANTHROPIC_FORMAT)
 
 
@@ -380,7 +380,7 @@ def last_is_assistant(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unmarked_prefill(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a last assistant message without `prefix`, which marks a prefill."""
+    """Yield a trailing assistant message without `prefix`, the mark of a prefill."""
     for message in _messages(facts)[-1:]:
         if message.role == "assistant" and message.value.get("prefix") is not True:
             yield Finding(f"{message.path}.role", message.role)
@@ -417,7 +417,7 @@ def _is_json(text: str) -> bool:
 
 
 def excess_marks(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the fifth `cache_control` mark, with the number of all."""
+    """Yield the fifth `cache_control` mark, with the total number."""
     marks: list[str] = []
     for place, tool in objects_at(facts.body.get("tools"), "tools"):
         marks += _marks(place, tool)
@@ -434,7 +434,7 @@ def _marks(path: str, part: dict[str, Any]) -> list[str]:
 
 
 def whole_answer(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `stream` of a request that asks for a whole response."""
+    """Yield `stream` if the request asks for a whole response."""
     if not facts.stream:
         yield Finding("stream", facts.body.get("stream"))
 

@@ -1,4 +1,4 @@
-"""Content parts of messages and tool results, in both directions, and server-side calls.
+"""Content parts of messages and tool results, and server-side calls, in both directions.
 
 `extra` of a block holds the unknown fields of its part.
 """
@@ -60,17 +60,17 @@ _FILE = frozenset({"type", "file_data", "file_url", "file_id", "filename"})
 
 
 def as_extra(fields: dict[str, Any]) -> Extra:
-    """Return unknown fields as the `extra` of a part; None if there are none."""
+    """Return unknown fields as `extra`; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
 def unknown_extra(value: dict[str, Any], mapped: Set[str]) -> Extra:
-    """Return the fields of a part that are not `mapped`, as `extra`; None if there are none."""
+    """Return the fields of a part that are not `mapped` as `extra`; None if there are none."""
     return as_extra(unknown_fields(value, mapped))
 
 
 def take_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
-    """Return the cache mark of a content part, and its unknown fields as `extra`.
+    """Return the cache mark and the unknown fields (`extra`) of a content part.
 
     A mark in another mode than `explicit`, or with other fields, is an unknown field.
     """
@@ -88,7 +88,7 @@ def take_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark |
 
 
 def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:
-    """Return the field of a cache mark; {} for None."""
+    """Return a cache mark as a field of its part; {} for None."""
     if mark is None:
         return {}
     ttl = {} if mark.ttl is None else {"ttl": mark.ttl}
@@ -96,12 +96,12 @@ def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:
 
 
 def unknown_fields_of(extra: Extra) -> dict[str, Any]:
-    """Return the unknown fields of this dialect in an `extra`."""
+    """Return the unknown fields of this dialect in `extra`."""
     return extra.get(DIALECT, {}) if extra else {}
 
 
 def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
-    """Return the content in a field of an item, a string or parts, as blocks."""
+    """Return the content of an item, a string or parts, as blocks."""
     content = item.get(name)
     if isinstance(content, str):
         return (Text(content),)
@@ -173,7 +173,7 @@ def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
 
 
 def _decode_text(media_type: str, data: str) -> tuple[str, str] | None:
-    """Return media type and text of a text file; None if `data` is not Base64 of UTF-8."""
+    """Return the media type and text of a text file; None if it is not UTF-8 in Base64."""
     try:
         return media_type, base64.b64decode(data, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -186,7 +186,7 @@ def _decode_text(media_type: str, data: str) -> tuple[str, str] | None:
 def content_to_wire(
     blocks: list[InputBlock], context: WriteContext, *, of: Owner
 ) -> str | list[dict[str, Any]]:
-    """Return content: a string for a single text without other fields, else parts.
+    """Return blocks as content: a string for a single plain text, else parts.
 
     Args:
         blocks: The content.
@@ -207,7 +207,7 @@ def content_to_wire(
 
 
 def _part_to_wire(block: InputBlock, context: WriteContext, *, of: Owner) -> dict[str, Any] | None:
-    """Return the input part of a block; None for a block that is dropped with a loss."""
+    """Return a block as an input part; None if it is dropped (counted as a loss)."""
     match block:
         case Text(text):
             part: dict[str, Any] = {"type": "input_text", "text": text}
@@ -261,7 +261,7 @@ def _file_to_wire(file: Document) -> dict[str, Any]:
 
 
 def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
-    """Return assistant text or a refusal as a part of an output message."""
+    """Return assistant text or a refusal as an output part."""
     if isinstance(block, Refusal):
         return {"type": "refusal", "refusal": block.text}
     citations = [citation_to_wire(citation, len(block.text)) for citation in block.citations]
@@ -269,7 +269,7 @@ def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
 
 
 def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
-    """Return a server-side call; its arguments are the remaining fields of the item."""
+    """Return a server-side call, whose arguments are the item's remaining fields."""
     kind, id = string_of(item, "type"), string_of(item, "id")
     fields = unknown_fields(item, {"id", "type", "status"})
     status = {"status": item["status"]} if "status" in item else {}
@@ -279,7 +279,7 @@ def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
 
 
 def hosted_call_to_wire(block: ServerToolCall) -> dict[str, Any]:
-    """Return the item of a server-side call."""
+    """Return a server-side call as its item."""
     item: dict[str, Any] = {"type": block.kind}
     if block.id:
         item["id"] = block.id

@@ -1,4 +1,4 @@
-"""Adjustments of a written body to the server's profile, beyond fields that are left out.
+"""Adaptation of an encoded body to its server, apart from dropped fields.
 
 They apply to items that were encoded and to items that stay spelt as the client sent them.
 """
@@ -17,7 +17,7 @@ _MINTED_ID = re.compile(r"[a-z]+_sn_")
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a written body adjusted to the server; the given body is not changed."""
+    """Return a body adapted to its server."""
     target = context.capabilities
     items = body.get("input")
     # vLLM and Azure refuse output messages without the fields that the schema requires.
@@ -42,7 +42,7 @@ def _drop_minted_id(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete_answer(item: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return an item with the fields that strict servers require of assistant text.
+    """Return an item with the fields that strict servers require in assistant messages.
 
     A message with a single text without annotations is written as a string, which has no
     required fields.

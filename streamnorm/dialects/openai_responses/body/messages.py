@@ -79,7 +79,7 @@ _UNFINISHED = InputMessage("assistant")
 
 
 class AssistantMessageBuilder:
-    """Builder of one assistant message from consecutive items.
+    """Builder of an assistant message from consecutive items.
 
     A message holds one answer of the model: reasoning, then text, then calls.  Items between
     a call and its result belong to the message of the call.
@@ -121,13 +121,13 @@ class AssistantMessageBuilder:
         self._blocks += blocks
 
     def open_call(self, id: str, *, is_awaited: bool) -> None:
-        """Record a call, and whether a later item is its result."""
+        """Record a call; `is_awaited` if a later item is its result."""
         self._awaited += is_awaited - self._open_calls.get(id, False)
         self._open_calls[id] = is_awaited
         self._call_ids.append(id)
 
     def close_call(self, id: str) -> None:
-        """Record a result; without an id it belongs to the first call without a result."""
+        """Record a result, without an id for the first unanswered call."""
         self.has_results = True
         if not id and self._open_calls:
             while self._call_ids[self._first] not in self._open_calls:
@@ -142,7 +142,7 @@ class AssistantMessageBuilder:
 
 
 class InputReader:
-    """Reader of the input items of one request.
+    """Decoder of the input items of one request.
 
     Args:
         items: The items.
@@ -173,7 +173,7 @@ class InputReader:
         self._custom_calls: set[str] = set()
 
     def messages(self) -> tuple[InputMessage, ...]:
-        """Read the input items, and return them as messages.
+        """Decode the input items to messages.
 
         Raises:
             DecodeError: An item is not a Responses item.
@@ -254,7 +254,7 @@ class InputReader:
     def _append(
         self, item: _Item, *blocks: InputBlock, begins: bool = False
     ) -> AssistantMessageBuilder:
-        """Append an item to the assistant message it belongs to, and return its builder."""
+        """Append an item to its assistant message; return the message's builder."""
         builder = self._builder
         if builder is None or not builder.accepts(begins=begins):
             self._end_assistant_message()
@@ -325,7 +325,7 @@ class InputReader:
         return call
 
     def _is_hosted(self, item: _Item) -> bool:
-        """Return whether the server executed a custom call, as xAI does its searches."""
+        """Return whether a custom call was executed by the server, as xAI's searches are."""
         if self._declared_names is None or item.get("namespace"):
             return False
         is_declared = string_of(item, "name") in self._declared_names
@@ -355,7 +355,7 @@ class InputReader:
 
 
 def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
-    """Return a block of an assistant message with the message's unknown fields in `extra`.
+    """Return a block with its message's unknown fields added to `extra`.
 
     `part` within `extra` holds the unknown fields of the part.  `role` marks an opaque block
     as a part rather than an item.
@@ -372,13 +372,13 @@ def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
 
 
 def _texts_of(item: _Item, text: types.TextType) -> tuple[str, ...]:
-    """Return the texts of the parts of a reasoning item."""
+    """Return the texts in the parts of a reasoning item."""
     parts, path = item.get(text.field), f"$.{text.field}"
     return tuple(read_objects(parts, lambda part: require_str(part, text.key), path))
 
 
 def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> list[_Item]:
-    """Return messages as items; unchanged messages keep their original items."""
+    """Return messages as input items; unchanged messages keep their original items."""
     writer = _InputWriter(context)
     write = context.memoize(writer.items_of)
     for number, message in enumerate(messages):
@@ -388,7 +388,7 @@ def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> li
 
 
 class _InputWriter:
-    """Writer of the input items of one request.
+    """Encoder of the input items of one request.
 
     Args:
         context: Capabilities of the target, and the counter of losses.
@@ -410,7 +410,7 @@ class _InputWriter:
                 self._custom_calls.add(block.id)
 
     def items_of(self, message: InputMessage, number: int) -> list[_Item]:
-        """Return the items of a message without adding them.
+        """Return the items of a message.
 
         Args:
             message: The message.
@@ -427,7 +427,7 @@ class _InputWriter:
     # Messages of the user, the system and the developer
 
     def _add_message(self, message: InputMessage) -> None:
-        """Append the items of a message: its content, and its tool results between."""
+        """Append the items of a user or system message, with its tool results."""
         content: list[InputBlock] = []
         for block in message.blocks:
             item: _Item | None = None
@@ -507,7 +507,7 @@ class _InputWriter:
                 )
 
     def _text_to_wire(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
-        """Return the item of a text block; plain text needs neither parts nor id."""
+        """Return a text block as an item; plain text needs neither parts nor id."""
         # Citations need an output message, whose id and status are required.
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
@@ -529,7 +529,7 @@ class _InputWriter:
                 self._context.losses.add(name, "messages", "no item of the assistant has it")
 
     def _reasoning_to_wire(self, block: Reasoning | RedactedReasoning) -> _Item:
-        """Return the reasoning item, with the id under which it was issued if that is known.
+        """Return reasoning as an item, with its original id if known.
 
         The API refuses encrypted content under a different id (maximhq/bifrost#5186,
         openclaw/openclaw#72602).
@@ -551,7 +551,7 @@ class _InputWriter:
         return item | fields
 
     def _encrypted_content(self, block: Reasoning | RedactedReasoning) -> str | None:
-        """Return `encrypted_content`, tagged with its issuer if the target did not issue it."""
+        """Return `encrypted_content`, tagged unless the target issued it."""
         if isinstance(block, RedactedReasoning):
             return block.data if self._verifies(block) else redacted_to_wire(block)
         if block.signature is None or self._verifies(block):

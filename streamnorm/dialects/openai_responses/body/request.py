@@ -1,4 +1,4 @@
-"""Requests, in both directions: the fields of a body, and those with fields of their own.
+"""Requests in both directions: single fields, then input, tools and compaction.
 
 https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23), with what
 Codex, opencode and LangChain send beyond it.
@@ -69,7 +69,7 @@ _COMPACTION = {"type", "compact_threshold"}
 
 
 def input_items(body: _Value) -> list[_Value]:
-    """Return the items of the input of a request; none of one without an input.
+    """Return the input of a request as items; [] without an input.
 
     Raises:
         DecodeError: The input is neither a text nor a list of objects.
@@ -80,7 +80,7 @@ def input_items(body: _Value) -> list[_Value]:
 
 
 def references_in(items: list[_Value]) -> dict[int, str]:
-    """Return the ids of stored items by the positions of the references to them."""
+    """Return the ids of referenced stored items, by the position of the reference."""
     references: dict[int, str] = {}
     # The AI SDK sends references to all items of earlier answers.
     for number, item in enumerate(items):
@@ -116,7 +116,7 @@ def _state_to_wire(writing: Writing) -> _Value:
 
 
 def _input_from_wire(reading: Reading) -> _Value:
-    """Return messages and tools: items of the input may add tools, and refer to stored items."""
+    """Return the messages, the tools and the item references of a request with input."""
     tools = tools_from_wire(reading.body)
     items = _items_of(reading.body["input"])
     reader = InputReader(items, _declared_names(tools), reading.context.server)
@@ -129,7 +129,7 @@ def _input_from_wire(reading: Reading) -> _Value:
 
 
 def _items_of(value: object) -> list[Any]:
-    """Return the items of `input`; a string is a user message."""
+    """Return `input` as items; a string becomes a user message."""
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
     if not is_array(value):
@@ -138,7 +138,7 @@ def _items_of(value: object) -> list[Any]:
 
 
 def _declared_names(tools: list[AnyTool]) -> frozenset[str] | None:
-    """Return the names of the client's tools; None if `tools` may not list all of them."""
+    """Return the names of the client's tools; None if `tools` may be incomplete."""
     if not tools or any(
         isinstance(tool, ServerTool) and tool.kind in ("tool_search", CLIENT_SEARCH)
         for tool in tools
@@ -148,7 +148,7 @@ def _declared_names(tools: list[AnyTool]) -> frozenset[str] | None:
 
 
 def _tool_key(tool: AnyTool) -> object:
-    """Return the identity of a tool within a request."""
+    """Return the key that identifies a tool within a request."""
     if isinstance(tool, (Tool, CustomTool)):
         return tool.name, tool.namespace and tool.namespace.name
     return (tool.kind, None) if isinstance(tool, ServerTool) else (tool.name, None)
@@ -160,7 +160,7 @@ def _input_to_wire(writing: Writing) -> _Value:
 
 
 def _tools_from_wire(reading: Reading) -> _Value:
-    """Return the tools of a request without input; those of another are read with the input."""
+    """Return the tools of a request without input."""
     return {} if "tools" in reading.fields else {"tools": tuple(tools_from_wire(reading.body))}
 
 
@@ -171,7 +171,7 @@ def _tools_to_wire(writing: Writing) -> _Value:
 
 
 def _added_tool_keys(request: Request) -> set[object]:
-    """Return the keys of the tools that items of the input add."""
+    """Return the keys of tools that input items add."""
     keys: set[object] = set()
     for message in request.messages:
         for block in message.blocks:
@@ -275,7 +275,7 @@ def _cache_to_wire(mark: CacheMark, writing: Writing) -> _Value:
 
 
 def _compaction_from_wire(value: object) -> int | None:
-    """Return the threshold of compaction in `context_management`; None for any other array."""
+    """Return the compaction threshold in `context_management`; None if it has other edits."""
     if not is_array(value):
         raise unexpected(value, "an array", "$")
     entry = value[0] if len(value) == 1 else None
@@ -346,7 +346,7 @@ REQUEST = RequestTable(
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return a body as a request.
+    """Decode a body to a unified request.
 
     Raises:
         DecodeError: The body is not a Responses request.
@@ -359,7 +359,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a projected request as a body."""
+    """Encode a projected request as a body."""
     source = request_source(request, DIALECT)
     if source is not None:
         return Written({**source}, _PATH)

@@ -1,4 +1,4 @@
-"""The tools of a request and `tool_choice`, in both directions."""
+"""Tools and tool choice, in both directions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _grammar_from_wire(value: object) -> Grammar | WithRest | None:
 
 
 def _allowed_from_wire(value: object) -> tuple[str, ...] | None:
-    """Return the names of the allowed tools; None for a filter by other properties."""
+    """Return the names of the allowed tools; None for filters by other properties."""
     if is_object(value):
         return get_strings(value, "tool_names") if value.keys() == {"tool_names"} else None
     return tuple(read_array(value, as_str))
@@ -128,7 +128,7 @@ _ABSENT_IF_NULL = {
 
 
 def tools_from_wire(body: _Value) -> list[AnyTool]:
-    """Return the `tools` of a request or of an item that adds tools.
+    """Return the `tools` of a request, or of an item that adds tools.
 
     Raises:
         DecodeError: A tool is not a Responses tool.
@@ -138,7 +138,7 @@ def tools_from_wire(body: _Value) -> list[AnyTool]:
 
 
 def _entry_from_wire(entry: _Value) -> list[AnyTool]:
-    """Return the tools of an entry: one, or all of a namespace."""
+    """Return the tools in an entry of `tools`: one, or all of a namespace."""
     if entry.get("type") != "namespace":
         return [_tool_from_wire(entry, None)]
     namespace = Namespace(require_str(entry, "name"), get_str(entry, "description") or "")
@@ -198,7 +198,7 @@ def _hosted_from_wire(value: _Value, kind: str) -> ServerTool:
 
 
 def tools_to_wire(tools: Iterable[AnyTool]) -> list[_Value]:
-    """Return the `tools` of a request; consecutive tools of a namespace are one entry."""
+    """Return tools as `tools`; consecutive tools of a namespace share one entry."""
     values: list[_Value] = []
     last: Namespace | None = None
     for tool in tools:
@@ -255,7 +255,7 @@ _CHOICE_TYPES = {
 
 
 def choice_from_wire(body: _Value) -> tuple[ToolChoice, Any]:
-    """Return `tool_choice`, and its value too if `ToolChoice` cannot hold all of it.
+    """Return the tool choice, and its JSON if `ToolChoice` cannot hold all of it.
 
     Raises:
         DecodeError: The value is not a Responses choice.
@@ -275,7 +275,7 @@ def choice_from_wire(body: _Value) -> tuple[ToolChoice, Any]:
 
 
 def type_in_tools(body: _Value) -> str | None:
-    """Return the type in `tools` of a server tool that `tool_choice` names by another type.
+    """Return the type in `tools` of the server tool that `tool_choice` names differently.
 
     None if `tool_choice` names a type in `tools`, or a tool that `tools` does not have.
     """
@@ -320,7 +320,7 @@ def _is_client_tool(tool: _Value) -> bool:
 
 
 def _is_exact(value: _Value) -> bool:
-    """Return whether `ToolChoice` can hold all of a value."""
+    """Return whether `ToolChoice` can hold a whole value of `tool_choice`."""
     kind, fields = value["type"], {"type", "name"}
     if kind == "allowed_tools":
         tools = objects_of(value.get("tools"))
@@ -338,7 +338,7 @@ def _is_plain_choice(tool: _Value) -> bool:
 
 
 def choice_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> Any:
-    """Return `tool_choice`."""
+    """Return a tool choice as `tool_choice`."""
     names, mode = choice.names, choice.mode
     if mode == "named":
         return _named_to_wire(choice, tools)
@@ -360,7 +360,7 @@ def _named_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> _Value:
 
 
 def _type_of(kind: str, tools: Iterable[AnyTool]) -> str:
-    """Return the type of a server tool in `tool_choice`.
+    """Return the type that `tool_choice` has for a server tool.
 
     The API refuses a type that `tools` does not have, such as `web_search_preview` with the
     tool `web_search` (raine/claude-code-proxy#26).

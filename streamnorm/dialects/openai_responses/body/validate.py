@@ -1,4 +1,4 @@
-"""Checks of Responses requests, by the names that the rules of profiles use.
+"""Checks of requests against Responses' rules, by name.
 
 A check is written from what the server refuses and shares no code with the encoders.  It
 accepts any JSON: another rule reports a value of the wrong type.
@@ -53,26 +53,26 @@ _SEARCHES = frozenset(
 
 
 def _items(facts: RequestFacts, kind: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the items of the input, all or of one type, each with its path."""
+    """Yield the input items, all or of one type, with their paths."""
     for path, item in objects_at(facts.body.get("input"), "input"):
         if kind is None or item.get("type") == kind:
             yield path, item
 
 
 def _kind(item: dict[str, Any]) -> object:
-    """Return the type of an item; messages and references may omit it."""
+    """Return the type of an item, which messages and references may omit."""
     return item.get("type", "message" if "role" in item else "item_reference")
 
 
 def _messages(facts: RequestFacts) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the messages of the input; most omit their type."""
+    """Yield the messages of the input."""
     for path, item in _items(facts):
         if _kind(item) == "message":
             yield path, item
 
 
 def _parts(facts: RequestFacts) -> Iterator[tuple[str, bool, dict[str, Any]]]:
-    """Yield the parts of messages and results: path, whether it is the assistant's, part."""
+    """Yield the parts of messages and results: path, whether from the assistant, part."""
     for path, item in _messages(facts):
         is_answer = item.get("role") == "assistant"
         for place, part in objects_at(item.get("content"), f"{path}.content"):
@@ -94,7 +94,7 @@ def _has_state(facts: RequestFacts) -> bool:
 
 
 def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields of messages that the API does not define."""
+    """Yield message fields that the API does not define."""
     for path, item in _messages(facts):
         for name in item:
             if name not in _MESSAGE_FIELDS:
@@ -102,7 +102,7 @@ def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields of parts that their type does not define."""
+    """Yield part fields that the part's type does not define."""
     for path, _, part in _parts(facts):
         known = _PART_FIELDS.get(string_of(part, "type"))
         for name in part:
@@ -142,7 +142,7 @@ def results_of_no_call(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def calls_without_result(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield calls of the client's tools without a result."""
+    """Yield client tool calls without a result."""
     if _has_state(facts):
         return
     answered = {
@@ -157,7 +157,7 @@ def calls_without_result(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def calls_without_namespace(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield calls without a namespace that name a tool of a namespace."""
+    """Yield calls of a namespace's tool that lack the namespace."""
     plain, grouped = set[str](), set[str]()
     for _, tool in objects_at(facts.body.get("tools"), "tools"):
         if tool.get("type") == "namespace":
@@ -215,7 +215,7 @@ def undescribed_searches(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unverifiable_reasoning(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield reasoning with a tagged `encrypted_content`, or with a minted id."""
+    """Yield reasoning whose `encrypted_content` is tagged or whose id is minted."""
     for path, item in _items(facts, "reasoning"):
         encrypted, id = string_of(item, "encrypted_content"), string_of(item, "id")
         if _TAG.match(encrypted) or (encrypted and _MINTED_ID.match(id)):
@@ -223,7 +223,7 @@ def unverifiable_reasoning(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def reasoning_alone(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield reasoning items that no other item of their answer follows."""
+    """Yield reasoning items that no other item of the same answer follows."""
     waiting: list[tuple[str, dict[str, Any]]] = []
     for path, item in _items(facts):
         if _kind(item) == "reasoning":
@@ -236,7 +236,7 @@ def reasoning_alone(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _is_answer(item: dict[str, Any]) -> bool:
-    """Return whether an item may be the model's; a reference may name a model's item."""
+    """Return whether an item may be part of the model's answer."""
     kind = _kind(item)
     if kind == "message":
         return item.get("role") == "assistant"
@@ -250,7 +250,7 @@ def _reasoning_finding(reasoning: tuple[str, dict[str, Any]]) -> Finding:
 
 
 def reasoning_not_stored(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield reasoning without `encrypted_content`, whose id names nothing if `store` is false."""
+    """Yield reasoning without `encrypted_content` in a request with `store` false."""
     if facts.body.get("store") is not False:
         return
     for path, item in _items(facts, "reasoning"):

@@ -1,4 +1,4 @@
-"""The base of output items, the opener of their blocks, and the progress of their texts."""
+"""Base classes of output items: blocks, texts in progress, limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEAD = ("id", "type", "status")
 
 
 class Item(ABC):
-    """An output item, and the blocks that it becomes.
+    """An output item and its blocks.
 
     Args:
         initial: The item as first received.
@@ -51,32 +51,32 @@ class Item(ABC):
 
     @property
     def can_grow(self) -> bool:
-        """Whether a delta may extend it."""
+        """Whether a delta may extend the item."""
         return not self.is_done
 
     @property
     def has_content(self) -> bool:
-        """Whether content has arrived since its start; False for items that arrive complete."""
+        """Whether content has arrived since the start; False for items that arrive complete."""
         return False
 
     @property
     def is_answer(self) -> bool:
-        """Whether the terminal's output cannot leave it out."""
+        """Whether the item is part of the answer, which the terminal must contain."""
         return False
 
     def start(self, events: list[Event]) -> None:  # noqa: B027 - most kinds wait for content
-        """Append the block start, if `initial` holds what it needs."""
+        """Append the block start if `initial` holds enough for it."""
 
     @abstractmethod
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Append the content of the complete item that no event carried, and stop its blocks.
+        """Append the complete item's content that no event carried; stop its blocks.
 
         Raises:
             Fatal: The complete item contradicts the events.
         """
 
     def compare(self, item: dict[str, Any]) -> None:  # noqa: B027 - few kinds compare
-        """Compare a second complete item with the content so far.
+        """Compare a repeated complete item with the received content.
 
         Raises:
             Fatal: They contradict each other.
@@ -87,7 +87,7 @@ class Item(ABC):
         self.complete(self._initial, events)
 
     def store_initial(self) -> None:
-        """Count the initial item, which is stored until the item is complete.
+        """Count the initial item as stored until the item is complete.
 
         Raises:
             Fatal: More is stored than the limits allow.
@@ -103,12 +103,12 @@ class Item(ABC):
 
 
 def id_of(item: dict[str, Any]) -> str:
-    """Return the id of an item: its `id`, else its `call_id`."""
+    """Return the `id` of an item, else its `call_id`."""
     return string_of(item, "id") or string_of(item, "call_id")
 
 
 def extra_fields(item: dict[str, Any], *mapped: str) -> dict[str, Any]:
-    """Return the fields of an item that are not `mapped`, its id as `item_id`."""
+    """Return the fields of an item that are not `mapped`, and its id as `item_id`."""
     extra = {
         key: value
         for key, value in item.items()
@@ -136,7 +136,7 @@ def part_position(part_index: int | None, parts: Collection[int]) -> int:
 
 
 def align_parts(received: dict[int, T], positions: list[int]) -> dict[int, T]:
-    """Return the received parts of a complete item by their positions in it.
+    """Return the received parts by their positions in the complete item.
 
     vLLM numbers the only part of a message 1, so equal counts are matched in order.
 
@@ -154,7 +154,7 @@ _KEYS_PER_BLOCK = 16
 
 
 class ResponseBlockOpener:
-    """Opens the blocks of one response, within its limits.
+    """Block opener of one response, within its limits.
 
     Args:
         limits: Bounds.
@@ -179,11 +179,11 @@ class ResponseBlockOpener:
         self._call_ids: dict[str, None] = {}
 
     def begin_response(self, id: str) -> None:
-        """Mint missing call ids from the id of the response."""
+        """Derive the minted ids of calls from the response's id."""
         self._opener.seed = (id,)
 
     def open(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
-        """Append the start of a block and return its index.
+        """Append the start of a block; return its index.
 
         Raises:
             Fatal: The block is a tool call with the id of an earlier call.
@@ -198,7 +198,7 @@ class ResponseBlockOpener:
         return self._opener.open(block, events, extra=extra)
 
     def count_stored(self, size: int = 0) -> None:
-        """Count an item, a part or a key that is stored, with `size` bytes of text.
+        """Count a stored item, part or key with `size` bytes of text.
 
         Raises:
             Fatal: More is stored than the limits allow.
@@ -210,11 +210,11 @@ class ResponseBlockOpener:
 
     @property
     def stored(self) -> StoredBytes:
-        """Counter of what the decoder stores."""
+        """Counter of the bytes that the decoder stores."""
         return self._opener.stored
 
     def store_text(self, text: str) -> int:
-        """Count text that is stored, and return its bytes.
+        """Count stored text; return its size in UTF-8 bytes.
 
         Raises:
             Fatal: More is stored than the limits allow.
@@ -222,7 +222,7 @@ class ResponseBlockOpener:
         return self._opener.store_text(text)
 
     def store_usage(self, extra: dict[str, Any] | None) -> None:
-        """Count the unknown fields of the last usage, replacing the previous count.
+        """Count the unknown fields of the last usage instead of the previous one's.
 
         Raises:
             Fatal: More is stored than the limits allow.
@@ -231,7 +231,7 @@ class ResponseBlockOpener:
 
 
 class TextProgress:
-    """Length and checksum of the part of a text that has arrived.
+    """Length and checksum of a partially received text.
 
     Attributes:
         high_surrogate: First half of a surrogate pair, if the text ends in one.
@@ -249,12 +249,12 @@ class TextProgress:
 
     @property
     def length(self) -> int:
-        """Characters so far."""
+        """Number of characters received."""
         self.count()
         return self._length
 
     def add(self, delta: str) -> str:
-        """Add a delta and return its text, without half a surrogate pair at its end."""
+        """Add a delta; return its text without half a surrogate pair at the end."""
         self.count()
         if self.high_surrogate:
             delta, self.high_surrogate = rejoin(self.high_surrogate, delta)
@@ -267,14 +267,14 @@ class TextProgress:
         return delta
 
     def count(self) -> None:
-        """Count the deltas in `uncounted`."""
+        """Update length and checksum with the deltas in `uncounted`."""
         if self.uncounted:
             text = "".join(self.uncounted)
             self.uncounted.clear()
             self._append(text, text.encode())
 
     def add_missing_tail(self, complete_text: str) -> str | None:
-        """Add and return what no delta carried of `complete_text`; None if they disagree."""
+        """Add and return the rest of `complete_text`; None if it contradicts the deltas."""
         length = self.length
         if len(complete_text) < length or crc32(complete_text[:length].encode()) != self._crc:
             return None
@@ -287,7 +287,7 @@ class TextProgress:
         return self.add(tail)
 
     def holds(self, complete_text: str) -> bool:
-        """Return whether the text so far is `complete_text`."""
+        """Return whether the received text equals `complete_text`."""
         if self.high_surrogate or len(complete_text) != self.length:
             return False
         # A delta may be half a surrogate pair, which no text holds.
@@ -306,7 +306,7 @@ class TextProgress:
 
 
 class StoredText(TextProgress):
-    """Progress of a text whose characters are stored as well.
+    """A partially received text that is also stored.
 
     The delta run counts the bytes of what it adds to `uncounted`.
 
@@ -327,7 +327,7 @@ class StoredText(TextProgress):
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """The text received so far."""
         self.count()
         return self._stored.text()
 
@@ -337,7 +337,7 @@ class StoredText(TextProgress):
 
 
 class OpenText(Struct, frozen=True):
-    """A text of an open block, and the indexes in its deltas.
+    """A text of an open block, with the indexes in its deltas.
 
     Attributes:
         delta: A unified delta of the block and part.

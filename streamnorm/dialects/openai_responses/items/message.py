@@ -1,4 +1,4 @@
-"""Message items: each content part is a block."""
+"""Message items, whose content parts each become a block."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _ContentPart(Struct):
 
 
 class MessageItem(Item):
-    """A message."""
+    """A message item."""
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
@@ -93,7 +93,7 @@ class MessageItem(Item):
             self._append(part, text, events)
 
     def open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
-        """Return the text that deltas like this one extend, if it is open."""
+        """Return the open text that deltas like this one extend."""
         part = self._find_part(Text, delta.part)
         if part is None or part.is_whole or not part.is_open or part.progress.high_surrogate:
             return None
@@ -136,7 +136,7 @@ class MessageItem(Item):
             raise malformed("annotation of a part that is complete, expected an open one")
 
     def start_part(self, part_index: int | None, part: dict[str, Any], events: list[Event]) -> None:
-        """Start the block of a part; a part of an unknown type waits until it is complete.
+        """Start the block of a part; parts of unknown types wait until complete.
 
         Raises:
             Fatal: The part has started with another text.
@@ -157,7 +157,7 @@ class MessageItem(Item):
     def complete_text(
         self, part_index: int | None, event: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append the rest of a complete text that no delta carried; its part stays open.
+        """Append the rest of a complete text; its part stays open.
 
         Raises:
             Fatal: The complete text contradicts the text so far.
@@ -172,7 +172,7 @@ class MessageItem(Item):
     def complete_part(
         self, part_index: int | None, part: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append the content of a complete part that no event carried, and stop its block.
+        """Append a complete part's content that no event carried; stop its block.
 
         Raises:
             Fatal: The complete part contradicts the part so far.
@@ -210,7 +210,7 @@ class MessageItem(Item):
         self.complete(item, [])
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Stop the blocks; the content of the item's start counts unless it is empty."""
+        """Stop the blocks, after the content of the item's start if it has any."""
         content = objects_of(self._initial.get(OUTPUT_TEXT.field))
         is_empty = not any(string_of(part, key) for part in content for key in _TEXT_KEYS.values())
         self.complete({} if is_empty and self.is_answer else self._initial, events)
@@ -225,7 +225,7 @@ class MessageItem(Item):
         return self._parts[kind].get(part_position(part_index, self._parts[kind]))
 
     def _part(self, kind: PartKind, part_index: int | None, events: list[Event]) -> _ContentPart:
-        """Return the part that a delta belongs to, opened if it never started."""
+        """Return the part that a delta belongs to; open it if it never started."""
         part = self._find_part(kind, part_index)
         return part or self._open_part(kind, part_index or 0, {}, events)
 
@@ -241,7 +241,7 @@ class MessageItem(Item):
         return opened
 
     def _check_start(self, content: list[dict[str, Any]]) -> None:
-        """Check that the texts of the item's start begin those of the complete item."""
+        """Check that the complete texts begin with the texts of the item's start."""
         for started, part in zip(
             objects_of(self._initial.get(OUTPUT_TEXT.field)), content, strict=False
         ):
@@ -250,7 +250,7 @@ class MessageItem(Item):
                     raise malformed("text that contradicts the start of its item, expected that")
 
     def _pop_extra(self, part: dict[str, Any]) -> dict[str, Any]:
-        """Return the extra fields of a part; the first part also gets the item's."""
+        """Remove and return the extra fields of a part, for the first with the item's."""
         extra, self._extra = self._extra, {k: v for k, v in self._extra.items() if k == "item_id"}
         own = {k: v for k, v in part.items() if k not in _MAPPED and v is not None}
         return {**own, **extra}

@@ -1,4 +1,4 @@
-"""The items of one response: the item that an event belongs to, and the handlers of events.
+"""Output items of one response: assignment of events to items, and handlers of events.
 
 OpenAI numbers items (`output_index`) and names them (`item_id`).  Compatible servers send
 only one of the two, give all items the same index, or change the id with every event; an
@@ -40,7 +40,7 @@ _TOOL_LOADERS = ("tool_search",)
 
 
 class OutputItems:
-    """The items of one response.
+    """The output items of one response.
 
     Args:
         opener: Opens the blocks of the response.
@@ -68,7 +68,7 @@ class OutputItems:
         return bool(self._items)
 
     def set_declared_tools(self, tools: object) -> None:
-        """Store the names of the tools that the response lists, if it lists all."""
+        """Store the tool names that the response lists, if the list is complete."""
         declared = objects_of(tools)
         if declared and not any(tool.get("type") in _TOOL_LOADERS for tool in declared):
             nested = [inner for tool in declared for inner in objects_of(tool.get("tools"))]
@@ -76,7 +76,7 @@ class OutputItems:
             self._declared_tools = frozenset(names)
 
     def find(self, output_index: int | None, item_id: str | None) -> Item | None:
-        """Return the item with an index and an id, of which one may be missing; None if new.
+        """Return the item with an index or id; None if it is new.
 
         Raises:
             Fatal: The index names one item, and the id another or an unknown one.
@@ -103,7 +103,7 @@ class OutputItems:
         )
 
     def peek(self, output_index: int | None, item_id: str | None) -> Item | None:
-        """Return the item with an index and an id; None unless exactly one matches."""
+        """Return the only item that matches an index and an id; None without one."""
         try:
             return self.find(output_index, item_id)
         except Fatal:
@@ -117,7 +117,7 @@ class OutputItems:
         item_id: str | None,
         events: list[Event],
     ) -> K:
-        """Return the item that a delta belongs to; an item that never started starts here.
+        """Return the item that a delta belongs to; start it if it never started.
 
         Raises:
             Fatal: The keys match an item of another type, or several items.
@@ -141,7 +141,7 @@ class OutputItems:
     def start_item(
         self, data: dict[str, Any], output_index: int | None, events: list[Event]
     ) -> None:
-        """Start an item, unless its start is a resend.
+        """Start an item; a repeated start is ignored.
 
         Raises:
             Fatal: The keys belong to another item, or content has followed the first start.
@@ -170,7 +170,7 @@ class OutputItems:
     def complete_item(
         self, data: dict[str, Any], output_index: int | None, events: list[Event]
     ) -> None:
-        """Complete an item; one that never started is emitted whole.
+        """Complete an item; emit it whole if it never started.
 
         Raises:
             Fatal: The item contradicts its events, or its keys belong to another item.
@@ -239,13 +239,13 @@ class OutputItems:
                 item.close_incomplete(events)
 
     def note_unfinished(self) -> None:
-        """Note each function call whose arguments are no whole JSON."""
+        """Note each function call whose arguments are not complete JSON."""
         for item in self._items:
             if isinstance(item, ToolCallItem) and item.is_unfinished:
                 self._opener.note("unfinished_arguments", "tool call")
 
     def _growing(self, item_type: str) -> Item | None:
-        """Return the only item of a type that a delta may extend; None without such an item."""
+        """Return the only item of a type that a delta may extend; None if not exactly one."""
         growing = [item for item in self._undone.get(item_type, ()) if item.can_grow]
         # A call without arguments that another one followed is complete.
         growing = [item for item in growing if item.has_content or item is growing[-1]]
@@ -254,7 +254,7 @@ class OutputItems:
         return growing[0] if growing else None
 
     def _item_of(self, data: dict[str, Any], output_index: int | None) -> Item | None:
-        """Return the item that `data` completes; None for a new item."""
+        """Return the item that the complete item `data` belongs to; None if it is new."""
         item_type, id = string_of(data, "type"), string_of(data, "id")
         called = self._by_call_id.get((item_type, string_of(data, "call_id")))
         if not id and called is not None and called.id == id_of(data):
@@ -284,7 +284,7 @@ class OutputItems:
         return bool(id and item.id) and item.id != id and not self.ids_change
 
     def _match(self, entries: list[dict[str, Any]]) -> list[Item | None]:
-        """Return the item of each entry of the terminal's output."""
+        """Return the item for each entry of the terminal's output."""
         matches: list[Item | None] = [None] * len(entries)
         free = set(self._items)
         placed = self._items_in_order(len(entries))
@@ -298,7 +298,7 @@ class OutputItems:
         return matches
 
     def _match_by(self, key: str, data: dict[str, Any], placed: list[Item]) -> Item | None:
-        """Return the item that an entry matches by one key; `placed` are at its position."""
+        """Return the item that an entry matches by one key."""
         if key == "call_id":
             return self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
         if key == "position":
@@ -308,7 +308,7 @@ class OutputItems:
         return named[0] if len(named) == 1 else None
 
     def _items_in_order(self, count: int) -> list[list[Item]]:
-        """Return the items at each position of the terminal's output of `count` entries."""
+        """Return the candidate items for each position of the terminal's output."""
         if not self._by_index:
             found = [[item] for item in self._items]
         elif len(self._by_index) == count:  # the indexes may have gaps
@@ -336,7 +336,7 @@ class OutputItems:
         self._set_keys(item, output_index, id)
 
     def _set_keys(self, item: Item, output_index: int | None, id: str) -> None:
-        """Set the keys of an item that it lacks."""
+        """Set the index and ids that an item lacks."""
         if output_index is not None and item.output_index is None:
             item.output_index = output_index
             self._by_index.setdefault(output_index, []).append(item)
@@ -354,7 +354,7 @@ class OutputItems:
         return _CLASSES.get(item_type, default)
 
     def _is_server_tool(self, data: dict[str, Any]) -> bool:
-        """Return whether the server executes a custom tool, as xAI does its searches."""
+        """Return whether a custom tool is the server's, as xAI's searches are."""
         if self._declared_tools is None or data.get("namespace"):
             return False
         return string_of(data, "name") not in self._declared_tools
@@ -364,7 +364,7 @@ _Value: TypeAlias = dict[str, Any]
 
 
 class ItemEvents:
-    """Handlers of the events of items, by event type.
+    """Handlers of item events, by event type.
 
     Args:
         output: The items of the response.
@@ -374,11 +374,11 @@ class ItemEvents:
         self._output = output
 
     def read(self, event_type: str, value: _Value, events: list[Event]) -> None:
-        """Handle an event whose type is in `HANDLERS`."""
+        """Handle an event of a type in `HANDLERS`."""
         self.HANDLERS[event_type](self, value, events)
 
     def read_unknown(self, event_type: str, value: _Value, events: list[Event]) -> None:
-        """Append an event of an unknown type as `Opaque`, with the block of its item."""
+        """Append an event of an unknown type as `Opaque`, with its item's block."""
         item = self._output.peek(_output_index(value), string_of(value, "item_id"))
         value.pop("obfuscation", None)
         index = item.index if item is not None and item.index >= 0 else None
@@ -450,7 +450,7 @@ class ItemEvents:
         item.append_text(field, part_index, _delta(value), events)
 
     def _reasoning_done(self, value: _Value, events: list[Event]) -> None:
-        """Complete the text of a part, which the event itself or its part states."""
+        """Complete the text of a reasoning part."""
         item, (field, part_index) = self._reasoning(value, events), _reasoning_part(value)
         item.complete_text(field, part_index, string_of(_part(value) or value, "text"), events)
 
@@ -517,7 +517,7 @@ def _content_index(value: _Value) -> int | None:
 
 
 def _reasoning_part(value: _Value) -> tuple[str, int | None]:
-    """Return the field of a reasoning event, and the index of the part in it."""
+    """Return the field and the part index of a reasoning event."""
     if "summary" in value["type"]:
         return SUMMARY, _part_index(value.get(types.SUMMARY_TEXT.index_key))
     return CONTENT, _content_index(value)

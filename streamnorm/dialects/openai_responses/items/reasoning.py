@@ -1,4 +1,4 @@
-"""Reasoning items: a block for the summaries, or for the reasoning text."""
+"""Reasoning items, with a block for summaries and one for reasoning text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUMMARY, CONTENT = SUMMARY_TEXT.field, REASONING_TEXT.field
 
 
 def field_of(delta: DeltaEvent) -> str:
-    """Return the field that a delta extends."""
+    """Return the field of the item that a delta extends."""
     return SUMMARY if isinstance(delta, SummaryTextDelta) else CONTENT
 
 
@@ -58,7 +58,7 @@ class _ReasoningPart(Struct):
 
 
 class _FieldBlock(Struct):
-    """The block of one field.
+    """The block of one field of a reasoning item.
 
     Attributes:
         index: Index of the block.
@@ -75,11 +75,11 @@ class _FieldBlock(Struct):
     started: deque[_ReasoningPart] = msgspec.field(default_factory=deque[_ReasoningPart])
 
     def is_held(self, part: _ReasoningPart) -> bool:
-        """Return whether an earlier part is open; targets without parts join them in order."""
+        """Return whether an earlier part is open, so that a part's text must wait."""
         return bool(self.started) and self.started[0].part < part.part
 
     def end(self, part: _ReasoningPart) -> list[_ReasoningPart]:
-        """End a part, and return the parts that it held back, in order."""
+        """End a part; return the parts that waited for it, in order."""
         part.has_ended = True
         if not self.started or self.started[0] is not part:
             return []
@@ -119,7 +119,7 @@ class ReasoningItem(Item):
     def start_part(
         self, field: str, part_index: int | None, text: str, events: list[Event]
     ) -> None:
-        """Start a part, and append the text that its start holds."""
+        """Start a part, and append the text in its start."""
         part = self._part(field, part_index, events)
         if part.progress.length or self.is_done:
             self._opener.note("resent_item", "reasoning part")
@@ -148,7 +148,7 @@ class ReasoningItem(Item):
             raise malformed("delta of reasoning that is complete, expected an open one")
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        """Return the text that deltas like this one extend, if it is open."""
+        """Return the open text that deltas like this one extend."""
         block = self._blocks.get(field_of(delta))
         part = self._find_part(block, delta.part) if block is not None and block.is_open else None
         if block is None or part is None or part.is_whole or part.progress.high_surrogate:
@@ -161,7 +161,7 @@ class ReasoningItem(Item):
     def complete_text(
         self, field: str, part_index: int | None, text: str, events: list[Event]
     ) -> None:
-        """Append the rest of a part's complete text that no delta carried."""
+        """Append the rest of a part's complete text."""
         if not text:
             block = self._blocks.get(field)
             part = None if block is None else self._find_part(block, part_index)
@@ -184,7 +184,7 @@ class ReasoningItem(Item):
         self._stop(item, events)
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Stop the blocks without a signature: the signature of the start may not be final."""
+        """Stop the blocks without a signature, since the start's may not be final."""
         self.complete({**self._initial, "encrypted_content": None}, events)
 
     # Parts
@@ -195,7 +195,7 @@ class ReasoningItem(Item):
         return block.parts.get(part_position(part_index, block.parts))
 
     def _part(self, field: str, part_index: int | None, events: list[Event]) -> _ReasoningPart:
-        """Return the part that an event belongs to, opened if it never started."""
+        """Return the part that an event belongs to; open it if it never started."""
         block = self._open_block(field, events)
         part = self._find_part(block, part_index)
         if part is None:
@@ -239,20 +239,20 @@ class ReasoningItem(Item):
             events.append(ReasoningDelta(block.index, text, part.part))
 
     def _end_part(self, field: str, part: _ReasoningPart, events: list[Event]) -> None:
-        """End a part, and append the text that it held back."""
+        """End a part, and append the text that waited for its end."""
         block = self._blocks[field]
         for later in block.end(part):
             self._release(block, later, events)
 
     def _release(self, block: _FieldBlock, part: _ReasoningPart, events: list[Event]) -> None:
-        """Append the held text of a part: no earlier part is open."""
+        """Append the held text of a part once no earlier part is open."""
         if part.held_bytes:
             events.append(ReasoningDelta(block.index, part.held.text(), part.part))
             self._opener.stored.release(part.held_bytes)
             part.held, part.held_bytes = TextBuffer(), 0
 
     def _reconcile(self, field: str, part: _ReasoningPart, text: str, events: list[Event]) -> None:
-        """Append the rest of a complete text; if it contradicts the deltas, they win."""
+        """Append the rest of a complete text, unless it contradicts the deltas."""
         length = part.progress.length
         if part.is_whole:
             tail = "" if part.progress.holds(text) else None
@@ -267,7 +267,7 @@ class ReasoningItem(Item):
         self._end_part(field, part, events)
 
     def _stop(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Stop the open blocks, the first of them with the signature of the item."""
+        """Stop the open blocks, the first with the item's signature."""
         open_indexes = [block.index for block in self._blocks.values()]
         if not self._blocks and self._is_open:
             open_indexes = [self.index]

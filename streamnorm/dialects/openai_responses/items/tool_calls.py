@@ -1,4 +1,4 @@
-"""Items of tool calls: the client's, the server's with their results, and opaque items."""
+"""Items of client tool calls, server-side calls and their results, and opaque items."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ToolCallItem(Item):
         self._value: bytes | None = None  # digest of the arguments as a JSON value
 
     def _incomplete_start(self, initial: dict[str, Any]) -> str:
-        """Return partial arguments of the start that deltas continue or repeat; "" if complete."""
+        """Return incomplete arguments in the start; "" if they are complete."""
         text = self._arguments_of(initial) or ""
         return "" if self._is_function and (text == "" or is_json(text)) else text
 
@@ -71,18 +71,18 @@ class ToolCallItem(Item):
 
     @property
     def is_bare(self) -> bool:
-        """Whether no event has stated arguments, not even empty ones."""
+        """Whether no event has had arguments, not even empty ones."""
         has_arguments = self._progress.length or self._arguments_of(self._initial)
         return self._is_open and not (self._is_whole or has_arguments)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the arguments of a function call are incomplete JSON."""
+        """Whether a function call's arguments are incomplete JSON."""
         text = self._progress.text
         return self._is_function and text != "" and not is_json(text)
 
     def start(self, events: list[Event]) -> None:
-        """Append the block start, if the name is known."""
+        """Append the block start if the name is known."""
         if self.name:  # else the complete item has it
             self._open(self._initial, events)
 
@@ -106,7 +106,7 @@ class ToolCallItem(Item):
             events.append(JSONDelta(self.index, text))
 
     def _join_to_start(self, delta: str) -> str:
-        """Return all arguments so far, once it is known whether deltas repeat the start; else "".
+        """Return all arguments once it is clear whether deltas repeat the start; else "".
 
         Most servers send all arguments as deltas, even if the start has some of them.
         """
@@ -120,7 +120,7 @@ class ToolCallItem(Item):
         return text if text.startswith(begun) else begun + text
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        """Return the arguments that deltas like this one extend, if they are open."""
+        """Return the open arguments that deltas like this one extend."""
         is_known = self._is_open and self.can_grow and not self._begun
         if not is_known or self._progress.high_surrogate:
             return None
@@ -129,7 +129,7 @@ class ToolCallItem(Item):
         return OpenText(unified, self._progress, delta.output_index, delta.part, stored)
 
     def complete_arguments(self, event: dict[str, Any], events: list[Event]) -> None:
-        """Append the rest of complete arguments that no delta carried, if the event has them.
+        """Append the rest of the complete arguments, if the event has them.
 
         Raises:
             Fatal: The arguments or the name contradict earlier events.
@@ -174,7 +174,7 @@ class ToolCallItem(Item):
         self.complete(item, [])
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Stop the block, with the arguments of the start if no delta has arrived."""
+        """Stop the block, with the start's arguments if no delta arrived."""
         initial, begun = self._initial, self._begun
         if self._progress.length:
             initial = {key: initial[key] for key in initial if key != self._text.key}
@@ -202,7 +202,7 @@ class ToolCallItem(Item):
             events.append(BlockStop(self.index, self.is_cut and not self._is_function))
 
     def _accept_equal(self, arguments: str, length: int) -> None:
-        """Accept complete arguments that differ in text but are the same JSON value."""
+        """Accept complete arguments with other text but the same JSON value."""
         if not self._is_same(arguments):
             raise malformed(
                 f"complete arguments of {len(arguments)} characters that contradict"
@@ -211,7 +211,7 @@ class ToolCallItem(Item):
         self._opener.note("resent_arguments", "ToolCall")
 
     def _check_start(self) -> None:
-        """Check that the arguments so far begin with the start's, or equal them as JSON."""
+        """Check that the arguments begin with the start's, or equal them as JSON."""
         initial = self._arguments_of(self._initial) or ""
         if self._is_start_checked or initial in _NO_ARGUMENTS:
             return
@@ -228,14 +228,14 @@ class ToolCallItem(Item):
             raise malformed("item with another namespace than its start, expected the same")
 
     def _arguments_of(self, value: dict[str, Any]) -> str | None:
-        """Return the arguments of an item or event as text; None if absent."""
+        """Return the arguments of an item or event as text; None if it has none."""
         arguments = value.get(self._text.key)
         if isinstance(arguments, str):
             return string_of(value, self._text.key)
         return compact(arguments) if is_object(arguments) else None
 
     def _is_same(self, arguments: str) -> bool:
-        """Return whether `arguments` and the arguments so far are the same JSON value."""
+        """Return whether `arguments` are the same JSON value as the received ones."""
         if not self._is_function:
             return False
         if self._value is None:  # digest once: its cost is linear in the arguments
@@ -244,7 +244,7 @@ class ToolCallItem(Item):
 
 
 def _value_digest(text: str) -> bytes:
-    """Return a digest of a JSON value, independent of its spelling; b"" if invalid."""
+    """Return a digest of a JSON value, whatever its spelling; b"" if it is invalid."""
     try:
         value = msgspec.json.decode(text or "{}")
         return sha256(msgspec.json.encode(value, order="sorted")).digest()
@@ -256,7 +256,7 @@ _USUAL_STATUS = ("completed", "in_progress")
 
 
 class ServerToolItem(Item):
-    """A call executed by the server; its arguments are all remaining fields of the item."""
+    """A server-side call, whose arguments are the item's remaining fields."""
 
     def start(self, events: list[Event]) -> None:
         id, name = string_of(self._initial, "id"), string_of(self._initial, "name")
@@ -274,7 +274,7 @@ class ServerToolItem(Item):
 
 
 class DeferredItem(Item):
-    """An item whose block starts when the item is complete."""
+    """An item whose block starts only when the item is complete."""
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
@@ -286,14 +286,14 @@ class DeferredItem(Item):
         """Return the block of a complete item."""
 
     def hold(self, event: Opaque) -> None:
-        """Hold an event of the item until its block has started."""
+        """Hold an event until the item's block has started."""
         size = OBJECT_BYTES + text_bytes(event.name) + text_bytes(event.data)
         self._opener.count_stored(size)
         self._held_bytes += size
         self._held.append(event)
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Append the whole block, with the held events in it."""
+        """Append the whole block, with the held events."""
         self.index = self._opener.open(self.block(item), None, events)
         held, self._held = self._held, []
         self._opener.stored.release(self._held_bytes)
@@ -302,7 +302,7 @@ class DeferredItem(Item):
 
 
 class ResultItem(DeferredItem):
-    """The result of a server-side tool call."""
+    """The result of a server-side call."""
 
     def block(self, item: dict[str, Any]) -> Block:
         return ServerToolResult(string_of(item, "call_id"), self.type, item)
@@ -316,7 +316,7 @@ class OpaqueItem(DeferredItem):
 
 
 def result_to_wire(block: ServerToolResult, item_id: object) -> dict[str, Any]:
-    """Return the item of a result, rebuilt if `block` comes from another dialect."""
+    """Return a result as an item, rebuilt if it comes from another dialect."""
     content = block.content
     if is_object(content) and content.get("type") == block.kind:
         return content

@@ -1,4 +1,4 @@
-"""Types of items and of their texts, one row a type: names of fields, parts and events.
+"""Table of item types and their texts: names of fields, parts and events.
 
 https://platform.openai.com/docs/api-reference/responses/object and
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).  Decoder,
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class TextType(Struct, frozen=True):
-    """A text of an item, sent in deltas and then as a whole.
+    """A text field of an item, sent in deltas and then whole.
 
     Attributes:
         events: Prefix of the types of its events.
@@ -33,7 +33,7 @@ class TextType(Struct, frozen=True):
 
     @property
     def delta(self) -> str:
-        """Type of the event with a fragment."""
+        """Type of the event with a fragment of the text."""
         return f"{self.events}.delta"
 
     @property
@@ -43,17 +43,17 @@ class TextType(Struct, frozen=True):
 
     @property
     def part_added(self) -> str:
-        """Type of the event that starts its part."""
+        """Type of the event that starts the text's part."""
         return f"{self.part_events}.added"
 
     @property
     def part_done(self) -> str:
-        """Type of the event that ends its part."""
+        """Type of the event that ends the text's part."""
         return f"{self.part_events}.done"
 
 
 def _content(part: str, key: str = "text") -> TextType:
-    """Return the text of a part of `content`."""
+    """Return the `TextType` of a part of `content`."""
     events, part_events = f"response.{part}", "response.content_part"
     return TextType(events, key, "content", part, "content_index", part_events)
 
@@ -113,12 +113,12 @@ class ItemType(Struct, frozen=True):
 
     @property
     def progress_events(self) -> tuple[str, ...]:
-        """Types of the events that report the progress of an item of this type."""
+        """Types of the events that report progress of such an item."""
         return tuple([f"response.{self.name}.{state}" for state in self.states])
 
 
 def _server_call(name: str, *states: str, **fields: Any) -> ItemType:
-    """Return the row of a call that the server executes."""
+    """Return the `ItemType` of a server-side call."""
     return ItemType(name, states=states, is_server_call=True, **fields)
 
 
@@ -163,5 +163,5 @@ ITEM_TYPES = {
 
 
 def item_type_of(name: str) -> ItemType:
-    """Return the row of a type; that of an item without texts for an unknown one."""
+    """Return the `ItemType` of a type; for unknown types, one without texts."""
     return ITEM_TYPES.get(name) or ItemType(name)

@@ -1,4 +1,4 @@
-"""Requests of pages: the body that `useChat` posts, and the messages in it.
+"""Request bodies of pages: the body that `useChat` posts, and its messages.
 
 Read `request.py` first, then `messages.py` (the steps of an answer) and `content.py` (its parts).
 Nothing reads such a body but the server of a page, so none is written; its messages are, for a

@@ -1,4 +1,4 @@
-"""Parts of UI messages and blocks, in both directions: texts, reasoning, files and calls.
+"""Parts of UI messages as blocks, in both directions: text, reasoning, files, calls.
 
 npm `ai` 7.0.173, `src/ui/convert-to-model-messages.ts`, `src/ui/validate-ui-messages.ts` (read
 2026-11-27).  A page sends back what it was sent; any of it may be forged.  What the AI SDK itself
@@ -73,7 +73,7 @@ _UNTYPED = "application/octet-stream"
 
 
 class Step(Struct):
-    """The parts of one step of an answer.
+    """The blocks and results of one step of an answer.
 
     Attributes:
         is_superseded: Whether a later message of the user exists: nobody answers a request for
@@ -91,7 +91,7 @@ class Step(Struct):
     source_ids: set[str] = field(default_factory=set)
 
     def messages(self) -> list[InputMessage]:
-        """Return the messages of the step, each unless it is empty."""
+        """Return the step's assistant message and its results, without empty messages."""
         messages: list[InputMessage] = []
         if blocks := self.blocks.finish():
             messages.append(InputMessage("assistant", blocks))
@@ -101,7 +101,7 @@ class Step(Struct):
 
 
 def read_part(kind: str, part: dict[str, Any], step: Step) -> None:
-    """Add the part of an answer to its step.
+    """Add a part of an answer to its step.
 
     Args:
         kind: Type of the part.
@@ -122,7 +122,7 @@ def read_part(kind: str, part: dict[str, Any], step: Step) -> None:
 
 
 def user_block_from_wire(role: str, item: object) -> InputBlock:
-    """Return the part of a message of the user or the system.
+    """Return a part of a user or system message as a block.
 
     Raises:
         DecodeError: It is neither a text nor, of a user, a file or data of the application.
@@ -158,7 +158,7 @@ def _read_text(part: dict[str, Any], step: Step) -> None:
 
 
 def _read_source(part: dict[str, Any], step: Step) -> None:
-    """Add a source to the last text, whose stream it followed; clients keep no other relation."""
+    """Add a source as a citation of the preceding text."""
     _metadata_of(part)
     if require_str(part, "sourceId") in step.source_ids:
         return
@@ -167,7 +167,7 @@ def _read_source(part: dict[str, Any], step: Step) -> None:
 
 
 def _read_reasoning(part: dict[str, Any], step: Step) -> None:
-    """Add a reasoning: of a vendor with items, each part is a summary of its item."""
+    """Add a reasoning part; parts with one item id become summaries of one block."""
     metadata = _metadata_of(part)
     text = require_str(part, "text")
     redacted, signed = redacted_from_wire(metadata), signature_from_wire(metadata)
@@ -216,7 +216,7 @@ def _file_from_wire(part: dict[str, Any]) -> InputBlock:
 
 
 def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
-    """Add a call, and its result by its state.
+    """Add a call, and its result if its state has one.
 
     Raises:
         DecodeError: Its state is unknown, or its id is that of another call of the step.
@@ -265,7 +265,7 @@ def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
 
 
 def _input_of(part: dict[str, Any], state: str, kind: object) -> tuple[bool, str]:
-    """Return whether the input of a call is free text, and the input as text.
+    """Return whether a call's input is free text, and the input as text.
 
     Args:
         part: The call.
@@ -284,7 +284,7 @@ def _input_of(part: dict[str, Any], state: str, kind: object) -> tuple[bool, str
 
 
 def _outcome_of(part: dict[str, Any], state: str) -> tuple[Any, bool] | None:
-    """Return the output of a call, and whether it is an error; None if there is none yet."""
+    """Return a call's output, and whether it is an error; None if there is no output yet."""
     is_approved, reason = _approval_of(part, state)
     if state == _DENIED or (state == _RESPONDED and not is_approved):
         return reason or DENIED, True
@@ -296,7 +296,7 @@ def _outcome_of(part: dict[str, Any], state: str) -> tuple[Any, bool] | None:
 
 
 def _approval_of(part: dict[str, Any], state: str) -> tuple[bool, str | None]:
-    """Return whether the user has approved a call, and the reason that was given."""
+    """Return whether the user approved a call, and the stated reason."""
     approval = get_object(part, "approval") or {}
     if state in (_REQUESTED, _RESPONDED) and not isinstance(approval.get("id"), str):
         raise DecodeError("no approval with an id, expected one", path="$.approval")
@@ -318,7 +318,7 @@ def _opaque(kind: str, part: dict[str, Any]) -> OpaqueBlock:
 
 
 def _metadata_of(part: dict[str, Any], name: str = _PM) -> dict[str, Any] | None:
-    """Return the metadata of a part, an object for each provider.
+    """Return a part's metadata, an object per provider.
 
     Raises:
         DecodeError: It has another form.
@@ -331,7 +331,7 @@ def _metadata_of(part: dict[str, Any], name: str = _PM) -> dict[str, Any] | None
 
 
 def _split_mark(metadata: dict[str, Any] | None, name: str) -> tuple[object, dict[str, Any] | None]:
-    """Return a field of our own metadata, None if it is absent, and the metadata without it."""
+    """Return a field of this library's metadata (None if absent), and the other metadata."""
     own: dict[str, Any] = {} if metadata is None else metadata.get(OWN, {})
     if metadata is None or name not in own:
         return None, metadata
@@ -364,7 +364,7 @@ _READERS: dict[str, Callable[[dict[str, Any], Step], None]] = {
 
 
 def parts_to_wire(block: InputBlock, losses: Losses) -> list[dict[str, Any]]:
-    """Return a block as parts: a text has its sources behind it.
+    """Return a block as parts: a text is followed by its sources.
 
     Args:
         block: A block but a result, which stands in the part of its call.
@@ -400,7 +400,7 @@ def _text_to_parts(block: Text) -> list[dict[str, Any]]:
 
 
 def _reasoning_to_parts(block: Reasoning) -> list[dict[str, Any]]:
-    """Return a part for each summary, the last of which has the signature.
+    """Return one part for each summary; the last part has the signature.
 
     `@ai-sdk/openai` finds the summaries of an item by its id, which each of them has.
     """
@@ -439,7 +439,7 @@ def _call_to_part(call: ToolCall | ServerToolCall) -> dict[str, Any]:
 
 
 def _input_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
-    """Return the fields of a call that say what its arguments are."""
+    """Return the fields of a call part with its arguments and state."""
     is_unfinished = isinstance(call, ToolCall) and call.is_unfinished
     if isinstance(call, ToolCall) and call.kind == "custom" and not is_unfinished:
         return {"state": "input-available", "input": call.arguments}
@@ -451,12 +451,12 @@ def _input_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
 
 
 def has_failed(part: dict[str, Any]) -> bool:
-    """Return whether the part of a call says that it has failed."""
+    """Return whether a call part is in the error state."""
     return bool(part["state"] == _ERROR)
 
 
 def add_result(part: dict[str, Any], result: ToolResult, losses: Losses) -> None:
-    """Add the result of a call to its part."""
+    """Add a call's result to the call's part."""
     text = result_text(result, losses)
     if metadata := _metadata_in(result, _RESULT_PM):
         part[_RESULT_PM] = metadata
@@ -475,7 +475,7 @@ def add_result(part: dict[str, Any], result: ToolResult, losses: Losses) -> None
 def server_result_to_part(
     result: ServerToolResult, call: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
-    """Add the result of a provider's tool to the part of its call, or return a part of its own."""
+    """Add a server tool's result to its call's part; return new parts, if any."""
     added: list[dict[str, Any]] = []
     if call is None:
         empty = ServerToolCall(result.tool_call_id, result.kind or "tool")
@@ -492,7 +492,7 @@ def server_result_to_part(
 
 
 def _file_to_part(block: Media, losses: Losses) -> dict[str, Any]:
-    """Return a file as a part; clients before v7 do not send back the id of an uploaded one."""
+    """Return a file as a part; clients before v7 lose the id of an uploaded file."""
     part: dict[str, Any] = {"type": "file", "mediaType": block.media_type or _default_type(block)}
     part["url"] = data_url(block, _UNTYPED) if block.data is not None else block.url or ""
     if isinstance(block, Document) and block.title is not None:
@@ -512,6 +512,6 @@ def _default_type(block: Media) -> str:
 
 
 def _metadata_in(block: InputBlock, name: str) -> dict[str, Any]:
-    """Return the metadata that a page sent with a block, and that no field of it holds."""
+    """Return a block's metadata from the page that have no unified field."""
     metadata: dict[str, Any] = (block.extra or {}).get(DIALECT, {}).get(name, {})
     return metadata

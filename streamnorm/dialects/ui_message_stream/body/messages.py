@@ -1,4 +1,4 @@
-"""UI messages and the messages of a request, in both directions.
+"""UI messages as messages of a request, in both directions.
 
 npm `ai` 7.0.173, `src/ui/convert-to-model-messages.ts` (read 2026-11-27).  A UI message has no
 role for results: they stand in the parts of their calls.  Each step of an answer, which
@@ -88,7 +88,7 @@ def _message_from_wire(last_user: int, entry: tuple[int, object]) -> list[InputM
 
 
 def _answer_from_wire(parts: list[Any], *, is_superseded: bool) -> list[InputMessage]:
-    """Return the steps of an answer, each with the results of its calls.
+    """Return an answer's steps, each with the results of its calls.
 
     Args:
         parts: The parts of the UI message.
@@ -141,7 +141,7 @@ def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dic
 
 
 class _Chat:
-    """UI messages while they are written.
+    """Encoder of a chat's messages to UI messages.
 
     Args:
         losses: Counter of what they have no place for.
@@ -174,7 +174,7 @@ class _Chat:
             self._add_message(message, tuple(others))
 
     def count_failed_calls(self) -> None:
-        """Count the calls that are not whole and have no result: their part shows an error."""
+        """Count incomplete calls without a result as losses: they are shown as errors."""
         for part in self._calls.values():
             if has_failed(part):
                 self._losses.add("result_filled", "messages", "written as an error")
@@ -193,7 +193,7 @@ class _Chat:
         self.messages.append({"id": self._new_id(""), "role": role, "parts": parts})
 
     def _add_step(self, message: ChatMessage) -> None:
-        """Add a step to the answer that is open, or else begin one."""
+        """Add a step to the open answer, or to a new one."""
         answer, received = self._answer, message.answer
         if answer is None:
             id = self._new_id("" if received is None else received.id)
@@ -225,7 +225,7 @@ class _Chat:
         return parts
 
     def _add_server_result(self, result: ServerToolResult) -> list[dict[str, Any]]:
-        """Add a result of the provider's tool, and return the part of a call of its own."""
+        """Add a server tool's result; return a part for its call if there is none."""
         call = self._calls.pop(result.tool_call_id, None)
         if call is None and result.tool_call_id in self._call_ids:
             self._losses.add("duplicate_result", "messages", "dropped")
@@ -241,7 +241,7 @@ class _Chat:
             add_result(part, result, self._losses)
 
     def _new_id(self, id: str) -> str:
-        """Return the id of an answer, or one that no other message has."""
+        """Return the answer's id if no other message has it, else a new id."""
         if not id or id in self._ids:
             id = f"message-{len(self.messages)}"
             while id in self._ids:
@@ -251,7 +251,7 @@ class _Chat:
 
 
 def _metadata_of(answer: Message | None) -> dict[str, Any]:
-    """Return the metadata of an answer, as its stream has it."""
+    """Return the message metadata of an answer: model and usage."""
     if answer is None:
         return {}
     usage = usage_to_wire(answer.usage)

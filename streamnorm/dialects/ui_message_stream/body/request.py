@@ -1,4 +1,4 @@
-"""Requests: the body that `DefaultChatTransport` posts.
+"""Request bodies, as `DefaultChatTransport` posts them.
 
 npm `ai` 7.0.173, `src/ui/http-chat-transport.ts` (read 2026-11-27): `id` of the chat, `messages`,
 `trigger`, and `messageId` of an answer that is made again or continued.  Whatever else stands in
@@ -28,7 +28,7 @@ _MAX_ID_CHARS = Limits().max_id_chars
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the unified request of a body.
+    """Decode a body to a unified request.
 
     It names no model, and no tools: both are the server's to choose.
 
@@ -54,7 +54,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the id of the assistant's message that the answer continues, after client tools.
+    """Return the id of the assistant message that the answer continues, if any.
 
     `src/ui/get-response-ui-message-id.ts` of npm `ai` 7.0.173: it is the last message of the chat.
     """
