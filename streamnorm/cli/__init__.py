@@ -66,7 +66,7 @@ _PIPE_CLOSED = 141
 
 
 class _Version(argparse.Action):
-    """`--version`, read when asked for: that costs more than the rest of the start-up."""
+    """The action of `--version`, which reads the version only when needed."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         console.print_lines([f"streamnorm {streamnorm.__version__}"])
@@ -100,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Discard unwritten output: Python would try to write it again when it exits."""
+    """Discard unwritten output, which Python would try to write again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

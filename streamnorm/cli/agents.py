@@ -1,4 +1,4 @@
-"""Agents on a gateway: their variables and options, and the command in the foreground.
+"""Launching an agent against a gateway: its environment, options and process.
 
 The command stays in the process group of this process, so that the keys of the terminal reach it
 (Ctrl-C, Ctrl-Z) and it may read from the terminal.  Signals to this process alone are passed on,
@@ -50,7 +50,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class ForegroundCommand:
-    """A command that waits for its start, as a child of this process.
+    """A child process that starts its command later, as the foreground job.
 
     It is forked at once, while this process has one thread, and begins at `run`.  It ends
     with this process, however that ends, where the system can do that (Linux).
@@ -83,7 +83,7 @@ class ForegroundCommand:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End the command if it has not begun.
+        """End the child process if its command has not started.
 
         A signal that comes after its end changes nothing of its exit status.
         """
@@ -108,7 +108,7 @@ class ForegroundCommand:
         return _SIGNALED + os.WTERMSIG(self._ended)
 
     def _wait_for_signal(self) -> tuple[int, bool]:
-        """Wait for a signal; return it, and whether the command has not got it as well."""
+        """Wait for a signal; return it, and whether to pass it on to the command."""
         if sys.platform == "darwin":  # which does not report the sender
             key = signal.sigwait(_HANDLED)
             return key, key not in _KEYS or not _is_in_foreground()
@@ -119,7 +119,7 @@ class ForegroundCommand:
         return number, not (number in _KEYS and (is_of_kernel or is_of_command))
 
     def _follow(self) -> None:
-        """Note the end of the command, or stop for as long as it is stopped."""
+        """Record the command's end; stop this process while the command is stopped."""
         pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
         if not pid:
             return
@@ -135,7 +135,7 @@ class ForegroundCommand:
             self._ended = status
 
     def _restore_terminal(self) -> None:
-        """Restore the modes of the terminal, which a command that was killed could not do.
+        """Restore the terminal's modes, which a killed command leaves changed.
 
         A shell does so only for a job that ends by a signal itself.
         """
@@ -143,7 +143,7 @@ class ForegroundCommand:
             termios.tcsetattr(_STDIN, termios.TCSADRAIN, self._terminal)
 
     def _become(self, command: list[str], environ: Mapping[str, str], begin: int) -> NoReturn:
-        """Become the command once it may begin; end if it may not."""
+        """Execute the command in this child process once it may start, or exit."""
         status = 1
         try:
             _end_with_parent()
@@ -165,7 +165,7 @@ class ForegroundCommand:
 
 
 def _end_with_parent() -> None:
-    """Have this process end by SIGTERM once its parent has ended, even by SIGKILL."""
+    """Make this process receive SIGTERM when its parent ends, even by SIGKILL."""
     if sys.platform == "linux":
         import ctypes
 
@@ -178,14 +178,14 @@ def _is_in_foreground() -> bool:
 
 
 class Launch(NamedTuple):
-    """A command, and its environment."""
+    """A command with its environment."""
 
     command: list[str]
     environ: dict[str, str]
 
 
 class _Variables(NamedTuple):
-    """Variables of an agent.
+    """Environment variables that an agent reads.
 
     Attributes:
         urls: Variables of base URLs, each with the path of the gateway's URL.
@@ -242,7 +242,7 @@ _GEMINI_API_KEY = "gemini-api-key"
 def launch(
     command: Sequence[str], environ: Mapping[str, str], url: str, key: str | None, config: Config
 ) -> Launch:
-    """Return a command that asks a gateway.
+    """Return a command and environment that make an agent use a gateway.
 
     Args:
         command: The command.
@@ -285,7 +285,7 @@ def launch(
 def _make_claude_settings(
     changed: Mapping[str, str], removed: Iterable[str], *, has_key: bool
 ) -> dict[str, object]:
-    """Return settings of Claude Code that override the user's settings.
+    """Return Claude Code settings that override the user's.
 
     Variables in the settings override the environment.  Every user of the machine can read the
     command line: the key is in a variable, and a command prints it.  Of an ANTHROPIC_API_KEY that
@@ -300,7 +300,7 @@ def _make_claude_settings(
 
 
 def _make_codex_options(url: str, *, has_key: bool) -> list[str]:
-    """Return options of Codex; the user's options stand behind them, and override them.
+    """Return Codex options, which the user's later options override.
 
     Every user of the machine can read the command line: the key is in a variable.
     """
@@ -314,7 +314,7 @@ def _make_codex_options(url: str, *, has_key: bool) -> list[str]:
 
 
 def _check_gemini_settings(environ: Mapping[str, str]) -> None:
-    """Check that the settings of Gemini CLI choose an API key: no variable overrides them.
+    """Check that Gemini CLI's settings select an API key, which no variable can do.
 
     Raises:
         UsageError: They choose a login, with which Gemini CLI asks Google.
@@ -339,7 +339,7 @@ def _check_gemini_settings(environ: Mapping[str, str]) -> None:
 def _make_opencode_config(
     url: str, arguments: Sequence[str], config: Config, *, has_key: bool
 ) -> dict[str, object]:
-    """Return a configuration whose one provider is the gateway, with the models of both.
+    """Return an opencode configuration with the gateway as its only provider.
 
     opencode asks only for models of its configuration.
     """
@@ -369,7 +369,7 @@ def _make_opencode_config(
 
 
 def _find_named_models(arguments: Sequence[str]) -> list[str]:
-    """Return the models of the gateway that the options of opencode name."""
+    """Return the gateway's models named in opencode's arguments."""
     prefixes = (f"{_PROVIDER}/", f"--model={_PROVIDER}/")
     return [
         argument.removeprefix(prefix)
@@ -380,7 +380,7 @@ def _find_named_models(arguments: Sequence[str]) -> list[str]:
 
 
 def _find_configured_models(config: Config) -> Iterator[str]:
-    """Yield the names of models that a configuration has: of clients, else of upstreams."""
+    """Yield the model names in a configuration: of clients, else of upstreams."""
     for entry in config.models:
         names = [name for name in (entry.match, entry.alias) if name is not None]
         plain = [name for name in names if _WILDCARDS.isdisjoint(name)]
@@ -390,7 +390,7 @@ def _find_configured_models(config: Config) -> Iterator[str]:
 
 
 def _bypass_proxies(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that exclude the gateway from the use of proxies."""
+    """Return the environment variables that exempt the gateway from proxies."""
     if not any(name.lower() in _PROXIES for name in environ):
         return {}
     listed = environ.get("no_proxy") or environ.get("NO_PROXY")

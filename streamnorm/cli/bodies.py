@@ -1,4 +1,4 @@
-"""The commands that translate whole bodies: `streamnorm request` and `message`."""
+"""Commands that translate whole bodies: `streamnorm request` and `message`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _make_body_options(file: str) -> console.Parser:
-    """Return a parser with the options of both commands."""
+    """Return a parser with the options that both commands share."""
     common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help=file)
     add_target_options(common)
@@ -130,7 +130,7 @@ def _translate_request(arguments: argparse.Namespace) -> int:
 
 
 def _load_profiles(files: list[str], server: str | None) -> Profiles:
-    """Return the profiles of a command, which name the server that is written for."""
+    """Return the profiles of a command; check that they know its server."""
     from streamnorm.profiles import Profiles
 
     profiles = Profiles.load(*files)
@@ -159,7 +159,7 @@ def _translate_message(arguments: argparse.Namespace) -> int:
 
 
 def _write(encoded: Encoded) -> int:
-    """Write a translated body and report its losses; return the exit status."""
+    """Write a translated body, and report its losses; return the exit status."""
     console.report_losses(encoded.losses)
     if encoded.path and "model" not in encoded.body:
         console.print_error(f"path: {encoded.path}")
@@ -170,7 +170,7 @@ def _write(encoded: Encoded) -> int:
 
 
 class StoredRequest(NamedTuple):
-    """A request in a file.
+    """A request read from a file.
 
     Attributes:
         body: The decoded body.
@@ -190,7 +190,7 @@ class StoredRequest(NamedTuple):
 
 
 def read_request(source: Source, url: str | None) -> StoredRequest:
-    """Return the request of a file: a body, or the request in the companion of a recording.
+    """Return the request in a file: a body, or a recording's request.
 
     Args:
         source: The file.
@@ -221,7 +221,7 @@ def read_request(source: Source, url: str | None) -> StoredRequest:
 
 
 def read_body(source: Source) -> tuple[bytes, dict[str, Any]]:
-    """Return the bytes of a body, and the object that they are.
+    """Return the bytes of a body, and its decoded object.
 
     Raises:
         DecodeError: They are no JSON object.
@@ -268,7 +268,7 @@ def _check_server(name: str | None) -> None:
 
 
 def _list_named_servers() -> frozenset[str]:
-    """Return the names of the servers that rules or profiles name."""
+    """Return the server names that have rules or profiles."""
     from streamnorm.profiles import VENDOR, shipped_profiles
     from streamnorm.profiles.rules import shipped_rules
 
@@ -277,7 +277,7 @@ def _list_named_servers() -> frozenset[str]:
 
 
 def _list_vendors() -> frozenset[str]:
-    """Return the names that recordings give to the vendors of the dialects."""
+    """Return the server names of the dialects' vendors."""
     codecs = [known.codec for known in DIALECTS.values()]
     return frozenset(
         codec.capabilities.reasoning_issuer
@@ -287,7 +287,7 @@ def _list_vendors() -> frozenset[str]:
 
 
 class _Validation:
-    """The violations of the requests in files, printed as they are found.
+    """Validates the requests in files, and prints violations as they are found.
 
     Args:
         arguments: Those of the command.
@@ -299,7 +299,7 @@ class _Validation:
         self._is_refused = False
 
     def add_file(self, path: str) -> None:
-        """Validate the request in a file, which must hold one."""
+        """Validate the request in a file; a file without one is an error."""
         try:
             self._validate(path)
         except StreamnormError as exc:
@@ -308,7 +308,7 @@ class _Validation:
             self._is_refused = True
 
     def add_directory(self, directory: Path) -> None:
-        """Validate all requests in a directory and below; other files are skipped."""
+        """Validate all requests in a directory tree; skip other files."""
         from streamnorm.recording.scanning import find_files
 
         with console.convert_os_errors():
@@ -371,7 +371,7 @@ def _may_hold_request(file: Path) -> bool:
 
 
 def _server_of(request: StoredRequest) -> str | None:
-    """Return the server whose rules hold for a recorded request; None is the vendor."""
+    """Return the server whose rules apply to a recorded request; None is the vendor."""
     server = request.server
     if server is None or server in _list_named_servers():
         return server
@@ -380,6 +380,6 @@ def _server_of(request: StoredRequest) -> str | None:
 
 
 def _show_progress(text: str) -> None:
-    """Show a line on a terminal in place of the one before; "" removes it."""
+    """Show a line on the terminal in place of the previous one; "" removes it."""
     if sys.stderr is not None and sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)  # noqa: T201 - progress

@@ -1,4 +1,4 @@
-"""The parser of all commands, and what they print: messages on stderr, lines and JSON on stdout."""
+"""Argument parser of all commands, and their output on stdout and stderr."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class UsageError(Exception):
-    """The command cannot be run as given; the text is its message."""
+    """The command cannot be run as given; the text is the message for the user."""
 
 
 @contextmanager
@@ -40,20 +40,20 @@ def convert_os_errors(name: object = None) -> Generator[None]:
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of the command line, and of each command."""
+    """Argument parser of the command line and of each command."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
         self.suggest_on_error = False  # from Python 3.14 on, argparse has suggestions of its own
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        """Write the help at once, so that a closed pipe is noticed here."""
+        """Write the help and flush it, so that a closed pipe is noticed here."""
         write([self.format_help().encode()])
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - it has overloads
         self, args: Iterable[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse arguments; an unknown option of a command is an error of its own parser."""
+        """Parse arguments; report unknown options with the command's own usage."""
         found, unknown = super().parse_known_args(None if args is None else [*args], namespace)
         if unknown:
             name = unknown[0].partition("=")[0]
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Add a similar command or choice to the error of an unknown one."""
+        """Check a choice; the error for an unknown one suggests a similar one."""
         # No public method of argparse is given the value and its choices.
         try:
             super()._check_value(action, value)
@@ -71,12 +71,12 @@ class Parser(argparse.ArgumentParser):
             raise
 
     def error(self, message: str) -> NoReturn:
-        """Exit with one line that names the error, and not the whole usage."""
+        """Exit with the error on one line, without the usage."""
         self.exit(2, f"streamnorm: {escape_unprintable(message)} (see {self.prog} --help)\n")
 
 
 def format_statuses(statuses: Mapping[int, str]) -> str:
-    """Return the end of a help text that lists exit statuses with their meanings."""
+    """Return a help text's list of exit statuses with their meanings."""
     return "\n".join(
         ["exit status:", *(f"  {n:>3}  {text}" for n, text in sorted(statuses.items()))]
     )
@@ -87,7 +87,7 @@ AddParser: TypeAlias = Callable[..., Parser]
 
 
 def add_port(command: argparse.ArgumentParser) -> None:
-    """Add `--port`, where a command listens."""
+    """Add `--port` to a command that listens."""
     command.add_argument(
         "--port",
         type=partial(parse_integer, low=0, high=65535),
@@ -98,7 +98,7 @@ def add_port(command: argparse.ArgumentParser) -> None:
 
 
 def parse_integer(text: str, low: int, high: int) -> int:
-    """Return the value of an option that is an integer within bounds.
+    """Return an option's value as an integer within bounds.
 
     Raises:
         argparse.ArgumentTypeError: It is not.
@@ -110,7 +110,7 @@ def parse_integer(text: str, low: int, high: int) -> int:
 
 
 def print_base_urls(url: str, upstream_path: str = "") -> None:
-    """Print base URLs for the official SDKs; some append the API version, some expect it."""
+    """Print the base URLs to set in official SDKs."""
     if re.search(r"/v[0-9][^/]*/?$", upstream_path):
         print_status(f"  OPENAI_BASE_URL={url}")
         return
@@ -121,52 +121,52 @@ def print_base_urls(url: str, upstream_path: str = "") -> None:
 
 
 def print_status(text: str) -> None:
-    """Write a line on stderr; stdout is for a command's output."""
+    """Write a line on stderr; stdout is for the command's output."""
     if sys.stderr is None:  # `streamnorm … 2>&-`: print would write on stdout
         return
     print(escape_unprintable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 
 def print_error(text: str) -> None:
-    """Write an error or a warning on stderr, in one line."""
+    """Write an error or a warning as one line on stderr."""
     print_status(f"streamnorm: {' '.join(text.split())}")
 
 
 def report_losses(losses: Iterable[Loss]) -> None:
-    """Write each loss on stderr, one a line."""
+    """Write losses on stderr, one per line."""
     for loss in losses:
         print_error(f"loss: {loss.feature} in {loss.where}, {loss.count} × {loss.detail}")
 
 
 def write(pieces: Iterable[bytes]) -> None:
-    """Write pieces of output on stdout at once."""
+    """Write pieces of output on stdout, and flush."""
     if data := b"".join(pieces):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
 
 def print_lines(texts: Iterable[str]) -> None:
-    """Write lines of text on stdout at once."""
+    """Write lines of text on stdout, and flush."""
     write(map(encode_text, texts))
 
 
 def print_json(*values: object, ascii: bool = False) -> None:
-    """Write lines of JSON on stdout at once."""
+    """Write lines of JSON on stdout, and flush."""
     write(encode_json(value, ascii=ascii) for value in values)
 
 
 def encode_text(text: str) -> bytes:
-    """Return a line of text in the encoding of stdout, unprintable characters escaped."""
+    """Return a line of text in stdout's encoding, with unprintable characters escaped."""
     return encode_line(escape_unprintable(text))
 
 
 def encode_line(line: str) -> bytes:
-    """Return a line in the encoding of stdout."""
+    """Return a line in stdout's encoding."""
     return f"{line}\n".encode(sys.stdout.encoding, "backslashreplace")
 
 
 def encode_json(value: object, *, ascii: bool = False) -> bytes:
-    """Return a value as a line of JSON, unprintable or also non-ASCII characters escaped."""
+    """Return a value as one line of JSON, with unprintable characters escaped."""
     # msgspec cannot encode a name of a file that is no UTF-8.
     text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
     if not is_printable(text, ascii):
@@ -175,5 +175,5 @@ def encode_json(value: object, *, ascii: bool = False) -> bytes:
 
 
 def _escape(character: str) -> str:
-    """Return a character of a JSON string as its escape; JSON itself leaves DEL alone."""
+    """Return the JSON escape of a character, including DEL, which JSON leaves unescaped."""
     return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]

@@ -1,4 +1,4 @@
-"""The command that runs a gateway: `streamnorm serve`."""
+"""The command `streamnorm serve`, which runs a gateway."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def add_upstreams(command: argparse.ArgumentParser) -> None:
-    """Add the options of a gateway's upstreams."""
+    """Add the options that define a gateway's upstreams."""
     command.add_argument(
         "--upstream",
         type=_parse_pair,
@@ -136,7 +136,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def config_of(arguments: argparse.Namespace) -> Config:
-    """Return the configuration of `--config`, with the upstreams of the command line.
+    """Return the configuration from `--config` and the command line's upstreams.
 
     Raises:
         ConfigError: The file is wrong.
@@ -181,7 +181,7 @@ def _read_upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
 
 
 def write_log(stream: IO[str], *, as_json: bool = False) -> logging.Handler:
-    """Write the log of a gateway, a line for each request; return the handler.
+    """Write the gateway's log, one line per request; return the handler.
 
     A full pipe delays no request, and a closed pipe is no error: maybe nobody reads the log.
     """
@@ -198,7 +198,7 @@ def write_log(stream: IO[str], *, as_json: bool = False) -> logging.Handler:
 
 
 def _write_errors() -> None:
-    """Write the errors of libraries on stderr.
+    """Write errors logged by libraries on stderr.
 
     The handler of last resort would block the event loop while it writes.
     """
@@ -211,7 +211,7 @@ def _write_errors() -> None:
 
 
 def _handle_hangup() -> None:
-    """Go on at SIGHUP, but end as at SIGTERM once the terminal is closed."""
+    """Handle SIGHUP: end as at SIGTERM with a terminal, else log and go on."""
     # Windows has no SIGHUP, and `nohup` has it ignored.
     if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
         return

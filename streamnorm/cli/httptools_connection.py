@@ -1,4 +1,4 @@
-"""Connections of clients, parsed by httptools, which has no bound of its own."""
+"""Client connections parsed by httptools, with a bound on heads that httptools lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamnorm.cli.server import MAX_HEAD_BYTES, Connection, Connections, Part
 
 
 class HttpToolsConnection(Connection, HttpToolsProtocol):
-    """A connection whose bytes httptools parses."""
+    """A client connection whose bytes httptools parses."""
 
     def __init__(self, connections: Connections, **settings: Any) -> None:
         super().__init__(connections, **settings)
@@ -20,14 +20,14 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         self._running: Any = None  # the request that is being answered; `cycle` is the last one
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of a request, within the bound on heads."""
+        """Parse bytes of requests, within the bound on heads."""
         self._unparsed_bytes += len(data)
         super().data_received(data)
         if self._unparsed_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large.")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the disconnect to the request that is being answered, too.
+        """Report the disconnect to the request being answered.
 
         uvicorn reports it to the last one, which may wait behind that.
         """
@@ -38,18 +38,18 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
             running.message_event.set()
 
     def find_unfinished(self) -> Part:
-        """Return the part of a request that has not arrived to its end."""
+        """Return the incomplete part of the last request."""
         return self._unfinished
 
     # Called by the parser
 
     def on_message_begin(self) -> None:
-        """Begin a head."""
+        """Start the head of a request."""
         self._unfinished = Part.HEAD
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """End a head, and begin to answer its request."""
+        """End the head of a request, and start answering it."""
         self._unfinished, self._unparsed_bytes = Part.BODY, 0
         super().on_headers_complete()
         # Trailers are no headers of the request, which the application has.  A request that
@@ -58,7 +58,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
             self.headers = []
 
     def on_body(self, body: bytes) -> None:
-        """Add a part of a body to its request."""
+        """Add a piece of the body to its request."""
         self._unparsed_bytes = 0
         super().on_body(body)
 

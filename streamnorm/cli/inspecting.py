@@ -1,4 +1,4 @@
-"""The commands that judge: `streamnorm inspect` a stream, `validate` streams and requests."""
+"""Commands that examine streams and requests: `streamnorm inspect` and `validate`."""
 
 from __future__ import annotations
 
@@ -147,12 +147,12 @@ def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
 
 
 def _choose_targets(arguments: argparse.Namespace) -> list[str]:
-    """Return the dialects whose losses are shown."""
+    """Return the target dialects whose losses are reported."""
     return list_writable_dialects() if arguments.to is None else [encoder(arguments.to).dialect]
 
 
 class _Display:
-    """Prints the frames of a stream as they come, if they are asked for, and its report.
+    """Prints the frames of a stream as they arrive, if requested, and its report.
 
     Args:
         arguments: The options of the command.
@@ -210,7 +210,7 @@ class _Display:
 
 
 def _inspect_stored(arguments: argparse.Namespace) -> int:
-    """Inspect a stream of a log."""
+    """Inspect a stream in a log."""
     import anyio
 
     with open_page(arguments, arguments.file, redacts=True) as page:
@@ -224,7 +224,7 @@ def _inspect_stored(arguments: argparse.Namespace) -> int:
 
 
 class _StoredInspection:
-    """Inspects a stream of a log, live to its end.
+    """Inspection of a stream in a log, followed live to its end.
 
     Args:
         arguments: The options of the command.
@@ -259,7 +259,7 @@ class _StoredInspection:
                     self._reads.append((data, reader.gap_ms))
 
     def finish(self) -> int:
-        """Show and save what was read; return the exit status."""
+        """Print and save what was read; return the exit status."""
         if self._opened is None:
             return 0
         reader, survey, framing = self._opened
@@ -272,7 +272,7 @@ class _StoredInspection:
         return choose_exit_status(report.outcome)
 
     def _make_survey(self, reader: LogReader) -> Survey:
-        """Return the survey of a stream; what the command line names, it does not take."""
+        """Return a survey of the stream; command-line options override the log's."""
         from streamnorm.log.records import read_options
 
         arguments, origin = self._arguments, reader.origin
@@ -323,7 +323,7 @@ def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:
 
 
 def _require_one_stream(parser: console.Parser, arguments: argparse.Namespace) -> Source:
-    """Return the stream that is validated; exit if there are several, or options of requests."""
+    """Return the only stream to validate; exit with an error if there are several."""
     for name in _OF_REQUESTS:
         if getattr(arguments, name) is not None:
             parser.error(f"--{name} without --request")
@@ -352,7 +352,7 @@ def _make_survey(
 
 
 def _choose_style(width: int | None, ascii: bool) -> Style:
-    """Return the style that stdout supports."""
+    """Return the text style that stdout supports."""
     on_terminal = sys.stdout.isatty()
     if width is None:
         width = _WIDTH_WITHOUT_TERMINAL

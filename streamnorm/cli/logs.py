@@ -1,4 +1,4 @@
-"""Streams of a log that a command reads: `inspect --log URL ID`."""
+"""Access to streams in a log: `inspect --log URL ID`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUNNING = "the stream is running: Ctrl-C shows what there is"
 
 
 def add_log_options(command: argparse.ArgumentParser) -> None:
-    """Add `--log`, and the options that only make sense with it."""
+    """Add `--log` and the options that depend on it."""
     command.add_argument(
         "--log",
         metavar="URL",
@@ -46,7 +46,7 @@ def add_log_options(command: argparse.ArgumentParser) -> None:
 
 
 def require_log(parser: console.Parser, arguments: argparse.Namespace) -> None:
-    """Exit if there are options of a log, and no log."""
+    """Exit with an error if options of a log are given without `--log`."""
     for name in _OPTIONS:
         if getattr(arguments, name) is not None:
             parser.error(f"--{name.replace('_', '-')} without --log")
@@ -54,7 +54,7 @@ def require_log(parser: console.Parser, arguments: argparse.Namespace) -> None:
 
 @asynccontextmanager
 async def open_stream(arguments: argparse.Namespace) -> AsyncGenerator[LogReader]:
-    """Open the stream that the options name, once it has begun.
+    """Open the stream that the options name; wait until it has begun.
 
     Raises:
         UsageError: There is no such log, or no such stream.
@@ -77,7 +77,7 @@ async def open_stream(arguments: argparse.Namespace) -> AsyncGenerator[LogReader
 
 
 def _list_scopes(arguments: argparse.Namespace) -> Sequence[str]:
-    """Return the scopes to search, in order."""
+    """Return the scopes to search for the stream, in order."""
     from streamnorm._exchange import scope_of_keys
 
     place: str | None = arguments.client_keys
@@ -92,7 +92,7 @@ def _list_scopes(arguments: argparse.Namespace) -> Sequence[str]:
 
 
 def _resolve(option: str, value: str) -> str:
-    """Return the value of an option, or of the variable that it names as `env:NAME`."""
+    """Return an option's value, from the environment if it is `env:NAME`."""
     kind, _, name = value.partition(":")
     if kind != "env":
         return value
@@ -120,7 +120,7 @@ def _open_log(url: str) -> Log:
 
 
 def redact(value: T) -> T:
-    """Return a struct without secrets in its texts: a log holds what the provider sent."""
+    """Return a struct whose texts are free of secrets."""
     from streamnorm.recording.secrets import Secrets
 
     fields = _map_strings(msgspec.to_builtins(value), Secrets().scrub_text)
@@ -145,7 +145,7 @@ def save_stream(
     dialect: str | None,
     framing: Framing,
 ) -> None:
-    """Write what was read of a stream as a recording without secrets.
+    """Save the reads of a stream as a recording without secrets.
 
     Args:
         path: Path of the recording; its suffix is replaced.
@@ -187,7 +187,7 @@ def save_stream(
 
 
 def _find_end(reader: LogReader) -> End:
-    """Return how the body of a stream ended, as a recording says it."""
+    """Return the recording's word for how a stream's body ended."""
     ending = reader.ending
     if ending is None:
         return "incomplete"

@@ -1,4 +1,4 @@
-"""The commands of recordings: `streamnorm record`, `replay`, `import`, `export` and `scan`.
+"""Commands on recordings: `streamnorm record`, `replay`, `import`, `export` and `scan`.
 
 The first two run a server on loopback; `import` and `export` convert files of other tools, and
 `scan` searches recordings for secrets.
@@ -135,7 +135,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def explain_no_recordings(path: str) -> console.UsageError:
-    """Return the error for a directory without recordings, which names its folders with some."""
+    """Return the error for a directory without recordings, with folders that have some."""
     from streamnorm.recording.library import find_recording_folders
 
     folders = find_recording_folders(path)
@@ -215,7 +215,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 class _Reporting:
-    """A responder that reports unrecorded and drifted requests on stderr.
+    """A responder that also reports unrecorded and drifted requests on stderr.
 
     Args:
         inner: Answers the requests.
@@ -225,7 +225,7 @@ class _Reporting:
         self._inner = inner
 
     def respond(self, request: WireRequest, /) -> Playback:
-        """Return the answer of the inner responder."""
+        """Return the inner responder's answer; report its warnings."""
         try:
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
@@ -239,10 +239,10 @@ class _Reporting:
 
 
 class _StderrHandler(logging.Handler):
-    """Writes the library's warnings as messages of the command line."""
+    """Log handler that prints the library's warnings as command line messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
+        """Print a log record."""
         console.print_error(record.getMessage())
 
 
@@ -279,7 +279,7 @@ def _parse_rechunk(text: str) -> str | int:
 
 
 def read_fault(text: str) -> Fault:
-    """Return the fault that an argument names, written as in Python: `http(529, times=2)`.
+    """Parse a fault written as a Python call: `http(529, times=2)`.
 
     Nothing is evaluated: arguments in the parentheses are literals.
 
@@ -303,7 +303,7 @@ def read_fault(text: str) -> Fault:
 
 
 def _describe_call(kind: type[Fault]) -> str:
-    """Return how a fault is called, such as `http(status, times=...)`."""
+    """Return the signature of a fault, such as `http(status, times=...)`."""
     # `when` is a function, which no literal is.
     fields = [field for field in structs.fields(kind) if field.name != "when"]
     parameters = [field.name if field.required else f"{field.name}=..." for field in fields]
@@ -311,7 +311,7 @@ def _describe_call(kind: type[Fault]) -> str:
 
 
 def _parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """Return the name, positional and keyword arguments of a call; a bare name has none."""
+    """Return a call's name, positional and keyword arguments; none for a bare name."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])

@@ -1,4 +1,4 @@
-"""The command that runs an agent on a gateway of its own: `streamnorm run`."""
+"""The command `streamnorm run`, which runs an agent on a gateway of its own."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _add_key(config: Config) -> tuple[Config, str | None]:
-    """Return a configuration that lets only the command in, and the key for it.
+    """Return a configuration that requires a key, and a new random key.
 
     Other users of the machine reach the port, and must not spend the keys of the upstreams.  An
     upstream that is sent the client's own key leaves no room for a key of the gateway.
@@ -106,7 +106,7 @@ def _add_key(config: Config) -> tuple[Config, str | None]:
 
 
 class _Requests:
-    """An observer that counts requests.
+    """Gateway observer that counts requests.
 
     Attributes:
         count: Requests that have ended.
@@ -117,7 +117,7 @@ class _Requests:
         self.count = self.failed = 0
 
     def begin(self, call: CallRecord) -> None:
-        """Do nothing: a request is counted when it ends."""
+        """Do nothing: requests are counted when they end."""
 
     def end(self, call: CallRecord) -> None:
         """Count a request."""
@@ -127,7 +127,7 @@ class _Requests:
 
 @contextmanager
 def _open_log(path: str | None) -> Generator[None]:
-    """Write the log to a file or nowhere: the terminal is the command's."""
+    """Write the log to a file or discard it: the terminal belongs to the command."""
     root, silence = logging.getLogger(), logging.NullHandler()
     root.addHandler(silence)  # instead of the handler of last resort, which writes on stderr
     try:
@@ -148,7 +148,7 @@ def _open_log(path: str | None) -> Generator[None]:
 
 
 def _is_reachable(config: Config) -> bool:
-    """Return whether an upstream accepts connections, and report each that does not."""
+    """Return whether an upstream accepts connections; report each that does not."""
     errors = dict.fromkeys(config.upstreams, "no answer")
 
     def connect(name: str, host: str, port: int) -> None:

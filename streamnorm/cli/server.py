@@ -1,4 +1,4 @@
-"""uvicorn's server, with bounds on the connections of clients, and an end that a signal forces.
+"""uvicorn server with bounded client connections and a shutdown that a second signal forces.
 
 A connection answers a request, or it waits: for the first bytes of a request (a new one), for the
 rest of a head, for the rest of a body that was answered before its end, or idle for the next
@@ -51,7 +51,7 @@ _RETRY_S = 1.0
 
 
 class Part(Enum):
-    """The part of a request that a connection has not received to its end."""
+    """The incomplete part of a request on a connection."""
 
     NONE = "none"
     HEAD = "head"
@@ -59,7 +59,7 @@ class Part(Enum):
 
 
 class Connections:
-    """The open connections of a server's clients, within a bound.
+    """The open client connections of a server, bounded in number.
 
     Args:
         max_connections: The bound.
@@ -98,7 +98,7 @@ class Connections:
         return len(self._open) + coming < self._max or self._find_replaceable() is not None
 
     def make_room(self, coming: int = 0) -> None:
-        """Close the connection that has waited longest, if there are more than the bound."""
+        """Close the connection that has waited longest if there are too many."""
         replaceable = self._find_replaceable()
         if len(self._open) + coming <= self._max or replaceable is None:
             return
@@ -111,42 +111,42 @@ class Connections:
         replaceable.end()
 
     def warn(self, message: str, *arguments: object) -> None:
-        """Log a warning, at most one a minute."""
+        """Log a warning, at most once a minute."""
         now = monotonic()
         if now >= self._warned_at + _WARN_EVERY_S:
             self._warned_at = now
             _LOG.warning(message, *arguments)
 
     def add(self, connection: Connection) -> None:
-        """Add a new connection, which waits for a request."""
+        """Add a new connection, which now waits for a request."""
         self._open.add(connection)
         self.read(connection)
 
     def remove(self, connection: Connection) -> None:
-        """Remove a connection that is closed."""
+        """Remove a closed connection."""
         self._open.discard(connection)
         self.answer(connection)
         self.on_room()
 
     def read(self, connection: Connection) -> None:
-        """Mark a connection as one that waits for the rest of a request, if it is not yet."""
+        """Mark a connection as waiting for the remainder of a request."""
         self._idle.pop(connection, None)
         if connection not in self._unread and connection in self._open:
             self._unread[connection] = monotonic()
 
     def answer(self, connection: Connection) -> None:
-        """Mark a connection as one that does not wait: its request is being answered."""
+        """Mark a connection as busy: its request is being answered."""
         self._unread.pop(connection, None)
         self._idle.pop(connection, None)
 
     def rest(self, connection: Connection) -> None:
-        """Mark a connection as one that is idle between two requests."""
+        """Mark a connection as idle between two requests."""
         self._unread.pop(connection, None)
         if connection in self._open:
             self._idle[connection] = monotonic()
 
     def tick(self) -> None:
-        """End the connections that have waited too long; called several times a second."""
+        """Close the connections that have waited too long; called several times a second."""
         now = monotonic()
         for waiting, bound_s in self._waiting:
             while waiting:
@@ -158,7 +158,7 @@ class Connections:
         self.on_room()  # those that have waited for a while can be replaced
 
     def find_closing(self) -> None:
-        """Bound the time in which a connection closes.
+        """Start the time limit of connections that are closing.
 
         A connection whose client reads nothing would stay open.
         """
@@ -167,7 +167,7 @@ class Connections:
                 self.read(connection)
 
     def _find_replaceable(self) -> Connection | None:
-        """Return the connection that has waited longest, if that was long enough."""
+        """Return the connection that has waited longest, if long enough to be closed."""
         first = [next(iter(waiting.items())) for waiting, _ in self._waiting if waiting]
         if not first:
             return None
@@ -176,7 +176,7 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """A client's connection, a base class of both HTTP parsers before uvicorn's protocol.
+    """A client connection; base class of the connections for both HTTP parsers.
 
     Args:
         connections: The connections of the server.
@@ -201,43 +201,43 @@ class Connection(asyncio.Protocol):
             self.ws_protocol_class = partial(self.ws_protocol_class, self)
 
     def upgrade(self) -> None:
-        """Keep the place among all connections for a WebSocket, which `leave` then gives up."""
+        """Count the connection as a WebSocket, which does not wait, until `leave`."""
         self._is_upgraded = True
 
     def leave(self) -> None:
-        """Leave the connections of the server."""
+        """Remove this connection from the server's."""
         self._connections.remove(self)
         self.ws_protocol_class = None  # which holds this object
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for the first request."""
+        """Start to wait for the first request."""
         super().connection_made(transport)
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the connections of the server."""
+        """Remove this connection from the server's."""
         super().connection_lost(exc)
         self.leave()
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of a request; answer it once its head is complete."""
+        """Parse bytes of requests; start to answer when a head is complete."""
         before = self.find_unfinished()
         super().data_received(data)
         # A body that ends now is of a request that was answered before.
         self._mark(is_idle=before is Part.BODY and self.find_unfinished() is Part.NONE)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or answer it if it has arrived before."""
+        """Wait for the next request, or answer it if it has arrived."""
         super().on_response_complete()  # type: ignore[misc]  # of uvicorn's protocols
         is_idle = self.find_unfinished() is Part.NONE and not self.transport.is_closing()
         self._mark(is_idle=is_idle)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request."""
+        """Refuse bytes that are not an HTTP request."""
         self.refuse(HTTPStatus.BAD_REQUEST, msg)
 
     def refuse(self, status: HTTPStatus, text: str) -> None:
-        """Send an error, unless a response is under way, and close the connection."""
+        """Send an error unless a response has begun, then close the connection."""
         is_under_way = self._is_answering() and (self.cycle.response_started or self.pipeline)
         if not is_under_way:
             head = (
@@ -250,7 +250,7 @@ class Connection(asyncio.Protocol):
         self.transport.close()
 
     def end(self, *, late: bool = False) -> None:
-        """Close the connection, which answers no request.
+        """Close the connection while it answers no request.
 
         Args:
             late: Whether it has waited too long.
@@ -264,11 +264,11 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     def find_unfinished(self) -> Part:
-        """Return the part of a request that has not arrived to its end."""
+        """Return the incomplete part of the last request."""
         raise NotImplementedError
 
     def _mark(self, *, is_idle: bool) -> None:
-        """Mark what the connection waits for, if it answers no request."""
+        """Mark the connection as busy, idle, or waiting for a request."""
         if self._is_upgraded or self._is_answering():
             self._connections.answer(self)
         elif is_idle:
@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
 
 
 def choose_max_connections(max_requests: int) -> int:
-    """Return how many connections of clients may be open, and raise the limit of descriptors.
+    """Return the bound on client connections; raise the descriptor limit.
 
     Half of the descriptors is for clients, and half for connections to upstreams.
 
@@ -293,7 +293,7 @@ def choose_max_connections(max_requests: int) -> int:
 
 
 def _raise_descriptor_limit() -> int:
-    """Raise the soft limit of open descriptors to the hard one, or a bound, and return it."""
+    """Raise the soft limit on open descriptors; return the new limit."""
     if sys.platform == "win32":
         return _DESCRIPTORS_WINDOWS
     import resource
@@ -313,7 +313,7 @@ def _raise_descriptor_limit() -> int:
 
 
 class Acceptor:
-    """Accepts connections of clients, as many as there is room for.
+    """Accepts client connections while there is room for them.
 
     Others wait in the queue of the socket.  uvicorn closes it as it does an `asyncio.Server`.
 
@@ -342,13 +342,13 @@ class Acceptor:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more connections; the port is free."""
+        """Stop accepting connections, and free the port."""
         self._pause()
         self._connections.on_room = lambda: None
         self._listener.close()
 
     async def wait_closed(self) -> None:
-        """Return at once: uvicorn itself waits for connections."""
+        """Return at once: uvicorn itself waits for connections to close."""
 
     def _resume(self) -> None:
         if not self._is_waiting and self._loop.time() >= self._retry_at:
@@ -405,17 +405,17 @@ _TICKS_TO_FIND_CLOSING = 50  # some five seconds
 
 
 class H11Connection(Connection, H11Protocol):
-    """A connection whose bytes h11 parses; the server sets `h11_max_incomplete_event_size`."""
+    """A client connection whose bytes h11 parses."""
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request, or a head above the bound."""
+        """Refuse bytes that are not an HTTP request, or an oversized head."""
         if len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
             self.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large.")
         else:
             super().send_400_response(msg)
 
     def find_unfinished(self) -> Part:
-        """Return the part of a request that has not arrived to its end."""
+        """Return the incomplete part of the last request."""
         if self.conn.their_state is h11.SEND_BODY:
             return Part.BODY
         is_head = self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
@@ -423,7 +423,7 @@ class H11Connection(Connection, H11Protocol):
 
 
 def choose_connection() -> type[Connection]:
-    """Return the class of connections: httptools' if it is installed, else h11's."""
+    """Return the connection class: for httptools if it is installed, else for h11."""
     try:
         from streamnorm.cli.httptools_connection import HttpToolsConnection
     except ModuleNotFoundError:
@@ -432,7 +432,7 @@ def choose_connection() -> type[Connection]:
 
 
 class Server(uvicorn.Server):
-    """A server that a second SIGTERM ends at once; uvicorn's own knows a second SIGINT.
+    """A uvicorn server that a second SIGTERM or SIGINT ends at once.
 
     Args:
         config: The configuration of uvicorn.
@@ -459,7 +459,7 @@ class Server(uvicorn.Server):
         self._repeated_from = inf
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, and accept connections."""
+        """Start the application, then accept connections."""
         await super().startup(sockets=[])
         if self.should_exit:
             return
@@ -476,14 +476,14 @@ class Server(uvicorn.Server):
             self._on_start()
 
     async def on_tick(self, counter: int) -> bool:
-        """End connections that have waited too long."""
+        """Close connections that have waited too long."""
         self._connections.tick()
         if counter % _TICKS_TO_FIND_CLOSING == 0:
             self._connections.find_closing()
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop at a signal, at once if it is the second one."""
+        """Stop on a signal; at once on the second one."""
         now = monotonic()
         if now >= self._repeated_from:
             self.force_exit = True

@@ -1,4 +1,4 @@
-"""Servers of the commands: one that a signal ends, and one that runs in a thread.
+"""Running ASGI applications under uvicorn: in the foreground or in a thread.
 
 Open streams are cut at the end of a server, unless its settings give them time.
 """
@@ -58,7 +58,7 @@ def serve(
     max_message_bytes: int | None = None,
     **settings: Any,
 ) -> int:
-    """Serve an application until a signal ends it, and return the exit status.
+    """Serve an application until a signal ends the server; return the exit status.
 
     The event loop is uvloop's and the parser httptools, where they are installed; else asyncio's,
     and h11.
@@ -92,7 +92,7 @@ def serve(
 
 @contextmanager
 def serve_in_thread(app: Any, listening: socket.socket, *, max_requests: int) -> Generator[None]:
-    """Serve an application in a thread, from here to the end of the context.
+    """Serve an application in a thread until the context exits.
 
     Signals do not end it.
 
@@ -130,7 +130,7 @@ def _make_server(
     settings: dict[str, Any],
     on_start: Callable[[], None] | None = None,
 ) -> Server:
-    """Return a server that listens on a socket.
+    """Return a server for a listening socket.
 
     Args:
         app: The application.
@@ -167,7 +167,7 @@ def _make_server(
 
 
 def _websocket_settings(max_message_bytes: int) -> dict[str, Any]:
-    """Return the settings for WebSockets; none where a library is missing, or too old."""
+    """Return uvicorn's WebSocket settings; {} if the library is missing or too old."""
     try:
         from streamnorm.cli.websocket_connection import WebSocketConnection
     except ModuleNotFoundError:
@@ -181,14 +181,14 @@ def _websocket_settings(max_message_bytes: int) -> dict[str, Any]:
 
 
 def _collect_seldom() -> None:
-    """Let the garbage collector pass over all that is loaded, which stays to the end anyway."""
+    """Exclude loaded objects from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
 
 
 def _choose_event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return the event loop that servers run on: uvloop's, if it is installed."""
+    """Return the event loop factory: uvloop's if it is installed."""
     try:
         import uvloop
     except ModuleNotFoundError:
@@ -197,7 +197,7 @@ def _choose_event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 class _Ending:
-    """The exit status of a server that a signal ends.
+    """Exit status of a server that a signal ends.
 
     uvicorn raises the signal again after its shutdown; these handlers then note it.
 
@@ -217,7 +217,7 @@ class _Ending:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on a port; 0 for any free one.
+    """Return a socket that listens on a port; port 0 means any free one.
 
     Raises:
         UsageError: The host or the port is not available.
@@ -234,6 +234,6 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def _is_crash(record: logging.LogRecord) -> bool:
-    """Pass an application's error; a cancelled stream is no error."""
+    """Return whether a log record reports an error other than a cancellation."""
     error = record.exc_info[1] if record.exc_info else None
     return error is not None and not isinstance(error, asyncio.CancelledError)

@@ -1,4 +1,4 @@
-"""The commands that translate a stream: `streamnorm transcode` and `decode`."""
+"""Commands that translate a stream: `streamnorm transcode` and `decode`."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ _REASONING: dict[str, ReasoningField | None] = {
 
 
 def list_dialects(names: list[str]) -> str:
-    """Return names of dialects with their aliases, for a help text."""
+    """Return dialect names with their aliases, for a help text."""
     known = [DIALECTS[name] for name in names]
     shown = [f"{d.name} ({', '.join(d.aliases)})" if d.aliases else d.name for d in known]
     return f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
 def make_source_options() -> console.Parser:
-    """Return a parser with the options of every command that reads a stream."""
+    """Return a parser with the options shared by commands that read a stream."""
     common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help="a recording's stream, a body, or - for stdin")
     add_dialect_option(common, "--from")
@@ -73,7 +73,7 @@ def make_source_options() -> console.Parser:
 
 
 def add_dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
-    """Add the option of the dialect that a command reads, under the given names."""
+    """Add the option that names the dialect of the input."""
     command.add_argument(
         *names,
         dest="source",
@@ -84,7 +84,7 @@ def add_dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
 
 
 def add_framing_option(command: argparse.ArgumentParser) -> None:
-    """Add `--framing`, how events stand in the bytes that a command reads."""
+    """Add `--framing`, the framing of the input."""
     command.add_argument(
         "--framing",
         type=parse_framing,
@@ -95,7 +95,7 @@ def add_framing_option(command: argparse.ArgumentParser) -> None:
 
 
 def parse_framing(name: str) -> Framing:
-    """Return a framing by its name.
+    """Return the framing with a name.
 
     Raises:
         argparse.ArgumentTypeError: There is none of that name.
@@ -109,7 +109,7 @@ def parse_framing(name: str) -> Framing:
 
 
 def add_target_options(command: argparse.ArgumentParser) -> None:
-    """Add `--to` and `--strict`, of the commands that translate."""
+    """Add `--to` and `--strict` to a command that translates."""
     command.add_argument(
         "--to",
         required=True,
@@ -132,7 +132,7 @@ def add_server_option(command: argparse.ArgumentParser) -> None:
 
 
 def parse_server(name: str) -> str:
-    """Return a name of a server that changes how a stream is read.
+    """Check that a server's name changes how a stream is read, and return the name.
 
     Raises:
         argparse.ArgumentTypeError: It changes nothing.
@@ -146,7 +146,7 @@ def parse_server(name: str) -> str:
 
 
 class Source:
-    """A stream or a body in a file or on stdin, with the dialect and the server to read it as.
+    """An input stream or body, from a file or stdin, with its dialect and server.
 
     Args:
         file: Path of the file; `-` for stdin.
@@ -200,7 +200,7 @@ class Source:
             raise NotAStream("no stream of a known dialect: the input is empty")
 
     def read_body(self, max_bytes: int) -> bytes:
-        """Return all bytes, but stop reading soon after `max_bytes`.
+        """Return all bytes, cut soon after `max_bytes`.
 
         Raises:
             NotAStream: They are compressed.
@@ -216,7 +216,7 @@ class Source:
         return b"".join(pieces)
 
     def load_reads(self) -> list[RecordedRead] | None:
-        """Return the recorded reads, if they took time; None if there are none.
+        """Return the recorded reads if they have delays, else None.
 
         Raises:
             RecordingError: They are damaged.
@@ -234,7 +234,7 @@ class Source:
         return reads
 
     def read_timed_chunks(self, reads: list[RecordedRead] | None) -> Iterator[tuple[bytes, int]]:
-        """Yield the bytes of each read with the milliseconds since the one before.
+        """Yield the bytes of each read, and the milliseconds since the previous one.
 
         Args:
             reads: The recorded reads; None to read as bytes arrive, with no times.
@@ -251,11 +251,11 @@ class Source:
             del stored[: read.size]
 
     def has_ended(self, outcome: Outcome | None) -> bool:
-        """Return whether to stop reading: the writer of a pipe may keep it open after the end."""
+        """Return whether to stop reading: a pipe may stay open after the stream's end."""
         return outcome is not None and not os.path.isfile(self._file)
 
     def report_wrong_dialect(self, outcome: Outcome | None) -> None:
-        """Name the dialect that the stream looks like, if it failed as the one it was read as."""
+        """Report the detected dialect of a stream that failed in the given one."""
         # A stream that was read, or an error of the provider.
         if self.dialect is None or choose_exit_status(outcome) in (0, 1):
             return
@@ -296,7 +296,7 @@ class Source:
             return Companion(1)
 
     def _find_framing(self) -> Framing:
-        """Return the framing that the companion or the dialect says."""
+        """Return the framing from the recording's companion file or the dialect."""
         stated = self._companion.framing
         path = Path(self._file)
         suffix = split_name(path)[1]
@@ -315,7 +315,7 @@ class Source:
 
 
 def choose_exit_status(outcome: Outcome | None) -> int:
-    """Return the exit status of a command whose stream ended so."""
+    """Return a command's exit status for a stream's outcome."""
     match outcome:
         case Failed(StreamError("upstream")):
             return 1
@@ -379,7 +379,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _check_framing(dialect: str, framing: Framing | None) -> None:
-    """Raise `UsageError` for a framing in which no server sends the dialect."""
+    """Raise `UsageError` if no server sends the dialect in a framing."""
     known = lookup(dialect)
     endpoints = known.endpoints
     spoken = {known.framing, endpoints.socket_framing} - {None}
@@ -442,7 +442,7 @@ def _encode_event(event: Event) -> bytes:
 
 
 def _report_outcome(outcome: Outcome | None, source: Source) -> int:
-    """Report a failed or truncated outcome, and return the exit status."""
+    """Report a failed or truncated outcome; return the exit status."""
     match outcome:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)

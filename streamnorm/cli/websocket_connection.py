@@ -1,4 +1,4 @@
-"""Connections of clients that have become WebSockets."""
+"""Client connections after an upgrade to WebSocket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamnorm.cli.server import Connection
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """A WebSocket that the application closes when the server stops.
+    """A WebSocket that the application, not the server, closes at shutdown.
 
     Args:
         connection: The connection as that of HTTP requests, which it was before.
@@ -23,12 +23,12 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         connection.upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the connections of the server."""
+        """Remove this connection from the server's."""
         super().connection_lost(exc)
         self._connection.leave()
 
     def shutdown(self) -> None:
-        """Leave the end to the application, whose answers have time to end.
+        """Leave closing to the application, so that answers can end.
 
         uvicorn would close the connection with code 1012, in the middle of an answer.
         """
