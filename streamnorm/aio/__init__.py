@@ -1,4 +1,4 @@
-"""Streams over asyncio and trio, and their synchronous twins.
+"""Streams over asyncio and trio, and the same for synchronous code.
 
     events, iter_events          a response's bytes in, events out
     transcode, iter_transcode    bytes of one dialect in, bytes of another out

@@ -1,4 +1,4 @@
-"""`run_tools`: execute the tool calls of a message."""
+"""`run_tools`: execution of a message's tool calls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def run_tools(
     tools: Iterable[AnyTool] = (),
     arguments: BrokenArguments = "error",
 ) -> tuple[ToolResult, ...]:
-    """Return the results of tool calls, in the order of the calls.
+    """Execute tool calls, and return their results in the order of the calls.
 
     An executor of a function gets the members of the arguments as keywords, that of a custom
     tool its text.  A function that is not asynchronous runs in a thread.  It returns a text, a
@@ -109,7 +109,7 @@ async def run_tools(
 
 
 def _refusal_reason(message: Message) -> str | None:
-    """Return the reason, for the model, to execute no call of a message; None without one."""
+    """Return why no call of a message is executed, as a text for the model; None if calls are."""
     if message.stop_reason in _WHOLE:
         return None
     reason = message.stop_reason or "the end of the connection"
@@ -117,7 +117,7 @@ def _refusal_reason(message: Message) -> str | None:
 
 
 class _Execution:
-    """The execution of calls, each on its own.
+    """Executes tool calls; one failing call does not affect others.
 
     Args:
         executors: Functions by the qualified name of their tool.
@@ -136,7 +136,7 @@ class _Execution:
         self._policy: BrokenArguments = policy
 
     async def result(self, call: ToolCall) -> ToolResult:
-        """Return the result of a call; only cancellation of the caller is raised."""
+        """Execute a call and return its result; raise only if the caller is cancelled."""
         try:
             return result_of(call, await self._execute(call))
         except RefusedCall as exc:
@@ -177,7 +177,7 @@ class _Execution:
 
 
 async def _call(executor: partial[object]) -> object:
-    """Call a function, synchronous ones in a thread, and return its awaited result.
+    """Call a function, a synchronous one in a thread; return its result, awaited if awaitable.
 
     Raises:
         BaseException: The exception of the function.
@@ -197,7 +197,7 @@ async def _call(executor: partial[object]) -> object:
 
 
 def _outcome(executor: partial[object]) -> tuple[object, Exception | None]:
-    """Return the result or the exception of a function: a future holds no `StopIteration`."""
+    """Return a function's result, or its exception: futures cannot hold `StopIteration`."""
     try:
         return executor(), None
     except Exception as exc:  # noqa: BLE001 - raised again where it is awaited
@@ -210,7 +210,7 @@ json-repair finds in them (extra `repair`)."""
 
 
 class RefusedCall(StreamnormError):
-    """A call that is not executed; the text is for the model."""
+    """A call that is not executed; the text is the result for the model."""
 
 
 def check_policy(policy: BrokenArguments) -> None:
@@ -253,7 +253,7 @@ def read_arguments(call: ToolCall, policy: BrokenArguments) -> dict[str, object]
 
 
 def _is_cut_off(text: str) -> bool:
-    """Return whether text is the beginning of a JSON object that was cut off."""
+    """Return whether text is the beginning of an incomplete JSON object."""
     parser = PartialJSON()
     parser.feed(text)
     if parser.error is None:
@@ -267,7 +267,7 @@ _ATTRIBUTES = (("content", "is_error"), ("content", "isError"))
 
 
 def result_of(call: ToolCall, value: object) -> ToolResult:
-    """Return the return value of an executor as the result of its call.
+    """Return an executor's return value as the call's result.
 
     Raises:
         DecodeError: It is a result of MCP that is none.
@@ -290,7 +290,7 @@ def result_of(call: ToolCall, value: object) -> ToolResult:
 
 
 def _is_content(value: object) -> TypeGuard[Sequence[ResultBlock | str]]:
-    """Return whether a value is result content: blocks, and strings between them."""
+    """Return whether a value is result content: blocks and strings."""
     if not _is_sequence(value) or not any(isinstance(item, _BLOCKS) for item in value):
         return False
     return all(isinstance(item, (str, *_BLOCKS)) for item in value)
@@ -311,7 +311,7 @@ def _json_result(call: ToolCall, value: object) -> ToolResult:
 
 
 def exception_result(call: ToolCall, exc: BaseException) -> ToolResult:
-    """Return an exception as a result that is an error.
+    """Return an exception as an error result.
 
     The model reads the type and the text of the exception, and nothing else of it: no
     traceback, no cause, no notes.
@@ -325,7 +325,7 @@ def exception_result(call: ToolCall, exc: BaseException) -> ToolResult:
 
 
 def error_result(call: ToolCall, text: str) -> ToolResult:
-    """Return a result that is an error, its text bounded."""
+    """Return an error result with bounded text."""
     if len(text) > _MAX_ERROR_CHARS:
         text = f"{text[:_MAX_ERROR_CHARS]} … ({len(text)} characters)"
     return ToolResult(call.id, (Text(clean(text)),), is_error=True)

@@ -1,4 +1,4 @@
-"""The state of a stream between its source and its consumer, without I/O.
+"""State machine of a stream between source and consumer, without I/O.
 
 `Stream` and `SyncStream` only read, return items and close.  The pump holds the pending
 items, the outcome and the exception to raise.  Each kind of stream has its pump.
@@ -42,19 +42,19 @@ OnEnd: TypeAlias = Callable[[Outcome], None]
 
 
 class DecoderKeywords(DecodeOptions, total=False):
-    """The keyword arguments of `decoder`, including options of single dialects."""
+    """Keyword arguments of `decoder`, including options of single dialects."""
 
     think_tags: bool
 
 
 class ReadOptions(DecoderKeywords, total=False):
-    """The options that `events` and `tap` share."""
+    """Options that `events` and `tap` share."""
 
     on_end: OnEnd | None
 
 
 class Head(Protocol):
-    """The head of the response; None for what it lacks, or if the source is no response.
+    """Status and headers of the response; None where unknown, or if the source is no response.
 
     Read once the first bytes have arrived: a reader may learn them by its first read.
     """
@@ -70,16 +70,16 @@ class Head(Protocol):
 
 
 class Core(Protocol):
-    """What reads the stream without I/O: a decoder, a transcoder, or the run of an agent."""
+    """A decoder, transcoder or agent run: the consumer of the stream's bytes."""
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None until it has."""
+        """How the stream ended; None while it has not."""
         ...
 
     @property
     def dialect(self) -> str:
-        """Name of the dialect that is read; empty while it is not detected."""
+        """Name of the dialect that is read; "" until it is detected."""
         ...
 
     @property
@@ -89,7 +89,7 @@ class Core(Protocol):
 
     @property
     def progress(self) -> int:
-        """Number of frames with events, plus one for the end of the message."""
+        """Number of frames with events, plus one at the end of the message."""
         ...
 
     @property
@@ -99,7 +99,7 @@ class Core(Protocol):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Deviations that the decoder accepted."""
+        """Accepted deviations from the protocol."""
         ...
 
 
@@ -157,7 +157,7 @@ class Pump(ABC, Generic[T]):
 
     @abstractmethod
     def feed(self, data: bytes) -> T | None:
-        """Handle the next chunk; pass it through `_gate_feed` until the gate is open.
+        """Process the next chunk, through `_gate_feed` until the gate is open.
 
         Returns:
             The item, if the chunk gives exactly one and it is not the last; otherwise
@@ -165,7 +165,7 @@ class Pump(ABC, Generic[T]):
         """
 
     def close(self) -> None:
-        """Handle the end of the source."""
+        """Process the end of the source."""
         self.ended = self.exhausted = True
         gate = self._gate or self._make_gate()
         gate.close()
@@ -175,7 +175,7 @@ class Pump(ABC, Generic[T]):
             self._refuse(gate.error)
 
     def abort(self, cause: Exception) -> None:
-        """Handle a failure of the source."""
+        """Process a failure of the source."""
         self.ended = self.exhausted = True
         self.cause = cause
         gate = self._gate or self._make_gate()
@@ -203,7 +203,7 @@ class Pump(ABC, Generic[T]):
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None before its last item was returned."""
+        """How the stream ended; None until its last item is returned."""
         if self._abandoned:
             return Abandoned()
         # The consumer has not received the end that the decoder has read.
@@ -220,12 +220,12 @@ class Pump(ABC, Generic[T]):
 
     @property
     def dialect(self) -> str | None:
-        """Name of the dialect that is read; None until detected."""
+        """Name of the dialect that is read; None until it is detected."""
         return self._core.dialect or None
 
     @property
     def progress(self) -> int:
-        """Number of frames with events, plus one for the end of the message."""
+        """Number of frames with events, plus one at the end of the message."""
         return self._core.progress
 
     @property
@@ -235,18 +235,18 @@ class Pump(ABC, Generic[T]):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """The decoder's notes."""
+        """Deviations from the protocol that the decoder accepted."""
         return self._core.notes
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The losses of the target dialect."""
+        """Losses in the target dialect."""
         return ()
 
     @property
     @abstractmethod
     def message(self) -> Message:
-        """The message as far as it has arrived."""
+        """The message accumulated so far."""
 
     @property
     @abstractmethod
@@ -255,7 +255,7 @@ class Pump(ABC, Generic[T]):
 
     @property
     def response_headers(self) -> Mapping[str, str]:
-        """Headers that clients of the dialect that is written ask for."""
+        """Response headers that clients of the written dialect expect."""
         return self.framing.headers
 
     @property
@@ -264,22 +264,22 @@ class Pump(ABC, Generic[T]):
         return "application/json"
 
     def ping(self) -> bytes:
-        """Return a ping in the client's dialect; empty if no dialect is written."""
+        """Return a ping in the client's dialect; b"" if no dialect is written."""
         return b""
 
     def error_body(self, error: StreamError) -> bytes:
-        """Return the body of a response that fails before its stream begins."""
+        """Return the body of the error response for a stream that never begins."""
         # The client's dialect is unknown; most clients read this form.
         fields = {"message": error.message, "type": error.kind, "code": error.code}
         return msgspec.json.encode({"error": fields})
 
     @abstractmethod
     def _close(self) -> None:
-        """Handle the end of a source that passed the gate."""
+        """Process the end of a source after the gate has opened."""
 
     @abstractmethod
     def _abort(self, cause: Exception) -> None:
-        """Handle a failure of a source that passed the gate."""
+        """Process a failure of a source after the gate has opened."""
 
     def _refuse(self, error: StreamError) -> None:
         """End the stream with the error of the gate."""
@@ -287,7 +287,7 @@ class Pump(ABC, Generic[T]):
         self._fail(error)
 
     def _gate_feed(self, data: object) -> bytes | None:
-        """Return the bytes that the gate passes; None while it is not open."""
+        """Return the bytes that the gate lets pass; None while it is closed."""
         if not isinstance(data, bytes):
             raise TypeError(f"source gives {type(data).__name__}, expected bytes")
         gate = self._gate or self._make_gate()
@@ -299,7 +299,7 @@ class Pump(ABC, Generic[T]):
         return passed if gate.open else None
 
     def _read_head(self, head: Head) -> None:
-        """Read the head of the response, before its first byte."""
+        """Read the response's status and headers, before its first byte."""
 
     def _make_gate(self) -> Gate:
         self._read_head(self._head)
@@ -325,7 +325,7 @@ class Pump(ABC, Generic[T]):
         )
 
     def _partial(self) -> Message | None:
-        """Return the message so far; None if it is not accumulated or too large."""
+        """Return the message so far; None if it is too large or not accumulated."""
         try:
             return self.message
         except (LimitExceeded, LocalProtocolError):
@@ -362,7 +362,7 @@ class DecodingPump(Pump[T]):
 
     @property
     def message(self) -> Message:
-        """The message as far as it has arrived."""
+        """The message accumulated so far."""
         return self._accumulator.message()
 
     @property
@@ -420,7 +420,7 @@ class TranscodePump(Pump[bytes]):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that the next read may have to decode; see `Transcoder.waiting_bytes`."""
+        """Bytes that the next read may cause to be decoded; see `Transcoder`."""
         return self._transcoder.waiting_bytes
 
     @property
@@ -478,7 +478,7 @@ class TranscodePump(Pump[bytes]):
 
 
 class PassthroughPump(TranscodePump):
-    """Pump of a stream that a `PassthroughStream` passes on.
+    """The pump of a `PassthroughStream`.
 
     Args:
         head: Status and content type.
@@ -492,7 +492,7 @@ class PassthroughPump(TranscodePump):
 
 
 def _is_reworded(error: StreamError, written: bytes) -> bool:
-    """Return whether the error for a full context must replace the server's own error.
+    """Return whether a context overflow error must replace the server's own wording.
 
     Clients act on the words of their vendor, which a compatible server may not have.
     """

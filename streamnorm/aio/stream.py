@@ -1,4 +1,4 @@
-"""Sources, and `Stream` with its synchronous twin `SyncStream`: a source, read into a pump.
+"""`Stream` and `SyncStream`, which read a source into a pump, and the kinds of sources.
 
 A source is a response of an HTTP client or a plain iterable.  It is recognised by its methods, so
 that no HTTP client is imported.
@@ -51,7 +51,7 @@ class AsyncEventSource(Protocol):
 
     @property
     def response(self) -> AsyncResponse:
-        """The response it reads."""
+        """The response of the event source."""
         ...
 
 
@@ -95,7 +95,7 @@ class SyncEventSource(Protocol):
 
     @property
     def response(self) -> SyncResponse:
-        """The response it reads."""
+        """The response of the event source."""
         ...
 
 
@@ -107,7 +107,7 @@ Source: TypeAlias = SyncResponse | SyncEventSource | Iterable[bytes]
 
 
 class AsyncReader:
-    """A reader of an asynchronous source, which it closes.
+    """Reads and finally closes an asynchronous source.
 
     Attributes:
         read: Returns the next chunk, or raises `StopAsyncIteration`.
@@ -158,7 +158,7 @@ class AsyncReader:
                 await self._owner.aclose()
 
     async def _unwind(self) -> None:
-        """End the generators of a response here rather than in the garbage collector.
+        """End a response's nested generators now, not in the garbage collector.
 
         httpx nests six of them and closes none; one failing read ends them all.
         """
@@ -169,7 +169,7 @@ class AsyncReader:
 
 
 class Reader:
-    """A reader of a synchronous source; the twin of `AsyncReader`.
+    """Reads and finally closes a synchronous source; like `AsyncReader`.
 
     Raises:
         TypeError: It is no source.
@@ -203,7 +203,7 @@ class Reader:
 
 
 def _head(owner: Any) -> tuple[int | None, str | None, str | None, Mapping[str, str]]:
-    """Return status, content type, type of the error, and headers of a response.
+    """Return a response's status, content type, error type and headers.
 
     None for any other source, which has no headers.
     """
@@ -241,7 +241,7 @@ class _Read(Head, Protocol):
 
 
 class _StreamBase(Generic[T]):
-    """The state that both kinds of streams report."""
+    """Properties that `Stream` and `SyncStream` share."""
 
     def __init__(self, pump: Pump[T]) -> None:
         self._pump = pump
@@ -251,7 +251,7 @@ class _StreamBase(Generic[T]):
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None before its last item was returned.
+        """How the stream ended; None until its last item is returned.
 
         `Abandoned()` if the consumer stopped before that.
         """
@@ -259,17 +259,17 @@ class _StreamBase(Generic[T]):
 
     @property
     def dialect(self) -> str | None:
-        """Name of the dialect that is read; None until detected."""
+        """Name of the dialect that is read; None until it is detected."""
         return self._pump.dialect
 
     @property
     def media_type(self) -> str:
-        """The `content-type` of the bytes that are returned, or that are read if none are."""
+        """The `content-type` of the bytes that are written, or else read."""
         return self._pump.framing.media_type
 
     @property
     def response_headers(self) -> Mapping[str, str]:
-        """Headers that clients of the dialect that is written ask for, by lower-case name."""
+        """Response headers that clients of the written dialect expect, by lower-case name."""
         return self._pump.response_headers
 
     @property
@@ -279,7 +279,7 @@ class _StreamBase(Generic[T]):
 
     @property
     def message(self) -> Message:
-        """The message as far as it has arrived.
+        """The message accumulated so far.
 
         Raises:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
@@ -293,16 +293,16 @@ class _StreamBase(Generic[T]):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """The decoder's notes: deviations from the protocol that it accepted."""
+        """Deviations from the protocol that the decoder accepted."""
         return self._pump.notes
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The losses: what the target dialect could not carry."""
+        """Losses in the target dialect."""
         return self._pump.losses
 
     def ping(self) -> bytes:
-        """Return a ping in the client's dialect, to be sent between two chunks.
+        """Return a ping in the client's dialect, to send between two chunks.
 
         Empty if no dialect is written, or the stream has ended.
         """
@@ -313,7 +313,7 @@ class _StreamBase(Generic[T]):
         return self._pump.error_body(error)
 
     def _misuse(self) -> Exception:
-        """Return the error of a read that may not begin."""
+        """Return the error for an illegal read."""
         if self._closed or self._pump.settled:
             return LocalProtocolError("read of a stream that was closed or broke, expected none")
         return LocalProtocolError("second read at the same time, expected one reader")
@@ -322,7 +322,7 @@ class _StreamBase(Generic[T]):
 # No asynchronous generator: one that `break` leaves suspended is closed later, in another task, and
 # by trio cancelled at once (PEP 789).
 class Stream(_StreamBase[T]):
-    """An asynchronous iterator over the items of a stream; it owns its source.
+    """An asynchronous iterator over a stream's items; it owns its source.
 
     Only one task may read it at a time.  Closing it closes the source; so do the end of the
     stream, a failure and a cancelled read.  After a cancelled read a further read raises
@@ -385,7 +385,7 @@ class Stream(_StreamBase[T]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the source without reading the rest; further calls do nothing.
+        """Close the source without reading on; further calls do nothing.
 
         Raises:
             LocalProtocolError: A read is under way; cancel that.
@@ -401,7 +401,7 @@ class Stream(_StreamBase[T]):
             self._pump.settle()
 
     async def _last(self) -> T:
-        """Return the first of the items that came with the end of the stream."""
+        """Return the first item of the last batch, which arrived with the end."""
         self._idle = True
         return self._pump.pending.pop()
 
@@ -436,7 +436,7 @@ class Stream(_StreamBase[T]):
                 await self._reader.close()
 
     async def _drain(self) -> None:
-        """Read to the end of the body, if it arrives soon, so that the connection is reusable."""
+        """Read a short remainder of the body, so that the connection can be reused."""
         size = 0
         with anyio.move_on_after(_DRAIN_S), suppress(Exception):
             while size <= _DRAIN_BYTES:
@@ -444,7 +444,7 @@ class Stream(_StreamBase[T]):
 
 
 class SyncStream(_StreamBase[T]):
-    """An iterator over the items of a stream; it owns its source.
+    """An iterator over a stream's items; it owns its source.
 
     Closing it closes the source; so do the end of the stream and a failure.  Made by
     `iter_events` and `iter_transcode`.
@@ -503,7 +503,7 @@ class SyncStream(_StreamBase[T]):
         self.close()
 
     def close(self) -> None:
-        """Close the source without reading the rest; further calls do nothing.
+        """Close the source without reading on; further calls do nothing.
 
         Raises:
             LocalProtocolError: A read is under way.

@@ -1,4 +1,4 @@
-"""Bytes in, events or bytes of another dialect out: `events`, `transcode` and their twins.
+"""Functions that read a response: `events`, `tap`, `transcode` and `connect`.
 
 `connect` sends the request itself, and reads its response as they do.
 """
@@ -35,7 +35,7 @@ from streamnorm.http.urls import is_websocket_url
 
 
 class EventPump(DecodingPump[Event]):
-    """The pump of `events` and `iter_events`: bytes in, events out."""
+    """The pump of `events` and `iter_events`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class EventPump(DecodingPump[Event]):
         self._finish(events, self._accumulator.take(events))
 
     def _finish(self, events: list[Event], accumulated: list[Event]) -> None:
-        """End the stream with its last events.
+        """Set the last events as pending, and the error to raise after them.
 
         Args:
             events: The last events.
@@ -135,7 +135,7 @@ def iter_events(
     errors: Errors = "raise",
     **options: Unpack[ReadOptions],
 ) -> SyncStream[Event]:
-    """Return the events of a synchronous source; the twin of `events`.
+    """Return the events of a synchronous source; like `events`.
 
     Args:
         source: An httpx or httpx2 response, an `httpx_sse.EventSource`, or an iterable
@@ -159,7 +159,7 @@ class TapOptions(ReadOptions, total=False):
 
 
 class TapPump(DecodingPump[bytes]):
-    """The pump of `tap`: passes bytes through, and their events to an observer."""
+    """The pump of `tap`: returns the original bytes, and passes events to an observer."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ def tap(
     dialect: str | None = None,
     **options: Unpack[TapOptions],
 ) -> Stream[bytes]:
-    """Return the bytes of a response unchanged, and pass their events to an observer.
+    """Return a response's bytes unchanged, and pass their events to an observer.
 
     Events never change the bytes; the stream reports them in `outcome`.  It raises only for
     a response that the gate refuses, an empty stream and a broken connection.
@@ -248,7 +248,7 @@ def transcode(
     on_end: OnEnd | None = None,
     **options: Unpack[TranscodeOptions],
 ) -> Stream[bytes]:
-    """Return a response in the bytes of another dialect.
+    """Return a response transcoded to another dialect, as bytes.
 
     A chunk in gives at most one chunk out.  A failure before the first chunk is raised by
     the first read, so that the client can still get an HTTP status.  A later failure is
@@ -281,7 +281,7 @@ def iter_transcode(
     on_end: OnEnd | None = None,
     **options: Unpack[TranscodeOptions],
 ) -> SyncStream[bytes]:
-    """Return a synchronous source in the bytes of another dialect; the twin of `transcode`.
+    """Return a synchronous source transcoded to another dialect; like `transcode`.
 
     Args:
         source: A source, as for `iter_events`.  It is closed with the stream.
@@ -303,7 +303,7 @@ _TRANSCODE_OPTIONS = set(TranscodeOptions.__annotations__)
 
 
 class RequestOptions(TypedDict, total=False):
-    """Arguments of a client's `stream`, as httpx and httpx2 name them."""
+    """Arguments of `stream` in httpx and httpx2."""
 
     content: object
     data: object
@@ -323,12 +323,12 @@ class AsyncClient(Protocol):
 
     @property
     def stream(self) -> Callable[..., AbstractAsyncContextManager[AsyncResponse]]:
-        """Send a request, and return the response before its body."""
+        """Send a request; return the response before its body is read."""
         ...
 
 
 class Connection:
-    """A reader that sends its request at the first read.
+    """A reader that sends its request on the first read.
 
     Args:
         client: Sends the request.
@@ -366,7 +366,7 @@ class Connection:
         return self._open if self._reader is None else self._reader.read
 
     async def close(self) -> None:
-        """Close the response, if there is one."""
+        """Close the response if there is one."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.close()
@@ -461,7 +461,7 @@ def connect(
     on_end: OnEnd | None = None,
     **options: Any,
 ) -> Stream[Event] | Stream[bytes]:
-    """Return the events of a request, or its bytes in another dialect.
+    """Send a request; return the events of its response, or its bytes in another dialect.
 
         async with streamnorm.connect(client, "POST", url, json=body) as stream:
             async for event in stream:

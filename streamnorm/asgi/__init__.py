@@ -1,4 +1,4 @@
-"""ASGI applications that need no framework: a stream as a response, a replay server, a proxy.
+"""ASGI applications without a framework: stream responses, replay server, recording proxy.
 
 `responses` send a stream to a client, or its whole message; under Starlette and FastAPI both are
 responses of the framework.  `servers` holds the replay server and the recording proxy.  All send

@@ -1,4 +1,4 @@
-"""Streams, and their complete messages, as ASGI responses: with Starlette, FastAPI or neither.
+"""ASGI responses for streams and their messages, with or without Starlette or FastAPI.
 
 `EventSender` is the sending half of one ASGI request: it watches for a disconnect, and sends pings
 during silence.
@@ -39,7 +39,7 @@ from streamnorm.aio import Stream
 
 
 class _StreamResponse:
-    """An ASGI response made from a stream, and Starlette's if that is imported.
+    """Base of ASGI responses from a stream; Starlette responses if Starlette is imported.
 
     Args:
         stream: The stream; it is closed on every path.
@@ -49,12 +49,12 @@ class _StreamResponse:
     """
 
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
-        """Make the instance a Starlette response, too, if Starlette is imported."""
+        """Create an instance that is also a Starlette response if Starlette is imported."""
         return super().__new__(_framework_class(cls))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
-        """Let a FastAPI path operation declare the class as its return type."""
+        """Allow the class as the return type of a FastAPI path operation."""
         from pydantic_core import core_schema
 
         return core_schema.any_schema()
@@ -93,7 +93,7 @@ class _StreamResponse:
 
 
 class EventStreamResponse(_StreamResponse):
-    """Send a stream of bytes to an ASGI server.
+    """ASGI response that sends a stream of bytes.
 
         @app.post("/v1/messages")
         async def messages(request: Request) -> Response:
@@ -177,7 +177,7 @@ class EventStreamResponse(_StreamResponse):
 
 
 class MessageResponse(_StreamResponse):
-    """Read a stream to its end, and send its message to an ASGI server as one JSON body.
+    """ASGI response that reads a stream to its end and sends its message as JSON.
 
         @app.post("/v1/messages")
         async def messages(request: Request) -> Response:
@@ -276,7 +276,7 @@ class MessageResponse(_StreamResponse):
 
 
 def _find_cloud(media_type: str) -> Cloud | None:
-    """Return the cloud whose clients read streams of a type; None if those of vendors do.
+    """Return the cloud whose clients read streams of a media type; None if there is none.
 
     Clients of AWS tell errors apart by a header, which no other clients read.
     """
@@ -290,7 +290,7 @@ async def send_error(
     cloud: Cloud | None = None,
     media_type: str = "application/json",
 ) -> None:
-    """Send an error response: with the provider's status, 504 for a timeout or 502 for all else.
+    """Send an error response: with the provider's status, else 504 for a timeout, else 502.
 
     Args:
         exchange: The exchange of the request.
@@ -313,7 +313,7 @@ async def send_error(
 async def send_json(
     exchange: Exchange, status: int, headers: list[tuple[bytes, bytes]], body: bytes
 ) -> None:
-    """Send a complete response with its length."""
+    """Send a whole JSON response."""
     await exchange.start(status, [*headers, (b"content-length", b"%d" % len(body))])
     await exchange.send(body, more=False)
 
@@ -322,7 +322,7 @@ T = TypeVar("T")
 
 
 def _framework_class(cls: type[T]) -> type[T]:
-    """Return a subclass of a class and of Starlette's `Response`, if Starlette is imported.
+    """Return a subclass of `cls` and Starlette's `Response` if Starlette is imported, else `cls`.
 
     FastAPI sends only instances of that unchanged, and has always imported Starlette.
     """
@@ -334,7 +334,7 @@ def _framework_class(cls: type[T]) -> type[T]:
 
 @lru_cache
 def _join_classes(cls: type[T], base: type) -> type[T]:
-    """Return a subclass of both, or `cls` if it is one already."""
+    """Return a subclass of `cls` and `base`; `cls` itself if it is one."""
     if issubclass(cls, base):
         return cls
     return cast("type[T]", type(cls.__name__, (cls, base), {}))  # its first base
@@ -362,7 +362,7 @@ EVENT_STREAM_HEADERS = {
 async def open_exchange(
     receive: Receive | None, send: Send, *, cancels: bool = True
 ) -> AsyncGenerator[Exchange]:
-    """Provide the exchange of one request; a client disconnect cancels the `async with` block.
+    """Open the exchange of one request; a client disconnect cancels the `async with` block.
 
     Args:
         receive: The server's `receive`; the request's body need not have been read.  None if the
@@ -385,7 +385,7 @@ async def open_exchange(
 
 
 class Exchange:
-    """The sending half of one request.
+    """The sending side of one HTTP exchange.
 
     Args:
         send: The server's `send`.  An `OSError` from it means that the client disconnected, and
@@ -422,7 +422,7 @@ class Exchange:
                 raise
 
     async def send(self, body: bytes, *, more: bool = True) -> None:
-        """Send a chunk of the body; `more=False` completes the response."""
+        """Send a chunk of the body; `more=False` ends the response."""
         if self.has_left and not self._cancels:
             return
         try:
@@ -432,7 +432,7 @@ class Exchange:
                 raise
 
     def leave(self) -> None:
-        """Note that the client has disconnected."""
+        """Record that the client has disconnected."""
         self.has_left = True
         if self._cancels:
             self.tasks.cancel_scope.cancel()
@@ -498,7 +498,7 @@ class EventSender:
         self._pinged: anyio.Event | None = None  # set at the end of the ping that is being sent
 
     async def send(self, data: bytes, *, more: bool = True) -> None:
-        """Send a chunk; `more=False` completes the response."""
+        """Send a chunk; `more=False` ends the response."""
         self._is_sending = True
         if self._pinged is not None:
             await self._pinged.wait()
@@ -510,7 +510,7 @@ class EventSender:
         self._is_sending = False
 
     async def send_all(self, chunks: AsyncIterator[bytes]) -> None:
-        """Send chunks, as `send` does, and complete the response."""
+        """Send chunks as `send` does, then end the response."""
         send, now = self._exchange.send, self._clock
         async for chunk in chunks:
             self._is_sending = True
@@ -524,7 +524,7 @@ class EventSender:
         await self.send(b"", more=False)
 
     async def keep_alive(self) -> None:
-        """Send pings until the stream ends, or `ping` returns an empty one."""
+        """Send pings until the stream ends or `ping` returns b""."""
         while True:
             await anyio.sleep(max(self._remaining_silence_s(), 0))
             # Claude Code ends a stream that is silent for 20 s, proxies one of 60 s.
@@ -532,7 +532,7 @@ class EventSender:
                 return
 
     def _remaining_silence_s(self) -> float:
-        """Return the seconds of silence left until the next ping."""
+        """Return the seconds until the next ping."""
         # A ping within an event would be a part of its data.
         if self._is_sending:
             return self._keepalive_s
@@ -554,10 +554,10 @@ class EventSender:
         return True
 
     async def _begin(self) -> None:
-        """Called before each ping; a subclass may have to send the status first."""
+        """Prepare to send a ping; a subclass may send the status first."""
 
     async def _send_all_but_the_end(self, data: bytes) -> bytes:
-        """Send a large chunk in pieces, and return the last of them."""
+        """Send a large chunk in pieces; return the last piece unsent."""
         last = (len(data) - 1) // _MAX_SENT_BYTES * _MAX_SENT_BYTES
         for start in range(0, last, _MAX_SENT_BYTES):
             await self._exchange.send(data[start : start + _MAX_SENT_BYTES])
@@ -566,5 +566,5 @@ class EventSender:
 
 
 def encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Return headers as an ASGI server reads them."""
+    """Return headers as the bytes pairs of ASGI."""
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

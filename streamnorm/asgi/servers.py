@@ -56,7 +56,7 @@ _Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 
 class ReceivedRequest(Struct, frozen=True):
-    """A request as it arrived, credentials included: it must never be logged or shown.
+    """A request as received, with credentials: never to be logged or shown.
 
     Attributes:
         method: HTTP method.
@@ -77,10 +77,10 @@ class ReceivedRequest(Struct, frozen=True):
 
 
 class Application:
-    """An ASGI application that reads the whole request before it responds."""
+    """Base of ASGI applications that read a whole request before they respond."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to one request, or to the server's lifespan messages.
+        """Respond to a request, a WebSocket, or the server's lifespan messages.
 
         Raises:
             LocalProtocolError: The scope is of another type.
@@ -100,7 +100,7 @@ class Application:
     async def serve_websocket(
         self, scope: Scope, receive: Receive, send: Send, target: bytes
     ) -> None:
-        """Answer one WebSocket.
+        """Serve one WebSocket.
 
         Args:
             scope: The scope.
@@ -119,7 +119,7 @@ class Application:
             await self.serve_websocket(scope, receive, send, target)
 
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
-        """Respond to one request; a response left incomplete breaks the connection."""
+        """Respond to one request; an incomplete response breaks the connection."""
         raise NotImplementedError
 
     async def aclose(self) -> None:
@@ -155,14 +155,14 @@ class Application:
 
 
 async def start(exchange: Exchange, status: int, headers: _Headers) -> None:
-    """Send status and headers of a response."""
+    """Send the status and headers of a response."""
     await exchange.start(status, list(headers))
 
 
 async def refuse(
     exchange: Exchange, status: int, kind: str, message: str, headers: _Headers = ()
 ) -> None:
-    """Send an error response, in a JSON form that clients of all dialects can read."""
+    """Send an error response as JSON that clients of all dialects can read."""
     # The message may quote text with lone surrogates, which UTF-8 cannot encode.
     text = message.encode(errors="replace").decode()
     body = msgspec.json.encode({"error": {"type": kind, "message": text}})
@@ -174,7 +174,7 @@ async def refuse(
 def select_end_to_end(
     headers: _Headers, *, without: Iterable[bytes] = ()
 ) -> list[tuple[bytes, bytes]]:
-    """Return the end-to-end headers, with names in lower case and unchanged values.
+    """Return the end-to-end headers with lower-case names.
 
     Their order and repeated headers are preserved.
 
@@ -195,7 +195,7 @@ def select_end_to_end(
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the body of a request; None if the client disconnected.
+    """Return the request's body; None if the client disconnected.
 
     A body above `MAX_BODY_BYTES` is returned incomplete, as soon as it exceeds the bound.
     """
@@ -219,7 +219,7 @@ def _request(scope: Scope, target: bytes, body: bytes) -> ReceivedRequest:
 
 
 def _target(scope: Scope) -> bytes | None:
-    """Return path and query as sent; None if the target is no path (`*`, an absolute URL)."""
+    """Return the request's path and query as sent; None if it has none (`*`, an absolute URL)."""
     root: str = scope.get("root_path", "")
     # Optional in ASGI; without it, escaped slashes are lost.
     if raw_path := scope.get("raw_path"):
@@ -265,7 +265,7 @@ class ReplayApp(Application):
         self.responder: Responder = open_responder(source, **options)
 
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
-        """Play the recording that answers a request."""
+        """Play the recording that matches a request."""
         url = request.origin + request.target.decode("latin-1")
         headers = tuple(
             (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers
@@ -283,7 +283,7 @@ class ReplayApp(Application):
     async def serve_websocket(
         self, scope: Scope, receive: Receive, send: Send, target: bytes
     ) -> None:
-        """Play the recordings that answer the creates on a WebSocket."""
+        """Play the recordings that match the creates on a WebSocket."""
         from streamnorm.asgi.websockets import replay
 
         await replay(scope, receive, send, target, self.responder, self._pace)
@@ -323,7 +323,7 @@ _DOT_SEGMENT = re.compile(
 
 
 class RecordingProxy(Application):
-    """An ASGI application that forwards each request to a provider and records the exchange.
+    """An ASGI application that forwards requests to a provider and records them.
 
     Each read of the provider's response is sent at once.  Credentials reach the provider as
     the client sent them, and are in no recording.  A client that disconnects ends the
@@ -374,7 +374,7 @@ class RecordingProxy(Application):
     async def serve_websocket(
         self, scope: Scope, receive: Receive, send: Send, target: bytes
     ) -> None:
-        """Forward a WebSocket, and record the exchanges on it."""
+        """Forward a WebSocket, and record its exchanges."""
         from streamnorm.asgi.websockets import ProxySocket, refuse_handshake
 
         try:
@@ -427,7 +427,7 @@ class RecordingProxy(Application):
             await self._client.aclose()
 
     def _url(self, target: bytes) -> httpx.URL:
-        """Return the URL of a target at the provider.
+        """Return the provider's URL for a request's path and query.
 
         Raises:
             ValueError: The target is refused.
@@ -442,7 +442,7 @@ class RecordingProxy(Application):
 
 
 def _build_request(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
-    """Return the provider's request for a client's request."""
+    """Return the request to the provider for a client's request."""
     headers = [
         *select_end_to_end(request.headers, without=_REPLACED_HEADERS),
         # The recorded reads are then those of the text itself.
@@ -459,7 +459,7 @@ def _build_request(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
 
 
 async def _cancel_read(reads: AsyncIterator[bytes]) -> None:
-    """End the nested read generators of a body by a cancelled read.
+    """End a body's nested generators by a cancelled read.
 
     Closing the outermost generator of httpx leaves the inner ones to the garbage collector, at
     which trio warns; a cancelled read ends them all.
@@ -472,7 +472,7 @@ async def _cancel_read(reads: AsyncIterator[bytes]) -> None:
 
 
 def _base_url(upstream: str) -> httpx.URL:
-    """Return the URL to which paths are appended."""
+    """Parse the provider's base URL."""
     try:
         url = httpx.URL(upstream)
     except httpx.InvalidURL as exc:
@@ -485,7 +485,7 @@ def _base_url(upstream: str) -> httpx.URL:
 
 
 def _trust(ca: str | Path | None) -> ssl.SSLContext:
-    """Return a TLS context with the authorities of a file, or of the environment."""
+    """Return a TLS context that trusts the CAs of a file, or of the environment."""
     # httpx 0.27 ignores the variable if there is no such file.
     file = os.environ.get("SSL_CERT_FILE") or None if ca is None else ca
     if file is None:

@@ -1,4 +1,4 @@
-"""WebSockets of the replay server and of the recording proxy."""
+"""WebSockets of the replay server and the recording proxy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _HANDSHAKE_HEADERS = frozenset(
 
 
 async def deny(scope: Scope, send: Send, status: int, headers: _Headers, body: bytes) -> None:
-    """Refuse a handshake with a response, if the server can send one, or else close it."""
+    """Refuse a handshake with an HTTP response if the server supports it, else close it."""
     # ASGI's extension for a denial with a status; without it a close is all that can be sent.
     if _DENIAL not in (scope.get("extensions") or {}):
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
@@ -62,7 +62,7 @@ async def deny(scope: Scope, send: Send, status: int, headers: _Headers, body: b
 async def refuse_handshake(
     scope: Scope, send: Send, status: int, kind: str, message: str, headers: _Headers = ()
 ) -> None:
-    """Refuse a handshake with an error in a JSON form that clients of all dialects can read."""
+    """Refuse a handshake with a JSON error that clients of all dialects can read."""
     text = message.encode(errors="replace").decode()
     body = msgspec.json.encode({"error": {"type": kind, "message": text}})
     length = ("content-length", str(len(body)))
@@ -71,7 +71,7 @@ async def refuse_handshake(
 
 
 async def receive_handshake(scope: Scope, receive: Receive, target: bytes) -> WireRequest:
-    """Return the request of a handshake."""
+    """Return the handshake as a request."""
     while (await receive())["type"] != "websocket.connect":
         pass
     headers = tuple(
@@ -92,7 +92,7 @@ async def accept(scope: Scope, send: Send) -> None:
 
 
 class _ReplayLane(Struct):
-    """A lane.
+    """A lane of creates that are answered one after another.
 
     Attributes:
         waiting: Creates that have not begun.
@@ -127,7 +127,7 @@ class ReplaySocket:
         self._tasks: TaskGroup
 
     async def run(self, receive: Receive) -> None:
-        """Answer creates until the client leaves, or a recording closes the connection."""
+        """Answer creates until the client disconnects or a recording closes the connection."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             while (message := await receive())["type"] != "websocket.disconnect":
@@ -206,7 +206,7 @@ class ReplaySocket:
 
 
 def sendable_code(code: int) -> int:
-    """Return the code of a close frame that stands for the end of a connection."""
+    """Return the close code to send for a connection that ended with `code`."""
     if code == _NO_CODE:
         return _NORMAL
     return _INTERNAL_ERROR if code in _UNSENT else code
@@ -220,7 +220,7 @@ async def replay(
     responder: Responder,
     pace: Pace,
 ) -> None:
-    """Answer one WebSocket by a responder."""
+    """Serve one WebSocket with recordings."""
     handshake = await receive_handshake(scope, receive, target)
     try:
         answer = responder.respond(handshake)
@@ -236,7 +236,7 @@ async def replay(
 
 
 class ProxySocket:
-    """One WebSocket of the recording proxy: messages pass both ways, and are recorded.
+    """One WebSocket of the recording proxy, which forwards and records messages.
 
     Args:
         url: URL of the upstream, which begins with `ws`.
@@ -254,7 +254,7 @@ class ProxySocket:
         self._max_bytes = max_message_bytes
 
     async def run(self, scope: Scope, receive: Receive, send: Send, target: bytes) -> None:
-        """Pass messages on until one side closes the connection.
+        """Forward messages until one side closes the connection.
 
         Raises:
             ModuleNotFoundError: `websockets`, of the extra `serve`, is not installed.
@@ -309,7 +309,7 @@ class ProxySocket:
     async def _pass_refusal(
         self, scope: Scope, send: Send, sent: WireRequest, response: Any
     ) -> None:
-        """Record a handshake that was refused, and refuse it so."""
+        """Record the provider's refusal of a handshake, and pass it on."""
         headers = list(response.headers.raw_items())
         body = bytes(response.body or b"")
         writer = self._recorder.start(sent)
@@ -328,7 +328,7 @@ def _follow_nothing(refusal: Exception) -> Exception:
 
 
 def _end_to_end(headers: _Headers) -> list[tuple[bytes, bytes]]:
-    """Return the headers of an answer to a handshake, without those of the handshake itself."""
+    """Return the headers of a handshake response that concern the client."""
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in headers
@@ -337,7 +337,7 @@ def _end_to_end(headers: _Headers) -> list[tuple[bytes, bytes]]:
 
 
 class _Relay:
-    """Passes messages both ways on an open connection.
+    """Forwards messages in both directions on an open connection.
 
     Args:
         upstream: Connection of the upstream.
@@ -351,7 +351,7 @@ class _Relay:
         self._send = send
 
     async def run(self, receive: Receive) -> None:
-        """Pass messages until one side closes the connection."""
+        """Forward messages until one side closes the connection."""
         how: End = "aborted"
         code: int | None = None
         try:
