@@ -1,4 +1,4 @@
-"""One exchange without I/O: a client's request, its stored state, its upstream, its answer.
+"""One exchange without I/O: client request, stored state, upstream request, client answer.
 
 An exchange is a generator of steps.  The owner of the connection performs each step and sends
 its result back:
@@ -65,7 +65,7 @@ from streamnorm.state import (
 
 
 class Find(Struct, frozen=True):
-    """A step: look up what a request needs of the store; its result is a `Found`.
+    """A step: look up the stored state of a request; the result is a `Found`.
 
     Attributes:
         scope: Scope of the client in the store.
@@ -105,7 +105,7 @@ Answer: TypeAlias = TranslatedAnswer | Encoded | PassthroughAnswer | StreamError
 
 
 class ExchangeOptions(Struct, frozen=True, kw_only=True):
-    """What the exchanges of one client and its upstream have in common.
+    """Options shared by all exchanges of one client and its upstream.
 
     Attributes:
         client: The client's dialect.
@@ -127,7 +127,7 @@ class ExchangeOptions(Struct, frozen=True, kw_only=True):
 
 
 class UpstreamExchange:
-    """One request of a client.
+    """The exchange for one client request.
 
     Args:
         received: The request.
@@ -145,7 +145,7 @@ class UpstreamExchange:
         self._scope = store_scope(received, options.client) if options.stores else ""
 
     def steps(self) -> Generator[Step, Any, Answer]:
-        """Return the steps; the answer is the client's.
+        """Return a generator of steps, whose return value is the client's answer.
 
         Raises:
             RequestRefused: By a step: the request is not of the client's dialect, has no legal
@@ -174,7 +174,7 @@ class UpstreamExchange:
         return turn is not None and turn.stores and not turn.form.ends_with_output
 
     def put_of(self, last_chunk: bytes, read_message: Callable[[], Message]) -> Put | None:
-        """Return the step that stores a stream's answer; None if it is not stored.
+        """Return the step that stores a stream's answer; None if the answer is not stored.
 
         Args:
             last_chunk: The chunk with the terminal, in the client's dialect.
@@ -242,7 +242,7 @@ class UpstreamExchange:
         return None if stored is None else Put(self._scope, stored)
 
     def observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
-        """Improve the estimates of token counts by a count that the provider reported."""
+        """Improve token estimates with a count that the provider reported."""
         if isinstance(outcome, Completed) and sent.request is not None:
             self._options.estimator.observe(sent.request, outcome.usage.input_tokens)
 
@@ -262,14 +262,14 @@ def client_scope(received: ClientRequest, client: Dialect) -> str:
 
 
 def store_scope(received: ClientRequest, client: Dialect) -> str:
-    """Return the scope of a client in the store: of each dialect, whose answers it can read."""
+    """Return the scope of a client in the store, separate for each dialect."""
     scope = client_scope(received, client)
     # One scope is older than the others, and has no name in it.
     return scope if client.name == DEFAULT_STATE_DIALECT else scope_of(f"{scope}\n{client.name}")
 
 
 def scope_of_keys(keys: Iterable[str]) -> str:
-    """Return the scope of a client that sends these keys, of which each may be the one checked."""
+    """Return the scope of a client that sends these API keys."""
     # The digest of what OpenAI's SDK sends: `authorization` alone.
     return scope_of("\n".join(f"Bearer {key}" for key in sorted(keys)) + "\n")
 
@@ -282,7 +282,7 @@ def _without_scheme(key: str) -> str:
 
 @contextmanager
 def state_refusals(status: int | None = None) -> Generator[None]:
-    """Raise `RequestRefused` for a request that has no legal form, or whose state is missing.
+    """Raise `RequestRefused` for a request without a legal form, or with missing state.
 
     Args:
         status: HTTP status where state is missing; None for that of the error.
@@ -303,7 +303,7 @@ def encode_stored(
     fields: dict[str, Any],
     created: float,
 ) -> dict[str, Any]:
-    """Return the message of a stream as a whole answer; {} if it has no such form.
+    """Return a stream's message as a whole response; {} if it has no such form.
 
     Args:
         message: The message, with its calls as the client named them.
@@ -321,7 +321,7 @@ def encode_stored(
 
 
 def last_answer(data: bytes, noun: str) -> dict[str, Any]:
-    """Return the answer in the last of whole frames that has one; {} if none has.
+    """Return the answer in the last event that contains one; {} if none does.
 
     Args:
         data: The frames.
@@ -334,6 +334,6 @@ def last_answer(data: bytes, noun: str) -> dict[str, Any]:
 
 
 def last_event(data: bytes) -> dict[str, Any]:
-    """Return the last event of whole frames; {} if they have none."""
+    """Return the data of the last SSE event as an object; {} if there is none."""
     frames = SSEDecoder().feed(data)
     return object_in(frames[-1].data) if frames else {}

@@ -1,4 +1,4 @@
-"""The dialects by name and alias, and their codecs."""
+"""Registry of dialects by name and alias, with their decoders and encoders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from streamnorm.sse import Frame, RawFrame
 
 
 def detect(frame_or_body: Frame | Body, /) -> str | None:
-    """Return the name of the dialect of a frame, or of a whole request or response.
+    """Return the dialect of a frame, or of a whole request or response, by name.
 
     Args:
         frame_or_body: A frame of a stream; or a body, as JSON text or as the decoded object.
@@ -57,7 +57,7 @@ def detect(frame_or_body: Frame | Body, /) -> str | None:
 
 
 def detect_frame(frame: Frame, among: Iterable[Dialect]) -> Dialect | None:
-    """Return the first of some dialects that recognises a frame, or None."""
+    """Return the first dialect in `among` that recognises a frame; None if none does."""
     found = next((known for known in among if known.recognises(frame)), None)
     first, joined, _ = frame.data.partition("\n")
     if found is None and joined:  # several events, perhaps, without blank lines between
@@ -68,7 +68,7 @@ def detect_frame(frame: Frame, among: Iterable[Dialect]) -> Dialect | None:
 def detect_body(
     body: dict[str, Any], kind: Literal["request", "response"] | None = None
 ) -> str | None:
-    """Return the name of the only dialect that has such a body, or None.
+    """Return the only dialect that recognises a body; None if none or several do.
 
     Args:
         body: A decoded JSON object.
@@ -84,7 +84,7 @@ def detect_body(
 
 
 def detect_path(path: str) -> str | None:
-    """Return the name of the dialect whose endpoints have the path of a URL, or None.
+    """Return the dialect whose endpoints have a URL path; None if none has.
 
     Args:
         path: The path, decoded, without empty segments and query.
@@ -96,7 +96,7 @@ def detect_path(path: str) -> str | None:
 
 
 def dialect_at(path: str) -> Dialect | None:
-    """Return the dialect whose endpoints have a path, as it is spoken there, or None.
+    """Return the dialect with an endpoint at a path, in its cloud's form; None if there is none.
 
     Args:
         path: The path, without empty segments and query; decoded or, if a cloud has it, as the
@@ -132,7 +132,7 @@ _BY_NAME = {name: known for known in DIALECTS.values() for name in (known.name, 
 
 
 def register(dialect: Dialect) -> Callable[[], None]:
-    """Add a dialect, last in the order of detection, and return a function that removes it.
+    """Add a dialect, last in detection order; return a function that removes it.
 
     Raises:
         ValueError: Its name or an alias is taken.
@@ -182,7 +182,7 @@ def framing_of(dialect: str | None, framing: Framing | None = None) -> Framing:
 
 
 def stated_framing(content_type: str | None, headers: Mapping[str, str]) -> Framing | None:
-    """Return the framing that the head of a response states; None for server-sent events.
+    """Return the framing that a response's headers state; None for server-sent events.
 
     Framings of one media type differ in the further headers of their responses.
 
@@ -198,7 +198,7 @@ def stated_framing(content_type: str | None, headers: Mapping[str, str]) -> Fram
 
 
 def decoder_of(known: Dialect, own: dict[str, Any], **shared: Unpack[DecodeOptions]) -> Decoder:
-    """Return the decoder of one dialect, never of a variant.
+    """Return a decoder for one dialect, without its variants.
 
     Args:
         known: The dialect.
@@ -221,7 +221,7 @@ def decoder(
     on_note: OnNote | None = None,
     framing: Framing | None = None,
 ) -> Decoder:
-    """Return a decoder: bytes of one stream in, events out.
+    """Return a decoder of one stream's bytes to events.
 
     Args:
         dialect: Dialect to read; None to find out from the first frames, at most 16.
@@ -262,7 +262,7 @@ def encoder(
     extras: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Encoder:
-    """Return an encoder: events of one stream in, bytes out.
+    """Return an encoder of one stream's events to bytes.
 
     It writes blocks as they come; a `Transcoder` puts those that overlap one after the other.
 
@@ -301,7 +301,7 @@ def encoder(
 
 
 def checker(dialect: str) -> Checker:
-    """Return a checker: frames of one stream in, departures from the protocol out.
+    """Return a checker of one stream's frames, which reports violations of the protocol.
 
     Raises:
         UnknownDialect: There is no such dialect, or its bytes are not checked.
@@ -316,7 +316,7 @@ def capabilities(
     reasoning: ReasoningField | None = "reasoning_content",
     include_usage: bool = True,
 ) -> Capabilities:
-    """Return what the encoder of a dialect can carry with these options.
+    """Return the capabilities of a dialect's encoder with these options.
 
     Raises:
         UnknownDialect: There is no such dialect, or it has no capabilities.
@@ -329,7 +329,7 @@ def capabilities(
 
 
 def _own_options(known: Dialect, keywords: dict[str, Any]) -> dict[str, DialectOptions]:
-    """Return `options` for a part of a dialect that has some, of the keywords that they name."""
+    """Return the options in `keywords` that only this dialect has, as its `options` struct."""
     if known.options is None:
         return {}
     names = known.options.__struct_fields__
@@ -338,7 +338,7 @@ def _own_options(known: Dialect, keywords: dict[str, Any]) -> dict[str, DialectO
 
 
 def _part(name: str, what: Literal["capabilities", "checker", "decoder", "encoder"]) -> Any:
-    """Return one part of the record of a dialect.
+    """Return one part of a dialect, such as its decoder.
 
     Raises:
         UnknownDialect: There is no such dialect, or its record lacks the part.
@@ -468,7 +468,7 @@ class _UnnamedDecoder(Decoder):
         return self._enter(found)
 
     def _enter(self, known: Dialect) -> Decoder:
-        """Make the decoder of a dialect, and let it read from now on."""
+        """Create the decoder of a dialect, and delegate to it from now on."""
         try:
             self._room = decoder_of(known, self._own, **self._shared)
         except UnknownDialect as exc:
@@ -482,7 +482,7 @@ class _UnnamedDecoder(Decoder):
 
 
 class _VariantDecoder(_UnnamedDecoder):
-    """Decode a dialect, or the variant of it that a frame before the message start is of.
+    """Decodes a dialect or its variant, which frames before the message start reveal.
 
     Args:
         known: The dialect that was named.

@@ -1,4 +1,4 @@
-"""Transcoder: the bytes of one dialect to the bytes of another, without I/O.
+"""Transcoder of a stream from one dialect to another, without I/O.
 
 `project` reduces events as a transcoder does, without bytes: the losses of a target, as data.
 """
@@ -44,7 +44,7 @@ Ordering = Literal["sequential", "interleaved"]
 
 
 class WriterOptions(TypedDict, total=False):
-    """How a stream is written; see `Transcoder`."""
+    """Options for writing a stream; see `Transcoder`."""
 
     ordering: Ordering
     verbatim: bool
@@ -61,7 +61,7 @@ class WriterOptions(TypedDict, total=False):
 
 
 class TranscodeOptions(WriterOptions, total=False):
-    """How a stream is transcoded; see `Transcoder`."""
+    """Options for transcoding a stream; see `Transcoder`."""
 
     server: str | None
     think_tags: bool
@@ -70,7 +70,7 @@ class TranscodeOptions(WriterOptions, total=False):
 
 
 class Transcoder:
-    """Turn the stream of one dialect into the stream of another.
+    """Transcode the stream of one dialect to another.
 
     Each `feed` returns all bytes known by then, as one piece.  A stream that fails ends with
     the target's error event, never with its terminal.
@@ -198,7 +198,7 @@ class Transcoder:
         self._decide()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the bytes known after `data`, as one piece, or nothing.
+        """Return the bytes that `data` completes: a list of one piece, or an empty one.
 
         Raises:
             LossyEncoding: `strict`, and the target cannot carry something.
@@ -238,7 +238,7 @@ class Transcoder:
     def _read_in_full(
         self, data: bytes, frames: list[RawFrame], position: int, parts: list[bytes]
     ) -> list[bytes]:
-        """Finish a `feed` in which a frame may be more than a delta.
+        """Finish `feed` on the slow path, from the first frame that is not a delta.
 
         Args:
             data: The bytes of the read.
@@ -279,30 +279,30 @@ class Transcoder:
         return [written] if (written := b"".join([original, *parts])) else []
 
     def _convert_event(self, data: bytes) -> bytes:
-        """Return a read that is one message as a server-sent event."""
+        """Return a read that is one binary message as a server-sent event."""
         return as_utf8(self._decoder.as_event_stream(data))
 
     def _original_bytes(self, data: bytes) -> bytes:
-        """Return the bytes of a read as the passthrough takes them."""
+        """Return the bytes of a read in the form that the passthrough expects."""
         return data if self._keeps_messages else self._decoder.as_event_stream(data)
 
     def close(self) -> list[bytes]:
-        """Return the remaining bytes, since the source has ended; later calls return none."""
+        """Signal the end of the source, and return the remaining bytes."""
         return self._end(self._decoder.close)
 
     def abort(self, cause: BaseException) -> list[bytes]:
-        """Return the remaining bytes, since the source has failed; later calls return none."""
+        """Signal that the source has failed, and return the remaining bytes."""
         return self._end(lambda: self._decoder.abort(cause))
 
     def ping(self) -> bytes:
-        """Return a keep-alive for the client; nothing after the end, or without one."""
+        """Return a keep-alive for the client; b"" after the end, or if the dialect has none."""
         if self.outcome is not None or self._frame_writer is not None:
             return b""
         return self._encoder.ping()
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None until it has."""
+        """How the stream ended; None while it has not."""
         failure = self._writer.failure
         return error_outcome(failure) if failure else self._decoder.outcome
 
@@ -313,7 +313,7 @@ class Transcoder:
 
     @property
     def untouched(self) -> bool:
-        """Whether the original bytes are returned; false until the source dialect is detected."""
+        """Whether the original bytes are returned; false until the dialect is detected."""
         return self._passthrough is not None
 
     @property
@@ -323,12 +323,12 @@ class Transcoder:
 
     @property
     def progress(self) -> int:
-        """Number of frames with events, plus one for the end of the message."""
+        """Number of frames with events, plus one at the end of the message."""
         return self._decoder.progress
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that the next read, however small, may have to process.
+        """Bytes that the next read, however small, may cause to be processed.
 
         These are the bytes of the unfinished event, and those that the target's last events
         repeat or hold.
@@ -342,17 +342,17 @@ class Transcoder:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """Losses so far: what the target dialect could not represent."""
+        """Losses so far."""
         return self._encoder.losses
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Deviations that the decoder accepted."""
+        """Accepted deviations from the protocol."""
         return self._decoder.notes
 
     @property
     def message(self) -> Message:
-        """The message so far.
+        """The message accumulated so far.
 
         Raises:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
@@ -369,15 +369,15 @@ class Transcoder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no event of the message has been read."""
+        """Whether no event of the message has arrived."""
         return self._accumulator.is_empty
 
     def set_response_id(self, id: str) -> None:
-        """Set the id of the response in its headers, for dialects whose messages name none."""
+        """Set the id from the response's headers, for messages without an id."""
         self._decoder.response_id = id
 
     def set_minted_id(self, id: str) -> None:
-        """Set the id of a message that its provider gives none, for dialects that need one.
+        """Set the id to write for a message to which its provider gives none.
 
         Equal bytes in give equal bytes out, so that none is made up here.
         """
@@ -389,7 +389,7 @@ class Transcoder:
         return self._accumulator.has_blocks
 
     def _restore(self, reply: Reply, limits: Limits) -> None:
-        """Restore calls between the decoder and the accumulator."""
+        """Set up the restoring of tool calls between decoder and accumulator."""
         from streamnorm._core.bodies.tool_calls import RestoringSinks, ToolCallRestorer
 
         def note(kind: str, where: str) -> None:
@@ -400,7 +400,7 @@ class Transcoder:
         self._sinks = RestoringSinks(self._restorer, self._accumulator, self._writer)
 
     def _name_calls(self, earlier: dict[str, bool]) -> None:
-        """Give each call an id that no call of the page's chat has."""
+        """Set up unique call ids within the page's chat."""
         from streamnorm._core.bodies.chats import CallIds
 
         if isinstance(self._encoder, RunEncoder):
@@ -408,7 +408,7 @@ class Transcoder:
             self._call_ids = CallIds(earlier)
 
     def _decide(self) -> None:
-        """Choose between passthrough and re-encoding, if the source dialect is known."""
+        """Choose between passthrough and re-encoding once the source dialect is known."""
         self._is_decided = bool(self._decoder.dialect)
         if self._decoder.dialect == self._encoder.dialect:
             # Unknown fields of the dialect itself lose nothing when they are written back.
@@ -421,7 +421,7 @@ class Transcoder:
                     self._take_event = self._convert_event
 
     def _read(self, raw: RawFrame) -> bytes:
-        """Read a frame in full, and return the bytes to write."""
+        """Read a frame on the slow path; return the bytes to write."""
         self._write_pending_usage()
         events = self._decoder.read_raw(raw)
         self._decoder = self._decoder.active or self._decoder
@@ -432,7 +432,7 @@ class Transcoder:
         return written
 
     def _write(self, events: list[Event]) -> bytes:
-        """Accumulate events and return their bytes; in a passthrough, only an error event."""
+        """Accumulate events; return their bytes, in a passthrough only those of an error."""
         if self._identity is not None:
             events = self._name_message(events, self._identity)
         if self._restorer is not None and not (events := self._restorer.take(events)):
@@ -464,7 +464,7 @@ class Transcoder:
         return b"".join(self._writer.write(accepted, ends=self._decoder.outcome is not None))
 
     def _name_message(self, events: list[Event], reply: Reply) -> list[Event]:
-        """Return events in which the start of the message has an id and a model."""
+        """Return events whose `MessageStart` has an id and a model."""
         named: list[Event] = []
         for event in events:
             if isinstance(event, MessageStart):
@@ -474,7 +474,7 @@ class Transcoder:
         return named
 
     def _renew_forwarder(self, events: list[Event]) -> None:
-        """Set the forwarder of the decoder's delta run, which starts and ends with the stream."""
+        """Update the forwarder to the decoder's current delta run."""
         run = None if self._writer.failure is not None else self._decoder.run
         if self._forwarder is not None and self._forwarder.run is run:
             self._forwarder.invalidate(events)
@@ -490,7 +490,7 @@ class Transcoder:
         return DeltaForwarder(run, self._accumulator, writer)
 
     def _fail(self, error: StreamError) -> bytes:
-        """End the stream with an error of ours, and return its bytes."""
+        """End the stream with an error, and return its bytes."""
         self._write_pending_usage()
         self._forwarder = None
         if self._passthrough is None:
@@ -505,7 +505,7 @@ class Transcoder:
         return written
 
     def _end(self, end: Callable[[], list[Event]]) -> list[bytes]:
-        """Return the bytes of the last events, once."""
+        """Return the bytes of the last events; nothing on later calls."""
         if self._has_ended:
             return []
         self._has_ended = True
@@ -525,7 +525,7 @@ class Transcoder:
         return [written] if written else []
 
     def _write_pending_usage(self) -> None:
-        """Accumulate and write the usage that frames of the delta run have reported."""
+        """Accumulate and write the usage that delta run frames reported."""
         usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
         if usage is not None:
             self._accumulator.take([usage])
@@ -534,7 +534,7 @@ class Transcoder:
 
 
 def _with_own_id(event: Event, ids: CallIds) -> Event:
-    """Return an event; the start of a call or a result with the id that the call is given."""
+    """Return an event whose call or result has its unique id on the page."""
     if not isinstance(event, BlockStart):
         return event
     renamed = ids.rename(event.block)
@@ -549,7 +549,7 @@ def project(
     include_usage: bool = True,
     extras: bool = False,
 ) -> tuple[list[Event], tuple[Loss, ...]]:
-    """Return a stream reduced to what a dialect can carry, with dense indexes, and the losses.
+    """Return the events that a dialect can carry, with dense indexes, and the losses.
 
     Args:
         events: A whole stream, or its beginning.
@@ -588,7 +588,7 @@ def project(
 
 
 def _without(event: Event, withdrawn_calls: Collection[int]) -> list[Event]:
-    """Return an event unless it belongs to a withdrawn call; opaque data outlives its call."""
+    """Return an event unless it belongs to a withdrawn call; opaque data loses its index."""
     if getattr(event, "index", None) not in withdrawn_calls:
         return [event]
     return [structs.replace(event, index=None)] if isinstance(event, Opaque) else []

@@ -1,4 +1,4 @@
-"""Requests to Amazon Web Services, signed with the credentials of the usual chain.
+"""Signing of requests to Amazon Bedrock with the credentials of the usual AWS chain.
 
 The extra `bedrock` installs botocore, which signs (SigV4) and finds credentials: in the
 environment, in the files of the AWS command line, of a role or of the machine.  It may read files
@@ -54,7 +54,7 @@ class Signer:
         return f"Signer({self.region!r})"
 
     def sign(self, method: str, url: str, headers: dict[str, str], body: bytes) -> dict[str, str]:
-        """Return the headers of a request with its signature, which is valid for five minutes.
+        """Return a request's headers with a signature, valid for five minutes.
 
         Only the headers that the service needs are signed: others may change on the way.
 
@@ -78,7 +78,7 @@ class Signer:
         return rest | {name.lower(): value for name, value in request.headers.items()}
 
     def sign_request(self, request: RequestT) -> RequestT:
-        """Return a request for an upstream with its signature."""
+        """Return a signed upstream request."""
         body = request.body or b""
         headers = self.sign(request.method, request.url, request.headers, body)
         return structs.replace(request, headers=headers)

@@ -1,4 +1,4 @@
-"""Decoders and encoders: bytes of one stream in, events out, and back, without I/O.
+"""Decoders of streams to events, and encoders of events to streams, without I/O.
 
 All take bytes in any pieces, as `Feed` says.  A `Decoder` for a dialect that was not named, or that
 has variants, finds out from the first frames.

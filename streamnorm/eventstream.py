@@ -1,4 +1,4 @@
-"""AWS event streams: bytes to messages, and back.
+"""AWS event streams: decoder from bytes to messages, and encoder.
 
 `application/vnd.amazon.eventstream`, as Amazon Bedrock sends it (smithy-lang/smithy,
 `amazon-eventstream.rst`, read 2026-11-23).  All numbers are big-endian:
@@ -67,22 +67,22 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def head(self) -> bytes:
-        """The headers as they stand in the message."""
+        """The headers as bytes."""
         return self.raw[_PRELUDE.size : -_CHECKSUM.size - len(self.payload)]
 
     def replace(self, head: bytes, payload: bytes) -> bytes:
-        """Return the message with another head and payload of the same lengths."""
+        """Return the message with another head and payload, each as long as before."""
         data = b"".join([self.raw[: _PRELUDE.size], head, payload])
         return data + _CHECKSUM.pack(crc32(data))
 
     def text(self, name: str) -> str:
-        """Return the value of a header; "" if it is absent, or no text."""
+        """Return a header's value; "" if it is absent or not text."""
         value = self.headers.get(name)
         return value if isinstance(value, str) else ""
 
 
 class EventStreamDecoder:
-    """Cut bytes into messages.
+    """Splits bytes into messages.
 
     A message that breaks the format ends the stream: where the next one begins, only its length
     says, and that cannot be trusted any more.
@@ -154,7 +154,7 @@ class EventStreamDecoder:
         return messages
 
     def feed_same_headers(self, data: bytes) -> list[bytes]:
-        """Return the payloads of messages with the headers of the last one that `feed` returned.
+        """Return the payloads of messages whose headers equal the last message's.
 
         Nearly all messages of a stream have these.  Any other ends the list: damaged or not, it is
         left to `feed`, to call if `has_unread_message`.
@@ -189,7 +189,7 @@ class EventStreamDecoder:
     def message_reader(
         self, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None]:
-        """Return a function that reads a chunk of the stream that ends with a message.
+        """Return a function that decodes a read which ends exactly one message.
 
         The function returns what `decode` returns for the payload of the message, which must have
         the headers of the last one that `feed` returned, and "" for the beginning of a message.
@@ -230,7 +230,7 @@ class EventStreamDecoder:
         return read
 
     def _hold_beginning(self, data: bytes) -> bool:
-        """Hold a read that is the beginning of a message with the last headers."""
+        """Hold a read that begins a message with the last headers."""
         before = data[: self._payload_at]
         known = self._known.get(before) or self._learn(before)
         if known is None or known[0] <= len(data):
@@ -239,7 +239,7 @@ class EventStreamDecoder:
         return True
 
     def _learn_length(self, data: bytes) -> tuple[bytes, int] | None:
-        """Return what precedes the payload of a message with these headers, and its checksum."""
+        """Return the bytes before the payload of messages of this length, and their checksum."""
         before = data[: self._payload_at]
         known = self._known.get(before) or self._learn(before)
         if known is None or known[0] != len(data):
@@ -255,11 +255,11 @@ class EventStreamDecoder:
 
     @property
     def has_unread_message(self) -> bool:
-        """Whether `feed_same_headers` left a message to `feed`."""
+        """Whether `feed_same_headers` left a message for `feed`."""
         return len(self.held) >= self._needed
 
     def _with_held(self, data: bytes) -> bytes:
-        """Return the held bytes and those of a read, or none if they complete nothing."""
+        """Return the held bytes with those of a read; b"" if they complete nothing."""
         held = self.held
         if len(held) + len(data) < self._needed:
             if isinstance(held, bytes):
@@ -271,7 +271,7 @@ class EventStreamDecoder:
         return bytes(held) + data
 
     def _learn(self, before: bytes) -> tuple[int, int] | None:
-        """Return length and checksum of the messages with some prelude and headers.
+        """Return the length and checksum in a prelude, if its headers are the last ones.
 
         None if the headers are other ones than the last, or not whole.
         """
@@ -293,11 +293,11 @@ class EventStreamDecoder:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of a message whose end has not arrived: at the end of the source, it was cut."""
+        """Bytes of the incomplete message."""
         return len(self.held)
 
     def _read_message(self, data: bytes, start: int, end: int, headers_size: int) -> Message:
-        """Return the message between two positions, whose lengths were checked."""
+        """Return the message between two checked positions."""
         checksum_at = end - _CHECKSUM_SIZE
         if crc32(data[start:checksum_at]) != _read_checksum(data, checksum_at)[0]:
             raise _Malformed("bytes that do not match their checksum")
@@ -312,7 +312,7 @@ class EventStreamDecoder:
         return Message(self._last_headers, data[payload_at:checksum_at], data[start:end])
 
     def _forget(self, head: bytes) -> None:
-        """Forget the messages with the last headers; the next ones have others."""
+        """Replace the known headers, and forget messages with the former ones."""
         self._last_head, self._payload_at = head, _PRELUDE_SIZE + len(head)
         self._known.clear()
         self._by_length.clear()
@@ -330,11 +330,11 @@ def _check_headers_size(size: int, total: int) -> None:
 
 
 class _Malformed(Exception):
-    """A message breaks the format."""
+    """A message violates the format."""
 
 
 class _TooLarge(Exception):
-    """A message exceeds the bound."""
+    """A message exceeds the size bound."""
 
 
 def _read_headers(data: bytes) -> dict[str, HeaderValue]:
@@ -356,7 +356,7 @@ def _read_headers(data: bytes) -> dict[str, HeaderValue]:
 
 
 def _read_value(data: bytes, position: int, kind: int) -> tuple[HeaderValue, int]:
-    """Return the value of a header, and the position behind it."""
+    """Return a header's value, and the position after it."""
     if kind in (_STRING, _BYTES):
         start = position + _SIZE.size
         end = start + int(_SIZE.unpack_from(data, position)[0])
@@ -373,12 +373,12 @@ def _read_value(data: bytes, position: int, kind: int) -> tuple[HeaderValue, int
 
 
 def message_size(data: bytes, position: int) -> int:
-    """Return the bytes of the message that begins at a position, as its first four bytes say."""
+    """Return the length of the message at a position, from its first four bytes."""
     return int(_CHECKSUM.unpack_from(data, position)[0])
 
 
 def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """Return one message as bytes.
+    """Encode one message.
 
     Args:
         headers: Texts by name; names have at most 255 bytes, texts at most 65,535.
@@ -388,7 +388,7 @@ def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 
 class MessageEncoder:
-    """Encode messages that have the same headers, as nearly all of a stream have.
+    """Encodes messages that have the same headers.
 
     Args:
         headers: As for `encode_message`.
@@ -400,7 +400,7 @@ class MessageEncoder:
         self._known: dict[int, tuple[bytes, int]] = {}
 
     def encode(self, payload: bytes) -> bytes:
-        """Return the message of a payload."""
+        """Return a message with a payload."""
         known = self._known.get(len(payload))
         if known is None:
             known = self._learn(len(payload))
@@ -410,7 +410,7 @@ class MessageEncoder:
     def payload_encoder(
         self, start: bytes, serialize: Callable[[str], bytes], end: bytes
     ) -> Callable[[str], bytes]:
-        """Return an encoder of payloads that differ in a text alone.
+        """Return an encoder of payloads that differ only in one text.
 
         Args:
             start: What the payloads begin with.
@@ -441,7 +441,7 @@ class MessageEncoder:
         return known
 
     def _prefix(self, size: int) -> bytes:
-        """Return what precedes a payload of `size` bytes."""
+        """Return the bytes that precede a payload of `size` bytes."""
         head = self._head
         lengths = _LENGTHS.pack(len(head) + size + _OVERHEAD, len(head))
         return b"".join([lengths, _write_checksum(crc32(lengths)), head])

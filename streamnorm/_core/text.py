@@ -208,7 +208,7 @@ class TextOffsets:
         return self._count(start), self._count(end)
 
     def _count(self, position: int) -> int:
-        """Return the number of characters that begin before a byte."""
+        """Return the number of characters that begin before a byte offset."""
         if position <= self._ascii_bytes:
             return position
         position -= self._ascii_bytes
@@ -226,7 +226,7 @@ def _count_characters(data: bytearray) -> int:
 
 
 class ByteOffsets:
-    """Converter of character offsets into UTF-8 byte offsets, cheapest in rising order.
+    """Converter of character offsets to UTF-8 byte offsets, fastest in ascending order.
 
     Args:
         text: The text.
@@ -238,7 +238,7 @@ class ByteOffsets:
         self._last = (0, 0)
 
     def at(self, character: int) -> int:
-        """Return the number of bytes before a character of the text."""
+        """Return the UTF-8 size of the text before a character."""
         if self._is_ascii:
             return character
         known, size = self._last if self._last[0] <= character else (0, 0)
@@ -249,7 +249,7 @@ class ByteOffsets:
 
 @lru_cache(maxsize=64)  # a call and its result have the same id, and are close to each other
 def escape_id(id: str) -> str:
-    """Return an id in letters, digits, `_` and `-` only.
+    """Return an id with only letters, digits, `_` and `-`.
 
     Ids without other characters stay as they are, so the ids of most providers never change.
     Kimi's `functions.get_weather:0` must come back verbatim.
@@ -261,7 +261,7 @@ def escape_id(id: str) -> str:
 
 
 def unescape_id(id: str) -> str:
-    """Undo `escape_id`; an id that it did not escape stays as it is."""
+    """Undo `escape_id`; an id that was not escaped is returned unchanged."""
     if not id.startswith(_ESCAPED):
         return id
     escaped = id[len(_ESCAPED) :].encode("utf-8", "replace")
@@ -271,14 +271,14 @@ def unescape_id(id: str) -> str:
 
 
 def mint_id(*parts: object) -> str:
-    """Return an id for a call that came without one; equal parts give equal ids."""
+    """Return an id for a call without one; equal arguments give equal ids."""
     # Derived, not random: a stream decoded twice, or replayed, has equal ids.
     digest = blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=12)
     return f"call_{digest.hexdigest()}"
 
 
 class Signed(NamedTuple):
-    """A signature, or redacted reasoning, with its issuer.
+    """A signature or redacted reasoning, with its issuer.
 
     Attributes:
         signature: The opaque value.
@@ -292,7 +292,7 @@ class Signed(NamedTuple):
 
 
 def tag_signature(signature: str, issuer: str | None, id: str | None = None) -> str:
-    """Return a signature with a tag that names its issuer and the item it is bound to."""
+    """Return a signature with a tag that names its issuer and item."""
     return _write_tag(Signed(signature, issuer, id), _TAGGED, _TAGGED_WITH_ID)
 
 
@@ -316,7 +316,7 @@ class SignatureCarrier(NamedTuple):
 
 
 def write_carrier(carried: SignatureCarrier) -> str:
-    """Return the signature of a carrier block, with a tag that names the signed block."""
+    """Return a carrier block's signature, tagged with the block that it signs."""
     signature, issuer, id = carried
     return f"{_CARRIED}{_quote(id)}.{_quote(issuer or '')}.{signature}"
 
@@ -331,7 +331,7 @@ def read_carrier(value: str) -> SignatureCarrier | None:
 
 
 def tag_redacted_reasoning(data: str, issuer: str | None, id: str | None = None) -> str:
-    """Return redacted reasoning with a tag that names its issuer and the item it is bound to."""
+    """Return redacted reasoning with a tag that names its issuer and item."""
     return _write_tag(Signed(data, issuer, id), _SEALED, _SEALED_WITH_ID)
 
 
@@ -341,7 +341,7 @@ def untag_redacted_reasoning(value: str) -> Signed | None:
 
 
 def unpack_signature(fields: dict[str, Any]) -> Signed | None:
-    """Return the signature in what pydantic-ai gives to pages; None if it has none.
+    """Return the signature in fields of a pydantic-ai part; None if there is none.
 
     `pydantic_ai/ui` of pydantic-ai 2.68 (read 2026-11-27) packs `id`, `signature`,
     `provider_name` and `provider_details` of a part.
@@ -354,14 +354,14 @@ def unpack_signature(fields: dict[str, Any]) -> Signed | None:
 
 
 def unpack_redacted_reasoning(fields: dict[str, Any]) -> Signed | None:
-    """Return the redacted reasoning in what pydantic-ai gives to pages; None if it has none."""
+    """Return the redacted reasoning in fields of a pydantic-ai part; None if there is none."""
     if string_of(fields, "id") != _PACKED_REDACTED:
         return None
     return _unpack(fields, string_of(fields, "signature"))
 
 
 def unpack_item_id(fields: dict[str, Any]) -> str | None:
-    """Return the id of the item in what pydantic-ai gives to pages; None if it has none.
+    """Return the item's id in fields of a pydantic-ai part; None if there is none.
 
     Only the first summary of an item has its signature, all have its id.
     """
@@ -378,7 +378,7 @@ def _unpack(fields: dict[str, Any], signature: str) -> Signed | None:
 
 
 def unwrap_base64(value: str) -> str:
-    """Return the tagged value in Base64 text; "" if the text has no tag of ours."""
+    """Return a tagged value from Base64 text; "" if the text has no tag of this library."""
     if not value.startswith(_BASE64_TAGGED):
         return ""
     try:

@@ -14,7 +14,7 @@ _SEPARATOR = "__"
 
 
 class Namespace(Struct, frozen=True, omit_defaults=True):
-    """A named group of tools, as the Responses API has them.
+    """A named group of tools in the Responses API.
 
     Attributes:
         name: Name, which precedes the names of its tools.
@@ -63,7 +63,7 @@ class Tool(_Tool, frozen=True, tag="function"):
 
     @classmethod
     def from_mcp(cls, value: object) -> Tool:
-        """Return a tool of an MCP server.
+        """Return a tool from an MCP server's definition.
 
         The title, annotations and other MCP fields are in `extra["mcp"]`.
 
@@ -80,7 +80,7 @@ class Tool(_Tool, frozen=True, tag="function"):
         return cls(clean(tool.name), description, tool.inputSchema, extra=extra)
 
     def to_mcp(self) -> dict[str, Any]:
-        """Return the tool as an MCP server lists it.
+        """Return the tool as an MCP tool definition.
 
         MCP has no namespaces: the name of the namespace and `__` precede the tool's name.  MCP
         has no fields for `strict`, `deferred`, `cache` and the fields of other dialects.
@@ -120,7 +120,7 @@ class Grammar(Struct, frozen=True):
 
 
 class CustomTool(_Tool, frozen=True, tag="custom"):
-    """A tool that takes free text.
+    """A tool whose input is free text.
 
     Attributes:
         name: Name, unique within a request and its namespace.
@@ -169,7 +169,7 @@ _LOCATION = frozenset({"city", "country", "region", "timezone"})
 
 
 def location_of(value: object) -> dict[str, str] | None:
-    """Return the fields of an approximate location; None for any other value.
+    """Return the fields of an approximate location; None if the value is no such location.
 
     Args:
         value: A location; Anthropic's and OpenAI's have `"type": "approximate"`.
@@ -183,7 +183,7 @@ def location_of(value: object) -> dict[str, str] | None:
 
 
 class MCPServer(_Tool, frozen=True, tag="mcp"):
-    """A remote server of the Model Context Protocol whose tools the provider calls.
+    """A remote MCP server whose tools the provider calls.
 
     Attributes:
         name: Name, unique within a request.
@@ -206,7 +206,7 @@ AnyTool: TypeAlias = Tool | CustomTool | ServerTool | MCPServer
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):
-    """Which tools the model may or must call.
+    """The tools that the model may or must call.
 
     Attributes:
         mode: `auto`: the model decides; `required`: at least one call; `none`: no call; `named`:

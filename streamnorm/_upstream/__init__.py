@@ -1,4 +1,4 @@
-"""A client's requests to its upstream, and the answers, without I/O.
+"""Translation of requests from client to upstream, and of answers back, without I/O.
 
 `requests` translates a client's request into the dialect of its upstream, `passthrough` prepares
 one for an upstream of the same dialect, and disowns what other vendors wrote in its history.

@@ -1,4 +1,4 @@
-"""Complete answers and errors of an upstream, translated for its client."""
+"""Whole responses and errors of an upstream, translated for the client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ErrorResponse(Struct, frozen=True):
 
 
 class TranslatedAnswer(Struct, frozen=True):
-    """A complete answer in the client's dialect.
+    """A whole response in the client's dialect.
 
     Attributes:
         body: The JSON body.
@@ -59,7 +59,7 @@ class TranslatedAnswer(Struct, frozen=True):
 def error_status(
     error: StreamError, client: str, *, upstream: str | None, cloud: Cloud | None = None
 ) -> int:
-    """Return the HTTP status of the response that reports an error before a stream begins.
+    """Return the HTTP status of an error response sent before a stream begins.
 
     Args:
         error: The error.
@@ -77,7 +77,7 @@ def error_status(
 def encode_error_response(
     error: StreamError, client: str, *, upstream: str | None, cloud: Cloud | None = None
 ) -> ErrorResponse:
-    """Return the response that reports an error before a stream begins.
+    """Return the error response sent in place of a stream.
 
     Args:
         error: The error.
@@ -102,7 +102,7 @@ def _media_type_header(media_type: str) -> dict[str, str]:
 
 
 def word_for_cloud(status: int, error: StreamError, body: bytes, cloud: Cloud) -> ErrorResponse:
-    """Return an error response in the form of a cloud.
+    """Return an error response in a cloud's format.
 
     Args:
         status: HTTP status.
@@ -117,7 +117,7 @@ def word_for_cloud(status: int, error: StreamError, body: bytes, cloud: Cloud) -
 
 
 def error_of_body(exc: UpstreamError) -> StreamError:
-    """Return the error event for an error that a complete body reports."""
+    """Return the error event for an error in a whole body."""
     return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
 
 
@@ -174,7 +174,7 @@ def encode_answer(
     losses: Losses,
     size: int = 0,
 ) -> TranslatedAnswer | StreamError:
-    """Return a message as the body of a response, or the error that says why it has no such form.
+    """Return a message as the body of a response, or the error that prevents it.
 
     Args:
         message: The message.

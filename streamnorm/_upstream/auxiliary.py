@@ -63,7 +63,7 @@ _NO_CONTENT = 204
 
 
 class UpstreamCall(Struct, frozen=True, kw_only=True):
-    """A request to an auxiliary endpoint of an upstream, whose reply is small.
+    """A request to an auxiliary endpoint of an upstream.
 
     Attributes:
         method: HTTP method.
@@ -86,7 +86,7 @@ class UpstreamCall(Struct, frozen=True, kw_only=True):
 
 
 class UpstreamReply(Struct, frozen=True, kw_only=True):
-    """The reply of an upstream to a call.
+    """The upstream's response to an `UpstreamCall`.
 
     Attributes:
         status: HTTP status.
@@ -117,7 +117,7 @@ def call_steps(
     *,
     strict: bool = False,
 ) -> CallSteps:
-    """Return the steps that serve a request to an auxiliary endpoint.
+    """Return the steps that answer a client's request to an auxiliary endpoint.
 
     Args:
         received: The request.
@@ -188,7 +188,7 @@ def _count_tokens(
 def list_models(
     received: ClientRequest, client: str, upstream: Upstream
 ) -> Generator[UpstreamCall, UpstreamReply, list[ModelInfo] | StreamError]:
-    """Return the steps that list the models of an upstream, under its own names.
+    """Return the steps that fetch an upstream's model list, under its own names.
 
     Args:
         received: The request.
@@ -220,7 +220,7 @@ def _encode_list(received: ClientRequest, client: str, upstream: Upstream) -> Ca
 
 
 def _missing_models(upstream: Upstream) -> StreamError | None:
-    """Return the error of an upstream whose API describes no models; None for any other."""
+    """Return the error for an upstream without a model list; None if it has one."""
     if codec_of(upstream.spoken).models is not None:
         return None
     # Amazon Bedrock lists its models at another host.
@@ -295,7 +295,7 @@ def _build_call(
 
 
 def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
-    """Return the headers that a server requires of every request, such as the API's version."""
+    """Return the headers that a server requires on every request, such as the API version."""
     if lookup(client) is upstream.spoken:
         return {}  # the client has sent its own
     base = codec_of(upstream.spoken).capabilities
@@ -304,7 +304,7 @@ def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
 
 
 def _failure(answer: UpstreamReply, upstream: Upstream) -> StreamError | None:
-    """Return the error of a reply outside 2xx; None for a success."""
+    """Return the error of a reply outside 2xx; None for a 2xx reply."""
     if 200 <= answer.status <= 299:
         return None
     limits = Limits()

@@ -1,4 +1,4 @@
-"""Passthrough: requests and answers between a client and an upstream of the same dialect.
+"""Passthrough of requests and answers between client and upstream of one dialect.
 
 A request is checked and sent byte for byte, except for the parts that the profile of a named
 server refuses.
@@ -84,7 +84,7 @@ def prepare_passthrough(
     *,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
-    """Return a client's message request for an upstream of the same dialect.
+    """Return a client's message request as sent to an upstream of the same dialect.
 
     The body is sent byte for byte.  Where the upstream has another name for the model, or its
     server refuses a part of the request, only that part is changed; white space between the
@@ -152,7 +152,7 @@ def _prepare_cloud_passthrough(
     asked: RequestedOperation,
     cloud: Cloud,
 ) -> UpstreamRequest:
-    """Return a request at a path of a cloud for an upstream that has such paths, too.
+    """Return a request to a cloud's path as sent to an upstream of the same cloud.
 
     The client speaks to the cloud itself: what that refuses, the profile need not leave out.
 
@@ -188,7 +188,7 @@ def _prepare_cloud_passthrough(
 
 
 class _NarrowedRequest(NamedTuple):
-    """A request in the form that a named server of its dialect accepts.
+    """A request without the parts that its server refuses.
 
     Attributes:
         encoded: The request, with all betas that are sent.
@@ -208,7 +208,7 @@ def _narrow(
     dialect: Dialect,
     limits: Limits,
 ) -> _NarrowedRequest | None:
-    """Return a request without the parts that its server refuses; None for an unknown server.
+    """Return a request without the parts that its server refuses; None if the server is unknown.
 
     Raises:
         EncodeError: It has no legal form for the server.
@@ -236,7 +236,7 @@ def _narrow(
 
 
 def passthrough_path(path: str, received: ClientRequest, dialect: Dialect) -> str:
-    """Return path and query of a request for an upstream of the same dialect.
+    """Return the path and query to request from an upstream of the same dialect.
 
     Args:
         path: The path, decoded.
@@ -250,7 +250,7 @@ def passthrough_path(path: str, received: ClientRequest, dialect: Dialect) -> st
 
 
 def passthrough_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
-    """Return the body of a request to an auxiliary endpoint; None for an empty one.
+    """Return the body to send to an auxiliary endpoint; None if it is empty.
 
     Raises:
         RequestRefused: As for `prepare_passthrough`.
@@ -271,7 +271,7 @@ def passthrough_body(received: ClientRequest, upstream: Upstream) -> bytes | Non
 
 
 def _check_keys(data: bytes) -> None:
-    """Refuse a repeated key at any depth, also inside a value that a later key hides.
+    """Refuse a body with a repeated key at any depth, even in values that later keys override.
 
     Raises:
         DecodeError: A key is repeated, or the text is no strict JSON.
@@ -285,7 +285,7 @@ def _check_keys(data: bytes) -> None:
 
 
 def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
-    """Check JSON as `_check_keys` does; large JSON part by part."""
+    """Check JSON as `_check_keys` does; large JSON is checked in parts."""
     try:
         parts = split(text) if splits else None
     except FAST_ERRORS:  # half a surrogate pair
@@ -305,7 +305,7 @@ def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
 
 
 def _check_names(body: dict[str, Any]) -> None:
-    """Refuse a field whose name differs from a known one in case alone.
+    """Refuse a field whose name differs from a known one only in case.
 
     Raises:
         DecodeError: There is such a field; servers in Go would read it.
@@ -317,7 +317,7 @@ def _check_names(body: dict[str, Any]) -> None:
 
 
 class _RepeatedKey(Exception):
-    """An object has a key twice."""
+    """A JSON object has the same key twice."""
 
 
 def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
@@ -333,7 +333,7 @@ _STEPWISE = StepwiseDecoder(object_pairs_hook=_check_pairs, parse_constant=_refu
 
 
 class PassthroughAnswer(Struct, frozen=True, kw_only=True):
-    """An answer that is passed to a client of the upstream's dialect unchanged.
+    """A whole response, passed on unchanged to a client of the same dialect.
 
     Attributes:
         status: HTTP status.
@@ -349,7 +349,7 @@ class PassthroughAnswer(Struct, frozen=True, kw_only=True):
 
 
 def check_answer_body(body: bytes, dialect: str) -> StreamError | None:
-    """Return an error if a 2xx body is not a JSON object, as all answers are; else None."""
+    """Return an error if a 2xx body is not a JSON object; else None."""
     try:
         body_object(body, Limits())
     except DecodeError:
@@ -358,7 +358,7 @@ def check_answer_body(body: bytes, dialect: str) -> StreamError | None:
 
 
 class PassthroughStream(Transcoder):
-    """Passes a stream to a client of the same dialect, from any of its events on.
+    """Passes on a stream of the client's dialect that may begin in mid-message.
 
     A resumed stream begins within a message, which no decoder can check: its events are passed
     unchanged, and only its terminal and its errors are read.  A failure that the stream does not
@@ -381,7 +381,7 @@ class PassthroughStream(Transcoder):
 
 
 class _TerminalDecoder(Decoder):
-    """Reads terminal, errors and sequence numbers of a stream, and nothing else."""
+    """Decodes only the terminal, the errors and the sequence numbers of a stream."""
 
     def __init__(self, known: Dialect, *, limits: Limits) -> None:
         super().__init__(limits=limits)
@@ -405,7 +405,7 @@ class _TerminalDecoder(Decoder):
             self._read_last(frame, events)
 
     def _read_last(self, frame: Frame, events: list[Event]) -> None:
-        """Append the events of a frame that ends the stream, decoded as if it were the first."""
+        """Append the events of a frame that ends the stream, decoded on its own."""
         room = decoder(self.dialect, limits=self._limits)
         events += room.feed_frame(frame)
         self.outcome = room.outcome
@@ -431,14 +431,14 @@ _HOSTS = ("azure", "bedrock", "vertex")
 
 
 def may_have_foreign_turns(body: bytes, upstream: Upstream) -> bool:
-    """Return whether a history may hold turns of another vendor, which only decoding can tell."""
+    """Return whether a body may hold assistant turns of another vendor."""
     if _finds(_MARK, body):
         return True
     return _refuses_reasoning(upstream) and _finds(_REASONING, body)
 
 
 def _finds(pattern: re.Pattern[bytes], body: bytes) -> bool:
-    """Return whether a pattern matches in a body, searched slice by slice.
+    """Return whether a pattern matches in a body, searching in slices.
 
     Slices overlap by 1,024 bytes: a longer match needs white space that no client sends.
     """
@@ -449,7 +449,7 @@ def _finds(pattern: re.Pattern[bytes], body: bytes) -> bool:
 
 
 def _refuses_reasoning(upstream: Upstream) -> bool:
-    """Return whether an upstream is a vendor that neither writes nor accepts reasoning.
+    """Return whether the upstream's vendor neither writes nor accepts reasoning.
 
     OpenAI's Chat Completions: other servers with its dialect have fields for both.
     """
@@ -458,7 +458,7 @@ def _refuses_reasoning(upstream: Upstream) -> bool:
 
 
 def disown_foreign_turns(request: Request, upstream: Upstream) -> Request:
-    """Return a request whose turns of other vendors are marked as foreign to its dialect.
+    """Return a request with turns of other vendors marked for translation.
 
     The encoder then translates them.  Without such a turn the same object is returned.
 
@@ -479,7 +479,7 @@ def disown_foreign_turns(request: Request, upstream: Upstream) -> Request:
 
 
 class _SignatureRules(NamedTuple):
-    """The signatures that an upstream verifies in a history.
+    """Rules on the signatures that an upstream verifies in a history.
 
     Attributes:
         refuses_reasoning: Whether its vendor neither writes nor accepts reasoning.
@@ -512,7 +512,7 @@ class _SignatureRules(NamedTuple):
         )
 
     def may_have_written(self, message: InputMessage) -> bool:
-        """Return whether the upstream may have written a message of the assistant."""
+        """Return whether an assistant message may be the upstream's own."""
         if self.refuses_reasoning:
             return not any(
                 isinstance(block, Reasoning | RedactedReasoning) for block in message.blocks
@@ -535,12 +535,12 @@ def _lacks_signature(block: InputBlock) -> bool:
 
 
 def _is_carrier(signature: str) -> bool:
-    """Return whether a signature of reasoning carries the signature of another block."""
+    """Return whether a reasoning signature carries another block's signature."""
     return read_carrier(signature) is not None or untag_redacted_reasoning(signature) is not None
 
 
 def _without_carriers(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:
-    """Return blocks without reasoning whose only content is a carried signature."""
+    """Return blocks without reasoning that only carries a signature."""
     return tuple(
         block
         for block in blocks

@@ -1,4 +1,4 @@
-"""A client's request, its upstream, and the request that is sent there."""
+"""Client requests, upstreams, and the translated requests that are sent to upstreams."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ITEMS: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 
 
 def splice(data: bytes, before: dict[str, Any], after: dict[str, Any]) -> bytes:
-    """Return a body as JSON, its unchanged parts byte for byte.
+    """Return `after` as JSON, with unchanged parts byte for byte as in `data`.
 
     White space inside changed objects and arrays is lost.
 
@@ -51,7 +51,7 @@ def splice(data: bytes, before: dict[str, Any], after: dict[str, Any]) -> bytes:
 
 
 def _splice_value(written: Raw, before: object, after: object) -> Raw:
-    """Return a value as JSON; parts that it shares with the former value keep their spelling."""
+    """Return a value as JSON; unchanged parts keep their spelling."""
     if after is before:
         return written
     if is_object(after) and is_object(before):
@@ -99,7 +99,7 @@ def _is_container(item: object) -> bool:
 
 
 class ClientRequest(Struct, frozen=True, kw_only=True):
-    """A request as a client sent it, credentials included: it must never be stored or shown.
+    """A request as the client sent it, with credentials: never to be stored or shown.
 
     Attributes:
         method: HTTP method.
@@ -126,11 +126,11 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Size of the body in bytes, also after its release; 0 if it never was in memory."""
+        """Size of the body in bytes, even after `release`; 0 if it never was in memory."""
         return len(self.body or b"") or self.released_bytes
 
     def release(self) -> None:
-        """Free the bytes of a decoded body that no upstream will be sent.
+        """Free the bytes of a body that is decoded and will not be sent.
 
         In place, because everything that waits for the answer holds this request.
         """
@@ -138,12 +138,12 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
         structs.force_setattr(self, "body", b"")
 
     def with_body(self, body: bytes) -> ClientRequest:
-        """Return the request with another body, which has not been decoded."""
+        """Return the request with another body, not yet decoded."""
         return structs.replace(self, body=body, decoded=None)
 
 
 class Upstream(Struct, frozen=True, kw_only=True, dict=True):
-    """A provider that answers requests.
+    """A provider that answers requests, with its dialect, URL and model names.
 
     Attributes:
         dialect: Name of the dialect.
@@ -172,7 +172,7 @@ class Upstream(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def spoken(self) -> Dialect:
-        """The dialect.
+        """The provider's dialect.
 
         Raises:
             UnknownDialect: There is none of that name.
@@ -180,17 +180,17 @@ class Upstream(Struct, frozen=True, kw_only=True, dict=True):
         return lookup(self.dialect)
 
     def upstream_model(self, name: str) -> str:
-        """Return the provider's name of a model."""
+        """Return the provider's name for a client's model name."""
         return self.model_map.get(name, name) if self.model is None else self.model
 
     def with_upstream_model(self, request: Request) -> Request:
-        """Return a request with the provider's name of its model."""
+        """Return a request with the provider's name for its model."""
         name = self.upstream_model(request.model)
         return request if name == request.model else structs.replace(request, model=name)
 
 
 class UpstreamRequest(Struct, frozen=True, kw_only=True):
-    """A request for an upstream.
+    """A request in the form in which an upstream receives it.
 
     Attributes:
         method: HTTP method.
@@ -338,14 +338,14 @@ def build_upstream_request(
 
 
 def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
-    """Return a reply that names the model for a provider whose messages do not."""
+    """Return a reply with the model's name, for a provider whose messages have none."""
     if target.capabilities is None or target.capabilities.identity:
         return reply
     return structs.replace(reply, model=request.model)
 
 
 def _answer_to(reply: Reply, codec: RequestReader, body: dict[str, Any], request: Request) -> Reply:
-    """Return a reply that also holds what the answer repeats of the request, or may not repeat."""
+    """Return a reply with the request fields that the response echoes."""
     if isinstance(codec, PageCodec):
         reply = structs.replace(reply, calls=calls_of(request.messages))
     if codec.echoed_fields is None:
@@ -360,7 +360,7 @@ def asks_for_usage(body: object) -> bool:
 
 
 def match_operation(received: ClientRequest, client: str) -> RequestedOperation:
-    """Return the operation of a request, by its method and path.
+    """Return the operation of a request, from its method and path.
 
     Raises:
         RequestRefused: The client's dialect has no such endpoint.
@@ -391,7 +391,7 @@ def refusals() -> Generator[None]:
 
 
 def json_body(received: ClientRequest) -> bytes:
-    """Return the body of a request.
+    """Return the request's body.
 
     Raises:
         RequestRefused: It is no JSON in memory.
@@ -408,7 +408,7 @@ def json_body(received: ClientRequest) -> bytes:
 
 
 def decode_request_body(received: ClientRequest, limits: Limits) -> dict[str, Any]:
-    """Return the body of a request as a decoded object.
+    """Return the request's body as a decoded object.
 
     Raises:
         RequestRefused: It is no JSON object in memory, or exceeds a bound.
@@ -430,7 +430,7 @@ _MISSING_STATE: dict[str, dict[str, Any]] = {
 
 
 def _refusal_of(exc: EncodeError) -> RequestRefused:
-    """Return the refusal for a request that the upstream's dialect cannot express."""
+    """Return the refusal of a request that the upstream's dialect cannot express."""
     name = exc.path.removeprefix("state.")
     if name == exc.path:
         return RequestRefused(str(exc), param=name)
@@ -438,7 +438,7 @@ def _refusal_of(exc: EncodeError) -> RequestRefused:
 
 
 def identify_reply(reply: Reply, request_id: str) -> Reply:
-    """Return a reply that names its message by the id of the response, if nothing else does.
+    """Return a reply with the response's id as the message id, if messages have none.
 
     Args:
         reply: Reply of the request; it has a model if the provider's messages name none.
