@@ -1,4 +1,4 @@
-"""Agents behind pages: the answers of a run as one stream of `useChat` or of AG-UI.
+"""Agent runs as one stream for web pages (`useChat` or AG-UI).
 
 stream_run, iter_run     the steps of an agent's run in, the bytes of one stream out
 Run                      the same without I/O

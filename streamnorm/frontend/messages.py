@@ -1,4 +1,4 @@
-"""Stored chats as the messages of a page."""
+"""Stored chats as messages for a page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamnorm._registry import DIALECTS, lookup
 
 
 class PageMessages(Struct, frozen=True):
-    """The messages of a chat, as a page shows them and sends them back.
+    """A stored chat as the messages of a page.
 
     Attributes:
         messages: The JSON objects, oldest first.
@@ -36,7 +36,7 @@ def encode_messages(
     *,
     strict: bool = False,
 ) -> PageMessages:
-    """Return a stored chat as the messages of a page.
+    """Encode a stored chat as the messages of a page.
 
     They are `initialMessages` of `useChat` and of AG-UI's agents.  What the page sends back is
     decoded to the same messages, within the losses, with the signatures of their reasoning.  A call

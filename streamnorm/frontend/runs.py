@@ -1,4 +1,4 @@
-"""The run of an agent as one stream of a page, without I/O."""
+"""Agent runs as one stream for a page, without I/O."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NO_IDS: Mapping[str, str] = {}
 
 
 class Run:
-    """Write the answers of an agent's run, and the results of its tools, as one stream.
+    """Write an agent's run, several answers and tool results, as one stream.
 
         run = Run("ui_message_stream")
         for event in answer:
@@ -138,7 +138,7 @@ class Run:
         return b"".join([self._write_result(result) for result in _results_of(item)])
 
     def finish(self) -> bytes:
-        """Return the bytes of the end of the run; an error if its last answer is not complete."""
+        """Return the bytes that end the run; an error if the last answer is incomplete."""
         if self._stop is None:
             lacks = "its answer was complete" if self._is_open else "its first answer"
             return self.fail(StreamError("truncated", f"the run ended before {lacks}"))
@@ -148,23 +148,23 @@ class Run:
         return written + self._encoder.close()
 
     def fail(self, error: StreamError) -> bytes:
-        """Return the bytes of the error that ends the run; nothing after its end."""
+        """Return the bytes of an error that ends the run; b"" after the end."""
         if self.outcome is not None:
             return b""
         self.outcome = error_outcome(error)
         return self._writer.fail(error)
 
     def ping(self) -> bytes:
-        """Return a keep-alive for the page; nothing after the end."""
+        """Return a keep-alive for the page; b"" after the end."""
         return b"" if self.outcome is not None else self._encoder.ping()
 
     def error_body(self, error: StreamError) -> bytes:
-        """Return the body of an error response, in place of a stream."""
+        """Return the body of an error response, sent instead of a stream."""
         return self._encoder.error_body(error)
 
     @property
     def response_headers(self) -> Mapping[str, str]:
-        """Headers of the response that clients of the page's dialect ask for."""
+        """Response headers that clients of the page's dialect expect."""
         return self._encoder.response_headers
 
     @property
@@ -174,7 +174,7 @@ class Run:
 
     @property
     def message(self) -> Message:
-        """The message of the page so far: the blocks of all answers, and the results.
+        """The page's message so far: the blocks of all answers, and the results.
 
         Raises:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
@@ -183,7 +183,7 @@ class Run:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the page's dialect could not carry."""
+        """Losses in the page's dialect."""
         return self._encoder.losses
 
     # Events of answers
@@ -228,7 +228,7 @@ class Run:
         return self._encoder.begin_step(event)
 
     def _begin(self, start: MessageStart = MessageStart()) -> bytes:  # noqa: B008 - frozen
-        """Begin the message of the page; results of calls that it has approved may come first."""
+        """Begin the page's message, which may start with results of approved calls."""
         if self._has_begun:
             return b""
         self._has_begun = True
@@ -256,7 +256,7 @@ class Run:
         return begun + self._emit(BlockStart(index, renamed), BlockStop(index))
 
     def _rename(self, block: B) -> B:
-        """Return a block with the id of its call in the chat.
+        """Return a block with its call's unique id in the chat.
 
         Raises:
             LocalProtocolError: It is the result of a call that is open, whose half a page would
@@ -274,14 +274,14 @@ class Run:
         return index
 
     def _count(self, usage: Usage) -> bytes:
-        """Store the usage of the current answer, of which each snapshot replaces the one before."""
+        """Store the current answer's usage, which replaces its last snapshot."""
         self.usage = sum_usage((self._earlier_usage, usage))
         self._accumulator.push(UsageUpdate(self.usage))
         self._writer.count(UsageUpdate(usage))
         return b""
 
     def _emit(self, *events: Event) -> bytes:
-        """Accumulate events, and return their bytes; nothing after a failure."""
+        """Accumulate events, and return their bytes; b"" after a failure."""
         if self.outcome is not None:
             return b""
         if self._blocks > self._max_blocks:  # more than any page reads
@@ -297,7 +297,7 @@ class Run:
 
 
 def _ids_of(request: Request) -> dict[str, str]:
-    """Return the ids of a request that its answer repeats; none if no page has sent it."""
+    """Return the ids that an answer echoes from a page's request; {} for other requests."""
     source = request.source
     if not isinstance(source, Source):
         return {}
@@ -308,7 +308,7 @@ def _ids_of(request: Request) -> dict[str, str]:
 
 
 def _results_of(item: object) -> list[ToolResult]:
-    """Return an item of a run that is no event as results.
+    """Return an item of a run as tool results.
 
     Raises:
         TypeError: It is not one, nor several.

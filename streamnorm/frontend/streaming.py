@@ -1,4 +1,4 @@
-"""`stream_run` and its synchronous twin: the run of an agent as a stream of bytes."""
+"""`stream_run` and `iter_run`, which write an agent's run as a stream of bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BROKEN = StreamError("truncated", "the agent failed before its answer was compl
 
 
 class _RunCore:
-    """A run as the core of its stream: it has events instead of frames."""
+    """A run in the role of a decoder, for its stream: it has events instead of frames."""
 
     dialect = ""
     frames = progress = 0
@@ -39,7 +39,7 @@ class _RunCore:
 
 
 class RunPump(Pump[bytes]):
-    """The pump of `stream_run` and `iter_run`: the items of a run in, bytes out.
+    """The pump of `stream_run` and `iter_run`.
 
     Args:
         head: The reader of the items, which is no response.
@@ -135,7 +135,7 @@ def stream_run(
     on_loss: OnLoss | None = None,
     on_end: OnEnd | None = None,
 ) -> Stream[bytes]:
-    """Return the run of an agent as one stream of a page, for `EventStreamResponse`.
+    """Return an agent's run as a stream of bytes for a page.
 
         async def run_agent() -> AsyncIterator[RunItem]:
             while True:
@@ -184,7 +184,7 @@ def iter_run(
     on_loss: OnLoss | None = None,
     on_end: OnEnd | None = None,
 ) -> SyncStream[bytes]:
-    """Return the run of a synchronous agent as one stream of a page; the twin of `stream_run`.
+    """Return a synchronous agent's run as a stream of bytes for a page.
 
     Args:
         items: Events and results, as for `stream_run`.

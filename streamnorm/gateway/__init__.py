@@ -1,4 +1,4 @@
-"""A gateway: any client on any provider.
+"""HTTP gateway that connects clients of any dialect to any provider.
 
     app = streamnorm.gateway.app(streamnorm.gateway.read_config("gateway.toml"))
 

@@ -1,4 +1,4 @@
-"""Admission of requests: their sender, key, operation, framing and size."""
+"""Admission of requests by sender, key, operation, framing and size."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _MAX_CODINGS = 2  # one by the client, one by a proxy
 
 
 class Admission:
-    """Admits requests within the bounds of a configuration.
+    """Checks and reads requests, and refuses those beyond the configured bounds.
 
     Args:
         config: The configuration.
@@ -87,7 +87,7 @@ class Admission:
         self._running = self._connected = 0
 
     def check_sender(self, scope: Scope, received: ClientRequest) -> None:
-        """Refuse a request by its framing, and by the headers that browsers add.
+        """Refuse a request with ambiguous framing, or from a page without access.
 
         Raises:
             RequestRefused: It is not let in.
@@ -96,7 +96,7 @@ class Admission:
         self.browsers.check(scope, received)
 
     def check(self, scope: Scope, received: ClientRequest, client: Dialect) -> RequestedOperation:
-        """Return the operation of a request, by its head alone.
+        """Check a request's head, and return its operation.
 
         Raises:
             RequestRefused: It is not let in.
@@ -128,7 +128,7 @@ class Admission:
 
     @contextmanager
     def enter(self) -> Generator[None]:
-        """Count a request as running within the block.
+        """Count a request as running while the context is open.
 
         Raises:
             RequestRefused: `max_streams` requests are running.
@@ -144,7 +144,7 @@ class Admission:
 
     @contextmanager
     def connect(self) -> Generator[None]:
-        """Count a WebSocket as open within the block.
+        """Count a WebSocket as open while the context is open.
 
         Raises:
             RequestRefused: `max_streams` of them are open.
@@ -158,7 +158,7 @@ class Admission:
             self._connected -= 1
 
     def _signature_of(self, received: ClientRequest, client: Dialect) -> Signature | None:
-        """Return the signature of a request of a cloud; None if there is none to be verified.
+        """Return the AWS signature of a request to verify; None if there is none.
 
         Raises:
             RequestRefused: It cannot be right, whatever the body is.
@@ -171,7 +171,7 @@ class Admission:
     async def read(
         self, scope: Scope, receive: Receive, received: ClientRequest, client: Dialect
     ) -> ClientRequest | None:
-        """Return a request with its body, decoded; None if the client disconnected.
+        """Return the request with its decoded body; None if the client disconnected.
 
         Raises:
             RequestRefused: The body is larger than the bound, compressed or not; it is corrupt,
@@ -232,7 +232,7 @@ class Admission:
 
 
 def too_many(found: str) -> RequestRefused:
-    """Return the refusal of a request for which there is no place."""
+    """Return the refusal of a request beyond a bound on their number."""
     headers = {"retry-after": str(_RETRY_S), "connection": "close"}
     return RequestRefused(
         f"{found}, expected fewer than that; try again later", 429, headers=headers
@@ -240,14 +240,14 @@ def too_many(found: str) -> RequestRefused:
 
 
 def refuse_websocket() -> RequestRefused:
-    """Return the refusal of a WebSocket, at which clients go on with HTTP at once."""
+    """Return the refusal of a WebSocket, after which clients use HTTP at once."""
     return RequestRefused(
         "a WebSocket, expected a request over HTTP", 426, headers={"upgrade": "HTTP/1.1"}
     )
 
 
 def _path_of(scope: Scope) -> str:
-    """Return the path of a request, without that at which the gateway is mounted.
+    """Return a request's path below the gateway's mount point.
 
     A path of a cloud stands as the URL spells it, with the path of the client's base URL.
     """
@@ -261,7 +261,7 @@ def _path_of(scope: Scope) -> str:
 
 
 def _at_cloud(path: str) -> tuple[Dialect, Route] | None:
-    """Return the dialect and the route of a cloud that has a path; None if there is none."""
+    """Return the dialect and route of a cloud's path; None for other paths."""
     for dialect in DIALECTS.values():
         for route in dialect.endpoints.routes:
             if route.cloud is not None and route.path.search(path):
@@ -270,7 +270,7 @@ def _at_cloud(path: str) -> tuple[Dialect, Route] | None:
 
 
 def _spelt_path(scope: Scope) -> str:
-    """Return the path of a request as its URL spells it."""
+    """Return a request's path as its URL spells it."""
     raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     return raw_path.decode("latin-1")
 
@@ -281,7 +281,7 @@ def _spelt_target(scope: Scope) -> str:
 
 
 def received_request(scope: Scope) -> ClientRequest:
-    """Return a request as the rest of the gateway reads it, without its body."""
+    """Return an ASGI request as a `ClientRequest` without body."""
     values: dict[str, list[str]] = {}
     for raw_name, raw_value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
@@ -301,7 +301,7 @@ def received_request(scope: Scope) -> ClientRequest:
 
 
 def client_of(received: ClientRequest) -> Dialect:
-    """Return the dialect of a client, by the path of its request, or else by its headers."""
+    """Return the client's dialect, from the request's path, else its headers."""
     if (at_cloud := _at_cloud(received.path)) is not None:
         dialect, route = at_cloud
         return dialect.spoken_at(route)
@@ -327,7 +327,7 @@ def client_of(received: ClientRequest) -> Dialect:
 
 
 def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedOperation:
-    """Return the operation of a request.
+    """Return the operation of a request, from its method and path.
 
     Raises:
         RequestRefused: The gateway has no such path, or it has another method.
@@ -364,7 +364,7 @@ def _is_known(path: str, client: Dialect) -> bool:
 
 
 def _plain(received: ClientRequest, body: bytes, client: Dialect) -> ClientRequest:
-    """Return a request with an uncompressed body, of JSON as far as its type says."""
+    """Return a request with its uncompressed body, and headers to match."""
     headers = {name: value for name, value in received.headers.items() if name != CONTENT_ENCODING}
     # AWS's SDK for JavaScript names no other type; a page needs a preflight to do so.
     if client.cloud is not None and headers.get("content-type") == _BYTES:
@@ -373,7 +373,7 @@ def _plain(received: ClientRequest, body: bytes, client: Dialect) -> ClientReque
 
 
 def _body_decoder(headers: Mapping[str, str], max_bytes: int) -> ContentDecoder | None:
-    """Return the decoder of a body; None if the body is not compressed.
+    """Return the decoder of a compressed body; None for other bodies.
 
     Raises:
         RequestRefused: It has a coding that is not supported, or too many of them.
@@ -409,7 +409,7 @@ def _has_dots(path: str) -> bool:
 
 
 def _check_framing(scope: Scope) -> None:
-    """Refuse a request that two servers may frame differently, or with a flood of headers.
+    """Refuse a request with ambiguous framing or too many headers.
 
     Raises:
         RequestRefused: It is such a one.
@@ -450,7 +450,7 @@ _KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_BYTES}}}", re.ASCII)
 
 
 def resolve_key(place: str, where: str, environ: Mapping[str, str]) -> str:
-    """Return the value of the variable that `env:NAME` names.
+    """Return the value of the environment variable in `env:NAME`.
 
     Args:
         place: The value of a configuration's key.
@@ -471,7 +471,7 @@ def resolve_key(place: str, where: str, environ: Mapping[str, str]) -> str:
 
 
 def check_key(key: str, where: str) -> str:
-    """Return a key that a header can hold.
+    """Check that a header can hold a key, and return the key.
 
     Raises:
         ConfigError: No header can hold it, or it is too long.
@@ -485,7 +485,7 @@ def check_key(key: str, where: str) -> str:
 
 
 def _access_keys(config: Config, environ: Mapping[str, str]) -> AccessKeys | None:
-    """Return the access keys of AWS that clients may sign with; None if there are none."""
+    """Return the AWS access keys that clients may sign with; None if there are none."""
     where = "aws_client_keys"
     if config.aws_client_keys is None:
         return None
@@ -497,7 +497,7 @@ def _access_keys(config: Config, environ: Mapping[str, str]) -> AccessKeys | Non
 
 
 class ClientKeys:
-    """The keys that clients must have one of.
+    """The API keys that clients may use.
 
     Args:
         keys: The keys.
@@ -509,7 +509,7 @@ class ClientKeys:
 
     @classmethod
     def of(cls, place: str, environ: Mapping[str, str]) -> ClientKeys:
-        """Return the keys at `env:NAME`, separated by commas.
+        """Return the keys in the variable of `env:NAME`, separated by commas.
 
         Raises:
             ConfigError: There are none, or one is no key.
@@ -519,7 +519,7 @@ class ClientKeys:
         return cls([check_key(key.strip(), where) for key in listed])
 
     def accept(self, headers: Mapping[str, str], names: Iterable[str]) -> bool:
-        """Return whether one of the named headers holds a key of the list.
+        """Return whether one of the named headers holds a valid key.
 
         Args:
             headers: Headers of a request by lower-case name, decoded as Latin-1.
@@ -540,7 +540,7 @@ class ClientKeys:
 
 
 def _bare(name: str, value: str) -> str:
-    """Return the key in the value of a header."""
+    """Return the key in a header's value, without `Bearer`."""
     value = value.strip()
     if name != "authorization":
         return value

@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application, and how it ends when it is stopped.
+"""The gateway as an ASGI application, and its draining at shutdown.
 
 A server that stops waits for its streams, so a drain must begin before it does: at the signal.
 uvicorn installs its handlers before the lifespan starts; a handler set then runs first, and
@@ -89,7 +89,7 @@ _REPEAT_S = 0.1
 
 
 class Gateway:
-    """The gateway as an ASGI application: clients of any dialect in front, providers behind.
+    """The gateway as an ASGI application.
 
         app = streamnorm.gateway.app(streamnorm.gateway.read_config("gateway.toml"))
 
@@ -150,7 +150,7 @@ class Gateway:
         self._websockets = WebSockets(services, self._admission, self._draining, answering)
 
     def begin_drain(self, grace_s: float | None = None) -> None:
-        """Refuse new requests, and end running ones after their grace.
+        """Refuse new requests; end running ones after a grace period.
 
         A stream then ends with an error event.  Called at SIGTERM and SIGINT by servers that
         handle them in the process of the gateway: uvicorn, and hypercorn without workers
@@ -164,7 +164,7 @@ class Gateway:
         self._draining.begin(self._config.drain_grace_s if grace_s is None else grace_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request or the requests on a WebSocket, or the server's lifespan messages.
+        """Answer a request, a WebSocket, or the server's lifespan messages.
 
         Raises:
             LocalProtocolError: The scope is of another type.
@@ -229,7 +229,7 @@ class Gateway:
 
     @contextmanager
     def _record(self, received: ClientRequest, client: Dialect) -> Generator[CallRecord]:
-        """Provide the record of a request, which the observers see begin and end."""
+        """Provide a request's record, and report its begin and end to the observers."""
         call = CallRecord(
             client=client.name,
             operation="",
@@ -262,7 +262,7 @@ class Gateway:
         headers: list[tuple[bytes, bytes]],
         body: bytes = b"",
     ) -> None:
-        """Answer a request without a key, unless its sender is refused."""
+        """Answer a request that needs no key, unless its sender is refused."""
         async with open_exchange(receive, send) as exchange:
             try:
                 self._admission.check_sender(scope, received)
@@ -276,7 +276,7 @@ class Gateway:
             await send_json(exchange, status, headers, body)
 
     async def _say_health(self, exchange: Exchange) -> None:
-        """Answer whether further requests may be sent here."""
+        """Answer a health check: whether new requests are accepted."""
         if self._draining.has_begun:
             await send_json(exchange, 503, _JSON, b'{"status":"stopping"}')
         else:
@@ -291,7 +291,7 @@ class Gateway:
         send: Send,
         call: CallRecord,
     ) -> None:
-        """Let a request in and answer it, or refuse it."""
+        """Check a request, then answer or refuse it."""
         try:
             asked = self._admission.check(scope, received, client)
             call.operation, call.model = asked.operation, asked.model
@@ -356,7 +356,7 @@ class Gateway:
         await send_json(exchange, answer.status, encode_headers(own), answer.body)
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the requests on a WebSocket, or refuse it."""
+        """Serve a WebSocket, or refuse it."""
         while (await receive())["type"] != "websocket.connect":
             pass
         received = received_request(scope)
@@ -376,7 +376,7 @@ class Gateway:
 
 
 async def _load() -> None:
-    """Import all that requests need.
+    """Import all modules that requests need.
 
     A process without free descriptors can open no file of a module, and meanwhile it would hold
     up the streams of all clients.
@@ -389,13 +389,13 @@ async def _load() -> None:
 
 
 def _place_of(exc: Exception) -> str:
-    """Return the file and the line that raised an exception."""
+    """Return the file and line that raised an exception."""
     frame = traceback.extract_tb(exc.__traceback__)[-1]
     return f"{frame.filename}:{frame.lineno}"
 
 
 def from_environment() -> Gateway:
-    """Return the gateway of the configuration file that `STREAMNORM_CONFIG` names.
+    """Return a gateway for the configuration file in `STREAMNORM_CONFIG`.
 
         STREAMNORM_CONFIG=gateway.toml uvicorn --factory streamnorm.gateway:from_environment
 
@@ -413,7 +413,7 @@ def from_environment() -> Gateway:
 
 
 class Draining:
-    """The running requests of a gateway, and the end that they get when it stops.
+    """The running requests of a gateway, which are ended when it stops.
 
     Args:
         stop: Ends the answers of all upstreams with an error.
@@ -432,7 +432,7 @@ class Draining:
 
     @contextmanager
     def running(self, scope: anyio.CancelScope) -> Generator[None]:
-        """Count a request as running, or a stream without one.
+        """Count a request, or a stream without one, as running.
 
         Args:
             scope: Scope of its work, which is cancelled if it does not end in time.
@@ -447,7 +447,7 @@ class Draining:
 
     @contextmanager
     def notifying(self, on_begin: Callable[[], None]) -> Generator[None]:
-        """Call a function once new requests are refused, unless the block ends before."""
+        """Register a function to call when new requests are refused, within the context."""
         self._notified.add(on_begin)
         try:
             yield
@@ -455,7 +455,7 @@ class Draining:
             self._notified.discard(on_begin)
 
     def begin(self, grace_s: float) -> None:
-        """Refuse new requests, and end those that run after their grace; the earliest counts."""
+        """Refuse new requests, and end running ones after a grace period."""
         self.has_begun = True
         for notify in [*self._notified]:
             notify()
@@ -468,13 +468,13 @@ class Draining:
             self._timer = loop.call_at(end, self._end)
 
     async def wait(self) -> None:
-        """Wait until no request runs."""
+        """Wait until no request is running."""
         while self._running:
             self._ended.clear()
             await self._ended.wait()
 
     def close(self) -> None:
-        """Accept requests again, for a further start; no request may run."""
+        """Accept requests again, for a restart without running requests."""
         self.has_begun = False
         if self._timer is not None:
             self._timer.cancel()
@@ -494,7 +494,7 @@ class Draining:
 def chain_signals(
     begin: Callable[[], None], end: Callable[[], None] | None = None
 ) -> Generator[None]:
-    """Call a function at SIGTERM and SIGINT, and then the handler that a server has set.
+    """Call a function at SIGTERM and SIGINT, then the server's own handler.
 
     Signals that have no handler are left alone, and so are all outside the main thread.
 

@@ -1,4 +1,4 @@
-"""The attempts to answer a request: one upstream after the other, until an answer begins.
+"""Attempts to answer a request: upstreams are asked in turn until an answer begins.
 
 An attempt ends with the first piece of an answer or with a failure; nothing has been sent to
 the client by then, so another upstream may be asked.
@@ -78,12 +78,12 @@ class StartedStream(Struct, frozen=True):
 
     @property
     def reason(self) -> FailureReason | None:
-        """Why the connection of the stream broke; None if it did not."""
+        """Why the stream's connection broke; None if it did not."""
         return failure_reason(self.pump.cause)
 
 
 class CompleteResponse(Struct, frozen=True):
-    """A whole answer.
+    """A whole response.
 
     Attributes:
         answer: The answer, in the client's dialect.
@@ -97,7 +97,7 @@ class CompleteResponse(Struct, frozen=True):
 
 
 class FailedAttempt(Struct, frozen=True):
-    """An attempt that failed before anything was sent to the client.
+    """An attempt that failed before the client was sent anything.
 
     Attributes:
         error: Error of the attempt.
@@ -213,7 +213,7 @@ class Attempts:
         self._is_logged = is_logged
 
     def commit(self, *, without_status: bool) -> bool:
-        """Return whether status 200 may be sent, although no answer has begun.
+        """Return whether status 200 may be sent before an answer begins.
 
         Args:
             without_status: Whether it may be although no upstream has answered, either.
@@ -224,7 +224,7 @@ class Attempts:
         return self.is_committed
 
     async def run(self) -> Result:
-        """Return the first answer that begins; if none does, the last failure."""
+        """Return the first answer that begins, else the last failure."""
         result = await self._try_with_retries(self._targets[0])
         for target in self._targets[1:]:
             if not isinstance(result, FailedAttempt) or result.is_final or self._is_over:
@@ -244,7 +244,7 @@ class Attempts:
         return self.is_committed or self._has_left()
 
     async def _try_with_retries(self, target: Target) -> Result:
-        """Ask one upstream, again if another request may succeed."""
+        """Ask one upstream, with retries."""
         result = await self._try_once(target)
         for number in range(1, 1 + self._retries):
             if not isinstance(result, FailedAttempt) or result.target is None or self._is_over:
@@ -298,7 +298,7 @@ class Attempts:
         return await self._read_whole(answer, sent, target, headers)
 
     def _report(self, known: Loss | Outcome) -> None:
-        """Report a loss or an outcome, but not of an answer that another may follow."""
+        """Report a loss or outcome, once no other upstream will be asked."""
         if not self._has_begun:
             self._held.append(known)
         elif isinstance(known, Loss):
@@ -335,7 +335,7 @@ class Attempts:
         return structs.replace(sent, request=None)
 
     def _adjust(self, target: Target, request: Request) -> Request:
-        """Return a translated request as the page, the upstream, the model and the log need it."""
+        """Return a translated request adjusted to page, upstream, options and log."""
         if self._page is not None:
             request = self._page.prepare(request, target.upstream)
         elif target.upstream.dialect == self._client.name:
@@ -344,7 +344,7 @@ class Attempts:
         return structs.replace(request, stream=True) if self._is_logged else request
 
     def _passes_on_refusals(self, target: Target) -> bool:
-        """Return whether another upstream is asked if this one refuses."""
+        """Return whether the next upstream is asked after this one's refusal."""
         # The last upstream's refusal is the answer for the client.
         return target.options.fall_back_on_refusal and target is not self._targets[-1]
 
@@ -411,7 +411,7 @@ class Attempts:
     async def _first_event(
         self, stream: Stream[bytes], pump: TranscodePump, *, waits_for_block: bool
     ) -> tuple[bytes, int]:
-        """Return the bytes of a stream up to its first event, and the progress of its pump.
+        """Return a stream's bytes up to its first event, and the pump's progress.
 
         Comments and pings come before it: a server that thinks for long may send them, and then
         an error.
@@ -480,7 +480,7 @@ class Attempts:
         return CompleteResponse(whole, headers, target)
 
     def _may_succeed_elsewhere(self, error: StreamError, target: Target) -> bool:
-        """Return whether another upstream may answer a request that this one refuses."""
+        """Return whether another upstream may answer a request that this one refused."""
         if NO_CREDIT in error.message:
             return True
         return _refuses(error) and self._passes_on_refusals(target)
@@ -519,7 +519,7 @@ def _object_in(body: bytes) -> dict[str, Any]:
 
 
 def _request_id(answer: UpstreamResponse, target: Target) -> str:
-    """Return the id of a response, in the header of its upstream's dialect, or a new one.
+    """Return the response's id from its headers, or a new id.
 
     Claude Code takes two messages of one id for the same, and drops the reasoning of the first.
     """

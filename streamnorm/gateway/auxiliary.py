@@ -74,7 +74,7 @@ _ACCOUNT = "000000000000"
 
 
 class _Result(Struct, Generic[T], frozen=True):
-    """The result of requests to an upstream.
+    """The result of auxiliary requests to an upstream.
 
     Attributes:
         value: The value, or the error.
@@ -90,13 +90,13 @@ class _Result(Struct, Generic[T], frozen=True):
 
 
 class _Returned(Struct, Generic[T], frozen=True):
-    """The value that a generator of requests has returned."""
+    """The return value of a generator of requests."""
 
     value: T | StreamError
 
 
 class AuxiliaryEndpoints:
-    """Answers the requests of the auxiliary endpoints.
+    """Answers requests to auxiliary endpoints.
 
     Args:
         services: Services that all endpoints share.
@@ -116,7 +116,7 @@ class AuxiliaryEndpoints:
     async def answers(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation
     ) -> bool:
-        """Return whether a request that asks for no message needs none.
+        """Return whether this class answers a request, not `MessageEndpoint`.
 
         A conversation that the upstream of its model does not compact is summarized by a
         message.
@@ -211,7 +211,7 @@ class AuxiliaryEndpoints:
     async def _asked(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation, call: CallRecord
     ) -> _Result[Encoded | PassthroughAnswer]:
-        """Return the answer of the upstream of a model, or an estimate."""
+        """Return the answer of a model's upstream, or an estimate."""
         body: dict[str, Any] = {}
         model = asked.model
         if asked.operation in _WITH_BODY:
@@ -245,7 +245,7 @@ class AuxiliaryEndpoints:
         return result
 
     def _is_listed_unasked(self, model: str, answer: object) -> bool:
-        """Return whether the configured list has a model that its upstream cannot describe."""
+        """Return whether a model is configured but its upstream cannot describe it."""
         found = self._routing.names.find(model)
         if found is None or not is_one_name(self._routing.entries[found.entry][0].match):
             return False
@@ -254,7 +254,7 @@ class AuxiliaryEndpoints:
     def _body_of(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation
     ) -> tuple[dict[str, Any], str]:
-        """Return the decoded body of a request, and the model that it names."""
+        """Return a request's decoded body, and the model that it names."""
         body = decode_request_body(received, self._request_limits)
         known = client.endpoints.match(received.method, received.path, body)
         return body, asked.model if known is None else known.model
@@ -267,7 +267,7 @@ class AuxiliaryEndpoints:
         exchange: Exchange,
         call: CallRecord,
     ) -> _Result[Encoded | PassthroughAnswer] | None:
-        """Send the rest of a stored stream; return the failure, or None."""
+        """Send the rest of a stored stream; return its failure, None on success."""
         target = self._routing.native(client) or self._routing.targets("", client)[0]
         upstream = target.upstream
         request = next(call_steps(received, asked, client.name, upstream, self._services.estimator))
@@ -297,7 +297,7 @@ class AuxiliaryEndpoints:
         return None
 
     def _profiles(self, asked: RequestedOperation) -> dict[str, Any]:
-        """Return the models that the configuration names, as a cloud lists its own.
+        """Return the configured models as Bedrock's inference profiles.
 
         No upstream is asked: Amazon Bedrock lists its models at another host.
 
@@ -320,7 +320,7 @@ class AuxiliaryEndpoints:
     async def _listed(
         self, received: ClientRequest, client: Dialect, call: CallRecord
     ) -> _Result[Encoded | PassthroughAnswer]:
-        """Return the models that the configuration names, and those that match its wildcards.
+        """Return the configured models, and upstream models that match wildcards.
 
         An upstream that fails or is late is left out, unless nothing else is listed.
         """
@@ -374,7 +374,7 @@ class AuxiliaryEndpoints:
         client: Dialect,
         call: CallRecord,
     ) -> _Result[T]:
-        """Run steps, each with the answer to its request, and return their result.
+        """Perform steps by requests to an upstream, and return their result.
 
         Args:
             steps: The steps.
@@ -405,7 +405,7 @@ class AuxiliaryEndpoints:
             steps.close()
 
     async def _read(self, answer: UpstreamResponse) -> UpstreamReply | StreamError:
-        """Return the answer of an upstream, or the error of a body that is too large."""
+        """Return an upstream's reply, or the error for an oversized body."""
         body = await answer.read_all(self._config.max_event_bytes)
         if len(body) > self._config.max_event_bytes:
             found = f"an answer of more than {self._config.max_event_bytes} bytes, expected fewer"
@@ -425,7 +425,7 @@ class AuxiliaryEndpoints:
         exchange: Exchange,
         call: CallRecord,
     ) -> None:
-        """Answer a request about a stored response from the store."""
+        """Answer a request on a stored response from the store."""
         found = await store.afind(scope, operation.lookup)
         with store_refusals():
             try:
@@ -450,7 +450,7 @@ class AuxiliaryEndpoints:
 def _next_step(
     steps: Generator[UpstreamCall, UpstreamReply, T | StreamError], answer: UpstreamReply | None
 ) -> UpstreamCall | _Returned[T]:
-    """Return the next request of steps, or their result; no thread passes `StopIteration`."""
+    """Return the generator's next request, or its result as `_Returned`."""
     try:
         return next(steps) if answer is None else steps.send(answer)
     except StopIteration as done:
@@ -458,12 +458,12 @@ def _next_step(
 
 
 def list_profiles(names: Iterable[str]) -> dict[str, Any]:
-    """Return the answer of `ListInferenceProfiles`, with one for each name of a model."""
+    """Return the response of `ListInferenceProfiles` for model names."""
     return {"inferenceProfileSummaries": [describe_profile(name) for name in names]}
 
 
 def describe_profile(name: str) -> dict[str, Any]:
-    """Return the answer of `GetInferenceProfile` for the name of a model."""
+    """Return the response of `GetInferenceProfile` for a model name."""
     return {
         "inferenceProfileName": name,
         "inferenceProfileArn": f"{_ARN_PREFIX}:{_ACCOUNT}:inference-profile/{name}",

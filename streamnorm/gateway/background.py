@@ -1,4 +1,4 @@
-"""Responses in the background: streams of the log under the ids of their responses.
+"""Responses in the background, which are streams of the log.
 
 https://platform.openai.com/docs/guides/background (read 2026-11-27): a request with `background`
 is answered at once, and its response is polled, streamed behind a `sequence_number`, or cancelled.
@@ -46,7 +46,7 @@ _MAX_DIGITS = 15
 
 
 class BackgroundResponses:
-    """Answers requests about responses that are made in the background.
+    """Answers requests on responses that are produced in the background.
 
     Args:
         streams: The streams of the log.
@@ -69,7 +69,7 @@ class BackgroundResponses:
         exchange: Exchange,
         call: CallRecord,
     ) -> bool:
-        """Answer a request about a response, if it is one for the log; return whether it was.
+        """Answer a request on a background response; return False if it is for another one.
 
         Args:
             received: The request.
@@ -122,7 +122,7 @@ class BackgroundResponses:
         exchange: Exchange,
         call: CallRecord,
     ) -> None:
-        """Send the events behind the one that the client has last."""
+        """Send the events after the client's last event."""
         form = stored_form(client)
         after, part = query.get(form.after, ""), positions_of(form)
         if form.event_id is None:  # events have numbers of their own
@@ -134,7 +134,7 @@ class BackgroundResponses:
                 await send_followed(followed, client, stream, call, {}, part)
 
     async def _response(self, key: Key, client: Dialect, state: State) -> dict[str, Any]:
-        """Return a response that is not complete."""
+        """Return an incomplete response as its JSON object."""
         form = stored_form(client)
         fields = {**form.answer_fields(key[1], None), **form.background_fields}
         if state == "running" and not (await self._streams.status(key)).reads:
@@ -158,7 +158,7 @@ _OPERATIONS = ("response", "cancel", "delete")
 
 
 def _status_of(state: State, form: StoredAnswers) -> dict[str, Any]:
-    """Return the fields that the state of a stream changes."""
+    """Return the response fields for a stream's state."""
     match state:
         case "running":
             return {"status": "in_progress"}
@@ -169,7 +169,7 @@ def _status_of(state: State, form: StoredAnswers) -> dict[str, Any]:
 
 
 def _number_in(query: Mapping[str, str], name: str) -> int:
-    """Return the number of the last event that a client has; -1 if it has none."""
+    """Return the sequence number after which a client continues; -1 for the start."""
     text = query.get(name, "-1")
     if text != "-1" and not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
         raise RequestRefused(f"{name}: no sequence number", param=name)
@@ -177,7 +177,7 @@ def _number_in(query: Mapping[str, str], name: str) -> int:
 
 
 async def _behind(chunks: AsyncIterator[bytes], number: int) -> AsyncGenerator[bytes]:
-    """Yield the events behind one of a `sequence_number`."""
+    """Yield the events after a sequence number."""
     is_behind = False
     async for data in chunks:
         if not is_behind:
@@ -195,7 +195,7 @@ def _number_of(event: bytes) -> int:
 
 
 async def _first_of(followed: FollowedStream[bytes]) -> bytes:
-    """Return the first bytes of a stream; none of one that has no events."""
+    """Return the first bytes of a stream; b"" if it has no events."""
     with suppress(*FAILURES):
         return await anext(followed, b"")
     return b""

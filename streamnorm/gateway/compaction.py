@@ -1,4 +1,4 @@
-"""Conversations that a client of the Responses API has compacted, and upstreams that cannot.
+"""Compaction of Responses conversations for upstreams without compaction.
 
 An upstream of the client's own dialect compacts by itself, and is sent such requests as they
 are.  Any other is asked for a summary, which the client gets sealed in place of the answer, and
@@ -51,7 +51,7 @@ _MIN_KEY_CHARS = 32
 
 
 def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
-    """Return the sealer of a gateway.
+    """Return the sealer of a gateway, from its configured keys.
 
     Args:
         config: The configuration.
@@ -72,7 +72,7 @@ def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
 
 
 class _OwnSealer(Sealer):
-    """A sealer with a random key, which says in the log that it has one once it matters."""
+    """A sealer with a random key, which logs a warning at its first use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _OwnSealer(Sealer):
 
 
 def is_compaction(asked: RequestedOperation, body: dict[str, Any]) -> bool:
-    """Return whether a request asks for the summary of a conversation."""
+    """Return whether a request asks for compaction of its conversation."""
     if asked.operation == "compact":
         return True
     with suppress(StateError):  # of a trigger that stands elsewhere
@@ -98,7 +98,7 @@ def is_compaction(asked: RequestedOperation, body: dict[str, Any]) -> bool:
 
 
 class Compactor:
-    """Opens the sealed summaries of requests, and begins the compactions they ask for.
+    """Opens sealed summaries in requests, and starts the compactions that they ask for.
 
     Args:
         sealer: Seals and opens summaries.
@@ -110,7 +110,7 @@ class Compactor:
         self._limits = Limits(max_event_bytes=max_bytes, max_accumulated_bytes=max_bytes)
 
     def begin(self, turn: ResponseState, client: Dialect, *, is_whole: bool) -> Compaction:
-        """Set what a turn sends to upstreams; return the compaction that it may ask for.
+        """Set how a turn edits its body for upstreams; return the turn's compaction.
 
         Args:
             turn: The turn.
@@ -146,7 +146,7 @@ class Compactor:
 
 
 class Compaction:
-    """One request that may ask for compaction, and the answer to it.
+    """The possible compaction of one request's conversation.
 
     Args:
         turn: The turn.
@@ -175,7 +175,7 @@ class Compaction:
         self._is_whole = is_whole
 
     def edit(self, body: dict[str, Any], target: Target) -> dict[str, Any]:
-        """Return the body for an upstream: opened, or a request for a summary.
+        """Return the body for an upstream: with summaries opened, or asking for a summary.
 
         Raises:
             RequestRefused: Something was not sealed here, or the trigger is in a wrong place.
@@ -234,7 +234,7 @@ class Compaction:
     async def _read(
         self, begun: StartedStream, on_start: Callable[[MessageStart], Awaitable[None]]
     ) -> Message | StreamError:
-        """Return the answer of an upstream, or how it failed."""
+        """Return the upstream's answer as a message, or its error."""
         reader = decoder(self._client.name, limits=self._limits)
         message = Accumulator(limits=self._limits)
         data = begun.first
@@ -249,7 +249,7 @@ class Compaction:
                 return message.message()
 
     def _response(self, answer: Message) -> dict[str, Any]:
-        """Return the body of an answer."""
+        """Return the response body of an answer."""
         reply = Reply(response=self._turn.fields)
         body = encode_message(answer, self._client.name, reply=reply, created=time.time()).body
         return compact_response(body, self._body) if self._is_whole else body

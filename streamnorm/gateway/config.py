@@ -1,4 +1,4 @@
-"""The configuration of a gateway: what it says, and how it is read.
+"""Configuration of a gateway: its structs, and their reading from TOML.
 
 keepalive_s = 15
 
@@ -50,7 +50,7 @@ _Names: TypeAlias = Annotated[list[_Name], Meta(min_length=1)]
 
 
 class ConfigError(StreamnormError):
-    """A configuration is wrong; the text is one line that names the key."""
+    """The configuration is invalid; the text is one line that names the key."""
 
     def __init__(self, text: str) -> None:
         # Keys are quoted in it, and TOML lets them hold anything.
@@ -99,7 +99,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the requests for some models go, and how.
+    """Routing and options of the requests for one or more models.
 
     Attributes:
         match: Name of the models, with `*` and `?` as wildcards.  The first entry that
@@ -136,7 +136,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What pages of one protocol get, that have no backend of their own.
+    """Settings for pages of one protocol that have no backend of their own.
 
     Attributes:
         model: Name of the model that answers.
@@ -168,7 +168,7 @@ class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the streams are stored that outlive their clients.
+    """Settings of the log, which stores streams beyond their clients' connections.
 
     Attributes:
         url: `memory:` in a server of one process, `sqlite:PATH`, `redis://HOST` (also `rediss:`,
@@ -283,27 +283,27 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def has_client_keys(self) -> bool:
-        """Whether clients must have a key."""
+        """Whether clients must authenticate."""
         return self.client_keys is not None or self.aws_client_keys is not None
 
 
 def missing_botocore(where: str) -> ConfigError:
-    """Return the error for a key of the configuration that needs the extra `bedrock`."""
+    """Return the error for a configuration key that needs the extra `bedrock`."""
     return ConfigError(f"{where}: botocore is not installed (pip install '.[bedrock]')")
 
 
 def request_limits(config: Config) -> Limits:
-    """Return the bounds of a request."""
+    """Return the bounds on requests."""
     return Limits(max_event_bytes=config.max_body_bytes, max_json_values=_MAX_JSON_VALUES)
 
 
 def answer_limits(config: Config) -> Limits:
-    """Return the bounds of an answer."""
+    """Return the bounds on answers."""
     return Limits(max_event_bytes=config.max_event_bytes, max_json_values=_MAX_JSON_VALUES)
 
 
 def read_config(path: str | Path) -> Config:
-    """Return the configuration in a TOML file.
+    """Read a configuration from a TOML file.
 
     Raises:
         ConfigError: It cannot be read, or is no valid configuration.
@@ -318,7 +318,7 @@ def read_config(path: str | Path) -> Config:
 
 
 def config_of(value: dict[str, Any], name: str) -> Config:
-    """Return the configuration that decoded TOML is.
+    """Return decoded TOML as a configuration.
 
     Raises:
         ConfigError: It is no valid configuration; the text begins with `name`.
@@ -340,7 +340,7 @@ def config_of(value: dict[str, Any], name: str) -> Config:
 
 
 def check_config(config: Config) -> Config:
-    """Return a configuration whose values have the types and bounds of their keys.
+    """Check the types and bounds of a configuration's values, and return it.
 
     Raises:
         ConfigError: One has not.
@@ -349,7 +349,7 @@ def check_config(config: Config) -> Config:
 
 
 def _suggestion(problem: str, path: str, type: type[Struct]) -> str:
-    """Return the suggestion for an unknown key; "" for other problems.
+    """Return an error's suggestion for an unknown key; "" for other errors.
 
     Args:
         problem: What msgspec found.

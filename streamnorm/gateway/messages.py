@@ -1,4 +1,4 @@
-"""The endpoint of messages, the services that all endpoints share, and the streams to clients."""
+"""The endpoint of messages, services shared by all endpoints, and streams to clients."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _RETRY_S = 1  # another worker may answer at once
 
 
 class Services(Struct, frozen=True, kw_only=True):
-    """What the endpoints of a gateway share.
+    """Services that all endpoints of a gateway share.
 
     Attributes:
         config: The configuration.
@@ -80,7 +80,7 @@ class Services(Struct, frozen=True, kw_only=True):
 
 
 class MessageEndpoint:
-    """Answers the requests for messages.
+    """Answers message requests.
 
     Args:
         services: Services that all endpoints share.
@@ -185,7 +185,7 @@ class MessageEndpoint:
         page: Page | None,
         logged: LoggedRequest | None,
     ) -> Attempts:
-        """Return the attempts to answer a request."""
+        """Return the attempts for a request."""
 
         def end(outcome: Outcome) -> None:
             call.outcome = outcome
@@ -217,7 +217,7 @@ class MessageEndpoint:
         exchange: Exchange,
         logged: LoggedRequest | None,
     ) -> ClientStream:
-        """Return the stream to a client, of which nothing is sent yet."""
+        """Return the stream to a client, not yet started."""
         # Other framings have no pings: a stream begins with its first event.
         has_pings = client.framing is SSE
         may_commit = has_pings and exchange.has_status
@@ -232,7 +232,7 @@ class MessageEndpoint:
         )
 
     async def _run(self, attempts: Attempts, stream: ClientStream, call: CallRecord) -> Result:
-        """Return the first answer that begins, or the last failure, and record it."""
+        """Run the attempts and record them; return the first answer or the last failure."""
         try:
             result = await attempts.run()
         finally:
@@ -259,14 +259,14 @@ class MessageEndpoint:
             await begun.stream.aclose()
 
     def _unused_encoder(self, dialect: str) -> Encoder:
-        """Return an encoder that never writes an event: its pings are those before a stream."""
+        """Return an encoder for pings before a stream's first event."""
         found = self._unused_encoders.get(dialect)
         if found is None:
             found = self._unused_encoders[dialect] = encoder(dialect)
         return found
 
     def _may_commit(self, attempts: Attempts, seconds: float) -> bool:
-        """Return whether status 200 may be sent although no upstream has begun."""
+        """Return whether status 200 may be sent before any upstream has begun."""
         after = self._config.commit_after_s
         return attempts.commit(without_status=after is not None and seconds >= after)
 
@@ -280,7 +280,7 @@ class MessageEndpoint:
 async def send_failure(
     failure: FailedAttempt, client: Dialect, stream: ClientStream, call: CallRecord
 ) -> None:
-    """Send a failure: as a response, or as the last event of a stream."""
+    """Send a failure as a response, or as the last event of a started stream."""
     call.outcome, call.reason = error_outcome(failure.error), failure.reason
     if stream.is_started:
         await stream.send(encoder(client.name).encode(failure.shown), more=False)
@@ -290,7 +290,7 @@ async def send_failure(
 
 
 def stopping() -> RequestRefused:
-    """Return the refusal of a request that comes too late."""
+    """Return the refusal of a request to a gateway that is stopping."""
     headers = {"retry-after": str(_RETRY_S)}
     return RequestRefused("the gateway is stopping, try again", 503, headers=headers)
 
@@ -299,7 +299,7 @@ _JSON = {"content-type": "application/json"}
 
 
 class ClientStream(EventSender):
-    """The answer to one client, which is a stream unless `send_body` comes first.
+    """The answer to one client: a stream, or a single body by `send_body`.
 
     Args:
         exchange: The client's request.
@@ -337,7 +337,7 @@ class ClientStream(EventSender):
         self._ping_error: BaseException | None = None  # a fault of the server
 
     async def start(self, headers: Mapping[str, str]) -> None:
-        """Send status 200, unless that was done."""
+        """Send status 200 if it was not sent."""
         self._is_sending = True
         # A ping has sent status 200 or is about to.
         if self._pinged is not None:
@@ -346,7 +346,7 @@ class ClientStream(EventSender):
         self._is_sending = False
 
     async def send_body(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Send a body in place of a stream: of JSON, unless the headers say otherwise."""
+        """Send a body instead of a stream, as JSON unless headers say otherwise."""
         self._is_sending = True
         if self._pinged is not None:
             await self._pinged.wait()
@@ -355,7 +355,7 @@ class ClientStream(EventSender):
 
     @contextmanager
     def watch(self, poll_interval_s: float, idle_s: float) -> Generator[None]:
-        """Send pings while the stream is silent, and cut off a client that reads nothing.
+        """Send pings during silence, and cancel the request of a client that does not read.
 
         Such a client would hold its upstream, and its place among the requests, for as long as
         its connection lives.
@@ -383,7 +383,7 @@ class ClientStream(EventSender):
         self._timers[callback] = self._loop.call_later(delay_s, callback, *args)
 
     def _check_silence(self, poll_interval_s: float) -> None:
-        """Send a ping if it is time, and check again until the stream has ended."""
+        """Send a ping if it is due; repeat until the stream ends."""
         if self._is_ended or self._exchange.has_left:
             return
         wait_s = self._remaining_silence_s()
@@ -402,13 +402,13 @@ class ClientStream(EventSender):
             self._call_later(self._keepalive_s, self._check_silence, poll_interval_s)
 
     def _end_failed(self, ping: asyncio.Task[None]) -> None:
-        """End the request of a ping that the server failed to send."""
+        """Cancel the request if sending its ping failed."""
         if not ping.cancelled() and (error := ping.exception()) is not None:
             self._ping_error = error
             self._exchange.tasks.cancel_scope.cancel()
 
     def _cut_off(self, idle_s: float, blocked_since: float | None) -> None:
-        """Cancel the request if its client has read nothing since the last check."""
+        """Cancel the request if the client has read nothing since the last check."""
         is_blocked = self._is_sending or self._pinged is not None
         # A send that began before the last check still waits: TCP's window has been full since.
         if is_blocked and self._sent_at == blocked_since:
@@ -429,7 +429,7 @@ class ClientStream(EventSender):
 
 
 def complete_headers(client: Dialect, send: Send) -> Send:
-    """Return a `send` that adds the headers of a cloud; `send` itself for all other clients.
+    """Return a `send` that adds a cloud's headers; `send` itself for other clients.
 
     Args:
         client: The client's dialect, as it is spoken at the path of the request.

@@ -1,4 +1,4 @@
-"""The metrics of a gateway, for Prometheus.
+"""Prometheus metrics of a gateway.
 
 With `PROMETHEUS_MULTIPROC_DIR` in the environment, prometheus-client writes the numbers of each
 worker to files in that directory, and each worker answers with those of all.
@@ -113,7 +113,7 @@ class Metrics:
         self._directory = directory
 
     def text(self) -> bytes:
-        """Return the counts in the format of Prometheus; `content_type` is its type."""
+        """Return the metrics in Prometheus format."""
         if self._directory:
             _forget_dead_workers(self._directory)
         return generate_latest(self._shown)
@@ -148,13 +148,13 @@ class Metrics:
             self._losses.labels(self._feature_label(feature)).inc(count)
 
     def _model_label(self, model: str) -> str:
-        """Return the configured `match` of a model: clients can name any number of others."""
+        """Return the configured `match` of a model's name, which bounds the labels."""
         found = self._names.find(model)
         # Each value of a label is a series of its own, which Prometheus stores for weeks.
         return _OTHER if found is None else self._matches[found.entry]
 
     def _feature_label(self, feature: str) -> str:
-        """Return the name of a feature: clients can make up any number of fields."""
+        """Return the name of a lost feature, "other" for names that clients make up."""
         if feature not in self._features:
             if len(self._features) >= _MAX_FEATURES:
                 return _OTHER
@@ -163,14 +163,14 @@ class Metrics:
 
 
 class _WorkersCollector(MultiProcessCollector):
-    """The numbers of all workers, those that are just starting included."""
+    """Collector of the metrics of all worker processes."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(None, directory)  # type: ignore[no-untyped-call]  # its own omission
         self._directory = directory
 
     def collect(self) -> Iterable[Metric]:
-        """Return the sums over the files; one that a worker has just made has no header yet."""
+        """Return the sums over all workers' files, except files without a header."""
         files: list[str] = []
         for file in glob.glob(os.path.join(self._directory, "*.db")):
             with suppress(FileNotFoundError):  # another worker has removed it
@@ -180,7 +180,7 @@ class _WorkersCollector(MultiProcessCollector):
 
 
 def _forget_dead_workers(directory: str) -> None:
-    """Remove the open requests of workers that died; what they have counted stays.
+    """Remove the open requests of dead workers; their counters stay.
 
     prometheus-client leaves it to the server of the workers, and only gunicorn can do it.
     """

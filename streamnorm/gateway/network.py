@@ -1,4 +1,4 @@
-"""Requests to upstreams and the connections that they are sent on, by aiohttp.
+"""Requests to upstreams by aiohttp, on connections that carry no unrequested bytes.
 
 A connection is used again only while nothing is on it that was not asked for.  HTTP/1.1 matches
 responses to requests by their order alone.  A response that an upstream sends without a request (a
@@ -58,7 +58,7 @@ _MAX_HEADER_BYTES = 32 * 1024  # of one header; an answer has at most 128
 
 
 class Network:
-    """The connections to all upstreams.
+    """Client of all upstreams, with their connections.
 
     Args:
         config: The configuration.
@@ -85,7 +85,7 @@ class Network:
         target: Target,
         begun: SocketAnswer | None = None,
     ) -> UpstreamResponse:
-        """Send a request, and return the answer once its head has arrived.
+        """Send a request; return the response when its head has arrived.
 
         Args:
             request: The request.
@@ -134,18 +134,18 @@ class Network:
         return self._stopped.is_set()
 
     async def pause(self, seconds: float) -> None:
-        """Wait, but no longer than until `stop` is called."""
+        """Wait for some seconds, or until `stop` is called."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()
 
     def drain(self) -> None:
-        """Close the WebSockets without an answer, and each other one behind its answer."""
+        """Close idle WebSockets, and each other one after its answer."""
         if self._sockets is not None:
             self._sockets.drain()
 
     def stop(self) -> None:
-        """End all answers with `ServerStopping`, and send no further request."""
+        """End all answers with `ServerStopping`, and send no further requests."""
         self._stopped.set()
         now = asyncio.get_running_loop().time()
         for deadline in self._heads:
@@ -215,7 +215,7 @@ def open_session(
     request_class: type[aiohttp.ClientRequest] = aiohttp.ClientRequest,
     response_class: type[aiohttp.ClientResponse] = aiohttp.ClientResponse,
 ) -> aiohttp.ClientSession:
-    """Return a session that takes nothing from the environment, and shares nothing of answers."""
+    """Return an HTTP session without environment settings and cookies."""
     return aiohttp.ClientSession(
         connector=connector,
         request_class=request_class,
@@ -233,7 +233,7 @@ def open_session(
 
 
 def failure_reason(error: Exception | None) -> FailureReason | None:
-    """Return why a request got no answer, or its answer broke; None if the gateway ended it.
+    """Return why a request or its answer failed; None if the gateway ended it.
 
     Args:
         error: Exception of `Network.send` or of a read of its answer; None if there is none.
@@ -266,7 +266,7 @@ def failure_reason(error: Exception | None) -> FailureReason | None:
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """Return a body in the form that aiohttp sends best.
+    """Return a body in the form that aiohttp sends with the least copying.
 
     It writes bytes at once, and the transport copies what the network does not accept yet.
     """
@@ -280,7 +280,7 @@ _SWITCHING_PROTOCOLS = 101
 
 
 class UnrequestedBytes(aiohttp.ClientConnectionError):
-    """Bytes arrived on a connection before the first byte of a request; none of it was sent.
+    """The server sent bytes before a request, which was therefore not sent.
 
     Attributes:
         is_new: Whether the connection had no request before.
@@ -292,7 +292,7 @@ class UnrequestedBytes(aiohttp.ClientConnectionError):
 
 
 class _Protocol(ResponseHandler):
-    """The connection to one upstream.
+    """A connection to an upstream that rejects unrequested bytes.
 
     Attributes:
         is_new: Whether no request was written.
@@ -306,7 +306,7 @@ class _Protocol(ResponseHandler):
         self._has_more = False  # another head was read behind it
 
     def begin_request(self) -> None:
-        """Expect the response of a request whose first byte is written next.
+        """Expect the response to a request that is about to be written.
 
         Raises:
             UnrequestedBytes: Bytes have arrived, which belong to no request.
@@ -318,7 +318,7 @@ class _Protocol(ResponseHandler):
         self._has_response = self._has_more = False
 
     def has_unrequested_bytes(self) -> bool:
-        """Return whether bytes have arrived since the last response, or the connection is closed.
+        """Return whether bytes arrived after the last response, or the connection is closed.
 
         Those that the loop has not read are in the buffer of the socket.
         """
@@ -330,7 +330,7 @@ class _Protocol(ResponseHandler):
         return _is_readable(transport.get_extra_info("socket").fileno())
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Queue a response whose head was read; all heads of one segment come after its parsing."""
+        """Queue a response whose head was parsed."""
         code = data[0].code
         if self._has_response:
             self._has_more = True
@@ -342,7 +342,7 @@ class _Protocol(ResponseHandler):
         super().feed_data(data, size)
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes of a response; close the connection if no request expects one."""
+        """Parse bytes of a response; close the connection if no response is expected."""
         if self._is_asked:
             super().data_received(data)
             body = self._payload  # of the last head
@@ -366,13 +366,13 @@ class _Protocol(ResponseHandler):
             self._drop()
 
     def _drop(self) -> None:
-        """Close the connection; a request that waits for it fails."""
+        """Close the connection, and fail the request that waits for it."""
         self.close()
         self.set_exception(UnrequestedBytes(is_new=self.is_new))
 
 
 class Connector(aiohttp.TCPConnector):
-    """A pool of connections without a bound: no client waits for the stream of another.
+    """Unbounded connection pool.
 
     Args:
         reuse: Whether a connection serves one request after the other.
@@ -389,7 +389,7 @@ class Connector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - of aiohttp
     ) -> Connection:
-        """Return a connection on which nothing has arrived, an idle one or else a new one."""
+        """Return a connection without unrequested bytes, idle or new."""
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = _protocol_of(connection)
@@ -400,10 +400,10 @@ class Connector(aiohttp.TCPConnector):
 
 
 class Request(aiohttp.ClientRequest):
-    """A request that is written to a connection only if nothing has arrived on it."""
+    """A request that is sent only on a connection without unrequested bytes."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        """Write a request; its body is written by a task, with the head before it."""
+        """Send the request's head, and its body by a task."""
         if not self.body:
             _protocol_of(conn).begin_request()
         return await super().send(conn)
@@ -411,7 +411,7 @@ class Request(aiohttp.ClientRequest):
     async def write_bytes(
         self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
     ) -> None:
-        """Write head and body, unless bytes have arrived: the wait for the head then fails."""
+        """Write head and body, unless unrequested bytes have arrived."""
         try:
             if self.body:
                 _protocol_of(conn).begin_request()
@@ -432,7 +432,7 @@ def _protocol_of(connection: Connection) -> _Protocol:
 
 
 def _is_readable(descriptor: int) -> bool:
-    """Return whether a socket has bytes that were not read, or its end."""
+    """Return whether a socket has unread bytes, or was closed by the peer."""
     if sys.platform == "win32":
         return bool(select.select([descriptor], [], [], 0)[0])
     # `select` knows no descriptor above 1,023.

@@ -1,4 +1,4 @@
-"""What is observed of requests: their records, the log, and all observers.
+"""Observation of requests: their records, the log, and all observers.
 
 A record has no content: no prompt, no answer, no key, no URL; of a path that no endpoint has,
 only plain words.  The text of an upstream's error alone is the upstream's own, and may quote the
@@ -70,7 +70,7 @@ _UNQUOTED = re.compile(r"[\w.:/@+,*-]+", re.ASCII)
 
 
 class CallRecord(Struct, kw_only=True):
-    """One request.
+    """Record of one request and its answer, for observers.
 
     Attributes:
         client: The client's dialect.
@@ -112,12 +112,12 @@ class CallRecord(Struct, kw_only=True):
 
     @property
     def model_name(self) -> str:
-        """The model that it named, cut to 128 characters, all of which UTF-8 can encode."""
+        """The requested model, cut to 128 characters that UTF-8 can encode."""
         return self.model[:_MAX_MODEL_CHARS].encode("utf-8", "replace").decode()
 
     @property
     def error(self) -> StreamError | None:
-        """Why it has no complete answer; None if it has one, or its client left."""
+        """The error of an incomplete answer; None if it is complete or the client left."""
         match self.outcome:
             case None | Completed() | Abandoned():
                 return None
@@ -126,7 +126,7 @@ class CallRecord(Struct, kw_only=True):
 
     @property
     def ending(self) -> Ending:
-        """How it ended."""
+        """How the request ended."""
         match self.outcome:
             case Completed():
                 return "completed"
@@ -143,7 +143,7 @@ class CallRecord(Struct, kw_only=True):
 
 
 def plain_path(path: str) -> str:
-    """Return the path of a request that the gateway refuses, for a log or its client.
+    """Return a refused request's path, without segments that may be keys.
 
     Its first segments are shown, and of those only plain words and versions of an API: `*` stands
     for any other, which may be a key.
@@ -161,7 +161,7 @@ def _plain_segment(segment: str) -> str:
 
 
 def time_first_event(call: CallRecord) -> None:
-    """Note in a record that the first piece of the answer is there."""
+    """Record the time of the answer's first piece."""
     if call.operation == "stream":
         call.first_event_s = asyncio.get_running_loop().time() - call.started_at
 
@@ -188,7 +188,7 @@ class RequestLog:
     """An observer that logs each request when it ends."""
 
     def begin(self, call: CallRecord) -> None:
-        """Do nothing: the line is written at the end."""
+        """Do nothing: requests are logged when they end."""
 
     def end(self, call: CallRecord) -> None:
         """Log the request."""
@@ -202,10 +202,10 @@ class RequestLog:
 
 
 class JSONFormatter(logging.Formatter):
-    """Formats records as lines of JSON: a request's with its fields, others with a message."""
+    """Log formatter that writes records as lines of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record, without a line feed at its end."""
+        """Return a record as JSON, without a line end."""
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -221,7 +221,7 @@ class JSONFormatter(logging.Formatter):
 
 
 def _fields(call: CallRecord) -> dict[str, object]:
-    """Return the logged fields of a request, without unknown ones."""
+    """Return a request's known fields for the log."""
     error, usage = call.error, call.usage
     fields: dict[str, object | None] = {
         "client": call.client,
@@ -248,7 +248,7 @@ def _fields(call: CallRecord) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
-    """Return a value as it stands in a line: one word, or a string of JSON."""
+    """Return a value for a log line: unquoted if it is one word, else as a JSON string."""
     text = str(value)
     return text if _UNQUOTED.fullmatch(text) else json.dumps(text)
 
@@ -261,7 +261,7 @@ _POLL_INTERVAL_S = 0.005
 
 
 class QueuedHandler(logging.Handler):
-    """A handler of `logging` that never waits for the reader of its stream.
+    """Logging handler that never blocks on its stream's reader.
 
     A thread writes the lines.  Those that it cannot write wait, up to a bound; beyond it lines
     are dropped, and once the reader goes on a line says how many.  At its end the process waits
@@ -287,7 +287,7 @@ class QueuedHandler(logging.Handler):
         self._lines: SimpleQueue[bytes] = SimpleQueue()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue the line of a record."""
+        """Queue a record's line."""
         try:
             line = self._line(record)
             if self._process != os.getpid():  # a process that was forked has no thread
@@ -304,7 +304,7 @@ class QueuedHandler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Wait until all lines are written, but for a second at most."""
+        """Wait until all lines are written, at most one second."""
         end = time.monotonic() + _FLUSH_S
         while self._written_bytes < self._queued_bytes and time.monotonic() < end:
             time.sleep(_POLL_INTERVAL_S)
@@ -331,7 +331,7 @@ class QueuedHandler(logging.Handler):
 
 
 def _writer(stream: IO[str]) -> Callable[[bytes], object]:
-    """Return a function that writes to a stream.
+    """Return a function that writes to a stream without blocking for long.
 
     Past its buffer, where it has a file: a blocked write holds the lock of the buffer, without
     which the interpreter cannot end.
@@ -353,14 +353,14 @@ def _write_all(file: int, data: bytes) -> None:
 
 
 def _dropped(count: int) -> logging.LogRecord:
-    """Return a record that says how many lines were dropped."""
+    """Return a record that reports the number of dropped lines."""
     text = "%d lines of the log were dropped: nobody read it"
     name = "streamnorm.gateway"
     return logging.LogRecord(name, logging.WARNING, __file__, 0, text, (count,), None)
 
 
 class Observers:
-    """The log, metrics and spans, where their libraries are installed, and further observers.
+    """All observers of requests: log, metrics, spans and further ones.
 
     None of them can break a request: the first exception of each is logged, by its type, and
     all are swallowed.
@@ -380,7 +380,7 @@ class Observers:
         self._broken: set[int] = set()
 
     def begin(self, call: CallRecord) -> None:
-        """Report to all observers that a request has arrived."""
+        """Report a request's arrival to all observers."""
         for observer in self._observers:
             try:
                 observer.begin(call)
@@ -388,7 +388,7 @@ class Observers:
                 self._report(observer, exc)
 
     def end(self, call: CallRecord) -> None:
-        """Complete the record of a request that has ended, and report it to all observers."""
+        """Complete the record of an ended request, and report it to all observers."""
         call.seconds = asyncio.get_running_loop().time() - call.started_at
         if isinstance(call.outcome, Completed):
             call.usage = call.outcome.usage

@@ -1,4 +1,4 @@
-"""Pages: what one in a browser may do here, and those that have no backend but the gateway.
+"""Access of web pages: browser checks, and routes for pages without a backend.
 
 A page can have its own name resolve to 127.0.0.1, and is then of one origin with the gateway (DNS
 rebinding); only the `Host` that the browser sends shows it.  A page of another origin can send
@@ -66,7 +66,7 @@ _PRIVATE_NETWORK = "access-control-request-private-network"
 
 
 class _Authority(Struct, frozen=True):
-    """The host of a URL.
+    """Host and port of a URL.
 
     Attributes:
         host: A name in lower case without a dot at its end, or an address.
@@ -78,14 +78,14 @@ class _Authority(Struct, frozen=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether no name server can have it stand for another machine (RFC 6761)."""
+        """Whether the host is always this machine, whatever a name server says."""
         if isinstance(self.host, str):
             return self.host == "localhost" or self.host.endswith(".localhost")
         return self.host.is_loopback
 
 
 class Browsers:
-    """Refuses what pages send that may not use a gateway, and lets others read its answers.
+    """Browser checks: refuses requests of foreign pages, and answers CORS for allowed ones.
 
     Args:
         config: The configuration.
@@ -108,7 +108,7 @@ class Browsers:
             raise ConfigError("cors: no origins, expected those of the pages that may read answers")
 
     def check(self, scope: Scope, received: ClientRequest) -> None:
-        """Refuse a request by its head, unless clients must have a key.
+        """Refuse a request that a foreign page may have sent, unless clients need keys.
 
         Raises:
             RequestRefused: A page may have sent it that may not, or it came to an address on which
@@ -145,7 +145,7 @@ class Browsers:
             raise RequestRefused("content-type: none, expected application/json", 415)
 
     def answers_preflight(self, received: ClientRequest) -> bool:
-        """Return whether a request is a preflight of a page that may use the gateway."""
+        """Return whether a request is a CORS preflight of an allowed page."""
         return (
             received.method == "OPTIONS"
             and "access-control-request-method" in received.headers
@@ -153,7 +153,7 @@ class Browsers:
         )
 
     def preflight_headers(self, received: ClientRequest) -> list[tuple[bytes, bytes]]:
-        """Return the headers of the answer to a preflight, besides those of `cross_origin`."""
+        """Return the response headers of a preflight, besides those of `cross_origin`."""
         headers = dict(_PREFLIGHT)
         # A wildcard would not stand for `authorization`.
         names = received.headers.get(_REQUESTED_NAMES, "")
@@ -166,7 +166,7 @@ class Browsers:
         return _raw(headers)
 
     def cross_origin(self, received: ClientRequest, send: Send) -> Send:
-        """Return a `send` that adds headers of CORS; `send` itself if `cors` is off."""
+        """Return a `send` that adds CORS headers; `send` itself if `cors` is off."""
         if not self._cors:
             return send
         # Also on other answers: a shared cache must not answer another origin with them.
@@ -190,7 +190,7 @@ class Browsers:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or an address is one of this machine alone."""
+    """Return whether a host name or address is always this machine."""
     if host == "localhost":
         return True
     address = _address(host)
@@ -198,7 +198,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _address_of(scope: Scope) -> _Address | None:
-    """Return the address that a request came to; None on a Unix socket, or without a server."""
+    """Return the local address of a request's connection; None if it has none."""
     server = scope.get("server")
     return None if server is None else _address(server[0])
 
@@ -213,7 +213,7 @@ def _address(text: str) -> _Address | None:
 
 
 def _authority(text: str) -> _Authority | None:
-    """Return the host of a `Host` header, or None if it is no host."""
+    """Return the host and port in a `Host` header; None if it is invalid."""
     found = _AUTHORITY.fullmatch(text.lower())
     if found is None:
         return None
@@ -225,7 +225,7 @@ def _authority(text: str) -> _Authority | None:
 
 
 def _is_same_origin(origin: str, host: _Authority | None) -> bool:
-    """Return whether an `Origin` is that of a URL with a host."""
+    """Return whether an `Origin` has the host and port of a `Host` header."""
     found = _ORIGIN.fullmatch(origin.lower())
     if found is None or host is None:
         return False
@@ -268,7 +268,7 @@ _NO_ACCESS = StreamError(
 
 
 class Page(Struct, frozen=True):
-    """The route of the pages of one dialect.
+    """A route for pages of one dialect.
 
     Attributes:
         client: The dialect, as it is spoken at the route.
@@ -279,7 +279,7 @@ class Page(Struct, frozen=True):
     options: PageConfig
 
     def check_size(self, size: int) -> None:
-        """Refuse a body that is too large for a page.
+        """Refuse an oversized body.
 
         Raises:
             RequestRefused: It is.
@@ -289,7 +289,7 @@ class Page(Struct, frozen=True):
             raise RequestRefused(f"a body of {size} bytes, expected at most {limit}", 413)
 
     def hide_account(self, error: StreamError, status: int) -> StreamError:
-        """Return the error for the page: of the operator's account it learns nothing.
+        """Return an error without details of the operator's account.
 
         Args:
             error: Error of the upstream; the log has it as it is.
@@ -299,7 +299,7 @@ class Page(Struct, frozen=True):
         return _NO_ACCESS if is_of_account else error
 
     def prepare(self, request: Request, upstream: Upstream) -> Request:
-        """Return the request for an upstream: its messages, and tools if allowed, are the page's.
+        """Return a page's request with the configured model, system text, tools and bounds.
 
         Args:
             request: The request of the page.
@@ -339,7 +339,7 @@ class Page(Struct, frozen=True):
 
 
 class Pages:
-    """The routes of pages that a configuration has; without `pages` there are none.
+    """The configured routes for pages.
 
     Args:
         config: The configuration.
@@ -366,17 +366,17 @@ class Pages:
             self._by_dialect[client.name] = Page(client, options)
 
     def client_at(self, path: str) -> Dialect | None:
-        """Return the dialect of the pages that a path belongs to; None for any other path."""
+        """Return the dialect of the route for pages at a path; None for other paths."""
         clients = (page.client for page in self._by_dialect.values())
         return next((client for client in clients if client.page_path == path), None)
 
     def page_of(self, client: Dialect) -> Page | None:
-        """Return the route of a client; None if it is no page."""
+        """Return the route for a client's dialect; None if it has none."""
         return self._by_dialect.get(client.name)
 
 
 def _ends_in_answer(messages: tuple[InputMessage, ...]) -> bool:
-    """Return whether the last message is an answer that is complete, or was cut in a text."""
+    """Return whether the last message is an answer that needs no continuation."""
     if not messages or messages[-1].role != "assistant":
         return False
     # A call gets its result, and an answer that its provider paused at its own call is no end.
@@ -385,14 +385,14 @@ def _ends_in_answer(messages: tuple[InputMessage, ...]) -> bool:
 
 
 def _names_file(block: object) -> bool:
-    """Return whether a block, or one of a result, is a file that the page does not send along."""
+    """Return whether a block has a file by URL or id instead of its content."""
     if isinstance(block, ToolResult):
         return any(map(_names_file, block.content))
     return isinstance(block, Image | Document | Audio | Video) and block.data is None
 
 
 def _client_of(name: str) -> Dialect:
-    """Return the dialect of pages as it is spoken at its route.
+    """Return the dialect of a route for pages.
 
     Raises:
         ConfigError: There is no such dialect, or no page speaks it.

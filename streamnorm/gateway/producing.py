@@ -1,4 +1,4 @@
-"""What the log stores of an answer: the reads of its upstream, as they came.
+"""Upstream reads as a source for the log, processed like any other answer.
 
 They pass through the pump of the answer as without a log, so that the same upstreams are asked,
 the same is measured, and the same answers are stored.  What the pump writes is dropped: the client
@@ -28,7 +28,7 @@ from streamnorm.log.producing import ObservedSource
 
 
 class ReadsPump(LargeEventPump):
-    """A pump that handles an answer, and gives its reads.
+    """A pump that processes an answer and returns the upstream's reads.
 
     Args:
         answer: The answer; it must not be wrapped before.
@@ -56,7 +56,7 @@ class ReadsPump(LargeEventPump):
         super().__init__(answer, dialect, to, on_end=on_end, **options)
 
     def feed(self, data: bytes) -> bytes | None:
-        """Handle the next read; return it, unless it is the last."""
+        """Process the next read, and return it unless it is the last."""
         super().feed(data)
         return None if self.ended else self._take()
 
@@ -76,7 +76,7 @@ class ReadsPump(LargeEventPump):
 
 
 class ReadsStream(Stream[bytes]):
-    """The reads of an answer, which is stored before the last of them is returned.
+    """Stream of an upstream's reads; the answer is stored before the last one.
 
     Args:
         pump: The pump of the stream.
@@ -100,7 +100,7 @@ class ReadsStream(Stream[bytes]):
         client: Dialect,
         written: WriterOptions,
     ) -> OpenedSource:
-        """Return the reads as a source of the log.
+        """Return the reads as a source for the log.
 
         Args:
             answer: The answer.
@@ -135,7 +135,7 @@ class ReadsStream(Stream[bytes]):
 
 
 def unbegun_response(client: Dialect, fields: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return a response that no upstream has begun.
+    """Return a queued response, which no upstream has begun.
 
     Args:
         client: The client's dialect, whose answers are stored.
@@ -150,7 +150,7 @@ def unbegun_response(client: Dialect, fields: dict[str, Any], model: str) -> dic
 def failed_source(
     error: StreamError, client: Dialect, fields: dict[str, Any], model: str
 ) -> OpenedSource:
-    """Return the source of a response that no upstream has begun: it has failed.
+    """Return a log source with a response that failed before any upstream began it.
 
     Args:
         error: Why, as the client is told.
@@ -171,13 +171,13 @@ def failed_source(
 def failed_response(
     error: StreamError, client: Dialect, fields: dict[str, Any], model: str
 ) -> dict[str, Any]:
-    """Return a response that has failed before it began; the arguments are those above."""
+    """Return the JSON of a response that failed before any upstream began it."""
     response = response_in(_start(client, fields, model, error), stored_form(client))
     return {**response, **fields}
 
 
 def response_in(data: bytes, form: StoredAnswers) -> dict[str, Any]:
-    """Return the response that events report last; {} if they report none.
+    """Return the last response object in events; {} if there is none.
 
     Args:
         data: The events, whole.
@@ -191,7 +191,7 @@ def response_in(data: bytes, form: StoredAnswers) -> dict[str, Any]:
 
 
 def stored_form(client: Dialect) -> StoredAnswers:
-    """Return how answers of a dialect are stored that has such answers."""
+    """Return the rules of a dialect for stored answers."""
     assert client.stored is not None  # noqa: S101 - its requests have been routed as such
     return client.stored
 
@@ -199,7 +199,7 @@ def stored_form(client: Dialect) -> StoredAnswers:
 def _start(
     client: Dialect, fields: dict[str, Any], model: str, error: StreamError | None = None
 ) -> bytes:
-    """Return the start of a stream, and the error that ends it."""
+    """Return the bytes of a stream's start, and of the error that ends it, if any."""
     writer = encoder(client.name)
     writer.response_fields = fields
     start = writer.encode(MessageStart(model=model, extra={"created_at": int(time.time())}))

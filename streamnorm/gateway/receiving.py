@@ -1,4 +1,4 @@
-"""Answers of upstreams as they are received: time limits, codings, keys, and large events.
+"""Receiving of upstream answers: time limits, codings, masked keys, large events.
 
 An event that is large, of the upstream or for the client, is decoded in the body thread: where a
 read may end one, the pump of the stream is fed there, and the stream gets an empty read, for which
@@ -45,14 +45,14 @@ LARGE_BYTES = 256 * 1024
 
 
 class BodyThread:
-    """A thread for the work on large bodies, for which the event loop must not stand still.
+    """A worker thread for large bodies, so that the event loop is not blocked.
 
     One body is worked on at a time: a second thread would only wait for the interpreter's lock,
     and two bodies take twice the memory.
     """
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
-        """Run work and return its result, or raise its exception.
+        """Run a function in the thread; return its result or raise its exception.
 
         A cancelled caller waits for the end of the work: nothing can stop a thread, and the
         next body would be worked on beside it.
@@ -71,7 +71,7 @@ class BodyThread:
 
 
 def _without_collections(work: Callable[[], T]) -> T:
-    """Run work with the garbage collector off, and return its result.
+    """Run a function without garbage collection, and return its result.
 
     A collection traverses all that was made of the body so far, holding the interpreter's lock.
     """
@@ -85,55 +85,55 @@ def _without_collections(work: Callable[[], T]) -> T:
 
 
 class LargeEventPump(TranscodePump):
-    """A pump that may be fed before the stream does so."""
+    """A pump that can decode a chunk before the stream feeds it."""
 
     _is_fed = False  # ahead of the stream
     _fed: bytes | None = None  # bytes for the client
     _is_closed = False  # ahead of the stream
 
     def feed(self, data: bytes) -> bytes | None:
-        """Handle the next chunk, unless `feed_ahead` did; return its bytes for the client."""
+        """Process the next chunk, unless `feed_ahead` did; return the client's bytes."""
         if not self._is_fed:
             return super().feed(data)
         fed, self._is_fed, self._fed = self._fed, False, None
         return fed
 
     def feed_ahead(self, data: bytes) -> None:
-        """Handle the next chunk; the next `feed` ignores its argument and returns the bytes."""
+        """Process the next chunk; the next `feed` only returns its bytes."""
         self._fed = super().feed(data)
         self._is_fed = True
 
     def close(self) -> None:
-        """Handle the end of the source, unless that was done already."""
+        """Process the end of the source, unless `close_ahead` did."""
         if not self._is_closed:
             self.close_ahead()
 
     def close_ahead(self) -> None:
-        """Handle the end of the source."""
+        """Process the end of the source."""
         self._is_closed = True
         super().close()
 
 
 class _GraceOver(Exception):
-    """A finished answer has had its grace, and the server has not closed it."""
+    """The server did not close a finished answer within the grace period."""
 
 
 class Stalled(TimeoutError):
-    """An upstream sent nothing, or nothing of its answer, for too long."""
+    """An upstream sent nothing, or no event of its answer, for too long."""
 
 
 class ServerStopping(SourceStopped):
-    """The gateway stops, and this answer has had its grace."""
+    """The gateway stops, and the answer's grace period is over."""
 
     reason = "the gateway stopped"
 
 
 class BrokenFraming(aiohttp.ClientPayloadError):
-    """The body of an answer is not framed as HTTP/1.1 demands: a chunk is broken."""
+    """The body of an answer has invalid HTTP/1.1 chunks."""
 
 
 class Timeouts(Struct, frozen=True):
-    """Seconds that an upstream has; see `Config`."""
+    """Time limits of an upstream, in seconds; see `Config`."""
 
     first_byte_s: float
     idle_s: float
@@ -142,7 +142,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class UpstreamResponse:
-    """The answer of an upstream; the reader of a `Stream`.
+    """An upstream's response: the reader of a `Stream`.
 
     A read that comes too late fails with `Stalled`.  One timer watches all reads: it is set
     again when it fires, not with each read.  Progress is what the timer finds new: a stream of
@@ -221,7 +221,7 @@ class UpstreamResponse:
         self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
 
     async def read_all(self, max_bytes: int) -> bytes:
-        """Return the whole body; of a larger one the first reads.
+        """Return the whole body; if it is larger than `max_bytes`, its beginning.
 
         Raises:
             Stalled: The upstream is late.
@@ -239,13 +239,13 @@ class UpstreamResponse:
         return b"".join(parts)
 
     def watch(self, pump: Pump[bytes]) -> None:
-        """Measure progress by the events that a pump has read, and let it say when it may end."""
+        """Set the pump whose progress is measured."""
         self._pump = pump
 
     def decode_ahead(
         self, pump: LargeEventPump, bodies: BodyThread, framing: Framing = SSE
     ) -> None:
-        """Watch a pump, and have the reads that may end a large event decoded in the thread.
+        """Decode large events of a pump in the body thread.
 
         Args:
             pump: The pump of the stream.
@@ -258,7 +258,7 @@ class UpstreamResponse:
 
     @contextmanager
     def being_decoded(self) -> Generator[None]:
-        """Hold while a thread decodes what was read: the time is not the client's.
+        """Suspend the time limits while a thread decodes a read.
 
         The pump counts its frames meanwhile, so its progress is judged afterwards.
         """
@@ -273,18 +273,18 @@ class UpstreamResponse:
                 self._check()
 
     def keep_reads(self) -> list[bytes]:
-        """Return a list to which each further read is added."""
+        """Return a list that collects all further reads."""
         kept: list[bytes] = []
         self.read = partial(_read_kept, self.read, kept)
         return kept
 
     def fail(self, cause: Exception) -> None:
-        """End the body with an exception, also a read that is under way."""
+        """End the body with an exception, which a pending read raises."""
         if not self._content.is_eof():
             self._content.set_exception(cause)
 
     async def close(self) -> None:
-        """Close the connection, unless the body has ended: then others may use it."""
+        """Close the connection, or return it to the pool if the body has ended."""
         self._timer.cancel()
         self._on_close(self)
         if self._lost is not None:
@@ -307,7 +307,7 @@ class UpstreamResponse:
         await self.close()
 
     async def _read_received(self) -> bytes:
-        """Return the next bytes of the body, as they were received, but few lines at once.
+        """Return the next received bytes of the body, at most some lines.
 
         Raises:
             StopAsyncIteration: The body has ended.
@@ -345,7 +345,7 @@ class UpstreamResponse:
         *,
         ends_at_lines: bool,
     ) -> bytes:
-        """Return the next bytes, none of an event that the pump was fed in the thread."""
+        """Return the next bytes; b"" for an event decoded in the body thread."""
         if pump.ended:  # what follows is only read so that the connection can be used again
             return await read()
         try:
@@ -363,7 +363,7 @@ class UpstreamResponse:
         return b""
 
     def _first_lines(self, data: bytes) -> bytes:
-        """Return as many lines as are decoded at once, and keep the rest for the next read."""
+        """Return the first lines of a read, and store the rest for the next read."""
         lines = data.count(b"\n") + data.count(b"\r")
         first = _LINES.match(data) if lines > _LINES_AT_ONCE else None
         if first is None:
@@ -373,13 +373,13 @@ class UpstreamResponse:
         return first[0]
 
     async def _give_way(self) -> None:
-        """Let others work between two pieces of one read."""
+        """Let other tasks run between two pieces of one read."""
         self._begin_read()
         await asyncio.sleep(0)
         self._end_read()
 
     async def _read_decoded(self) -> bytes:
-        """Return the next decoded bytes of a body that is compressed without being asked to."""
+        """Return the next decoded bytes of a compressed body."""
         if self._decoder is None:  # a coding that is not supported is a failure of the body
             self._decoder = ResponseDecoder(self._coding)
         data = self._rest or next(self._pieces, None)
@@ -401,7 +401,7 @@ class UpstreamResponse:
         self._returned_at = self._loop.time()
 
     def _end_lost(self, _lost: asyncio.Future[None] | None = None) -> None:
-        """End a body whose connection is closed.
+        """End the body, since its connection is closed.
 
         aiohttp does so itself, unless it closes the connection because of a broken chunk.
         """
@@ -409,13 +409,13 @@ class UpstreamResponse:
             self.fail(BrokenFraming())
 
     def _next_check(self, now: float) -> float:
-        """Return when to check again: a read may begin at any time, and read a finish."""
+        """Return the time of the next check."""
         times = self._times
         poll_interval_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
         return now + max(poll_interval_s, _POLL_INTERVAL_S)
 
     def _check(self) -> None:
-        """End the body if the upstream is late, and check again when it may be."""
+        """End the body if the upstream is late; else schedule the next check."""
         self._timer.cancel()
         if self._is_decoding:
             self._is_due = True
@@ -453,7 +453,7 @@ class UpstreamResponse:
 
 
 async def _read_masked(read: Callable[[], Awaitable[bytes]], mask: KeyMask) -> bytes:
-    """Return the next bytes of a body without a key."""
+    """Return the next bytes of a body, with keys masked."""
     data = b""
     while not data:
         try:
@@ -472,6 +472,6 @@ async def _read_kept(read: Callable[[], Awaitable[bytes]], kept: list[bytes]) ->
 
 
 def _retrieve(lost: asyncio.Future[None]) -> None:
-    """Retrieve the exception of a lost connection, which asyncio would log otherwise."""
+    """Retrieve a lost connection's exception, so that asyncio does not log it."""
     if not lost.cancelled():
         lost.exception()

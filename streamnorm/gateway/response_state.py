@@ -1,4 +1,4 @@
-"""Requests for messages, each with the state that it refers to and the answer that is stored.
+"""State of message requests: stored items that they refer to, and answers to store.
 
 `MessageEndpoint` begins the turn of a request before any upstream is asked:
 
@@ -100,7 +100,7 @@ _STATUS = 400  # also of items, where the vendor says 404: clients take that for
 
 
 class ResponseState:
-    """State of a request for a message, in a dialect whose API does not store answers.
+    """State of a message request in a dialect without stored answers.
 
     Args:
         received: The request.
@@ -145,7 +145,7 @@ class ResponseState:
         self._is_foreign: dict[int, bool] = {}
 
     def passes(self, target: Target) -> bool:
-        """Return whether an upstream is sent the client's own bytes."""
+        """Return whether an upstream receives the client's bytes unchanged."""
         if not self._is_unchanged or not self._is_own(target):
             return False
         # A request at the path of a cloud has a form that the vendor refuses.
@@ -164,7 +164,7 @@ class ResponseState:
         return None if continues is None else continues.successors.popleft()
 
     def rewrite(self, body: dict[str, Any], added_bytes: int = 0) -> None:
-        """Replace the body of the request; it then passes to no upstream as it is.
+        """Replace the body; upstreams no longer receive the client's bytes.
 
         Args:
             body: The body.
@@ -177,7 +177,7 @@ class ResponseState:
             self._written, self._is_expanded = body, True
 
     def request_for(self, target: Target) -> ClientRequest:
-        """Return the request, in the client's dialect, that an upstream is to answer.
+        """Return the client's request as to be sent to an upstream, in the client's dialect.
 
         Raises:
             RequestRefused: This upstream cannot: the request needs what is not stored.
@@ -192,23 +192,23 @@ class ResponseState:
 
     @property
     def size(self) -> int:
-        """Bytes of the request."""
+        """Size of the request in bytes."""
         return self._request.size
 
     @property
     def id(self) -> str:
-        """Id of the answer; "" if it is the upstream's."""
+        """Id of the answer; "" if the upstream assigns it."""
         return ""
 
     def rename(self, id: str) -> None:
-        """Give the answer another id."""
+        """Set another id for the answer."""
 
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
-        """Return a translated request whose answer is written with `fields`."""
+        """Return a translated request whose answer gets `fields`."""
         return _add_fields(sent, self.fields) if self.fields else sent
 
     async def store(self, response: dict[str, Any], size: int = 0) -> None:
-        """Store the answer, before the client gets the end of it.
+        """Store the answer, before the client receives its end.
 
         Where that fails, `is_lost` is set and the answer says `store: false`: it has been paid
         for, and the client would ask for it again.
@@ -220,11 +220,11 @@ class ResponseState:
 
     @property
     def needs_message(self) -> bool:
-        """Whether a stream is stored by its message, which its last event does not have."""
+        """Whether a stream's answer is stored from its message, not its last event."""
         return False
 
     async def store_streamed(self, data: bytes, stream: Stream[bytes]) -> None:
-        """Store the answer of a stream, before the client gets the end of it.
+        """Store a stream's answer, before the client receives its end.
 
         Args:
             data: The last bytes of the stream, in the client's dialect.
@@ -233,15 +233,15 @@ class ResponseState:
 
     @property
     def lost_fields(self) -> dict[str, Any]:
-        """Fields by which the last event says that the answer could not be stored; else {}."""
+        """Fields of the last event that state a failure to store; {} without failure."""
         return {}
 
     def mark_lost(self, data: bytes) -> bytes:
-        """Return the last bytes of a stream, whose answer says that it is not stored."""
+        """Return a stream's last bytes, changed to state that the answer is not stored."""
         return data
 
     def _has_foreign_turns(self, upstream: Upstream) -> bool:
-        """Return whether another vendor wrote a part of a history in the upstream's dialect."""
+        """Return whether the history has turns of another vendor."""
         received = self._request
         if not may_have_foreign_turns(received.body or b"", upstream):
             return False
@@ -266,7 +266,7 @@ class ResponseState:
         return self._request.with_body(encode_pieces(body, self.size + added_bytes))
 
     def _unstored_request(self, target: Target) -> ClientRequest:
-        """Return the request for an upstream with a store of its own, which is not to store it."""
+        """Return the request, changed so that the upstream does not store the answer."""
         body = self._edit_body(target)
         encrypts = _reasons(body, target.upstream)
         body = forbid_storing(body, self._client.name, encrypts_reasoning=encrypts)
@@ -277,7 +277,7 @@ class ResponseState:
 
 
 class UnstoredState(ResponseState):
-    """A turn of a client that expects its answers to be stored, where nothing is.
+    """State of a request whose client expects stored answers from a gateway without store.
 
     Args:
         received: The request.
@@ -322,7 +322,7 @@ class UnstoredState(ResponseState):
 
 
 class StoredState(ResponseState):
-    """A turn of a client that has its answers stored here, whichever upstream gives them.
+    """State of a request whose answer the gateway stores.
 
     A request that neither stores nor refers to what is stored is as that of another client.
     Any other is sent with its whole history, also to an upstream that has state of its own:
@@ -363,7 +363,7 @@ class StoredState(ResponseState):
         self._turn.id = self.fields["id"] = id
 
     def defer(self) -> None:
-        """Have the client read the answer later.
+        """Answer in the background: the client reads the answer later.
 
         Raises:
             RequestRefused: The answer is not stored.
@@ -374,7 +374,7 @@ class StoredState(ResponseState):
         self.fields |= self._turn.form.background_fields
 
     async def expand(self) -> None:
-        """Find what the request refers to.
+        """Replace references in the request by the stored items.
 
         Raises:
             RequestRefused: It is not stored, or the store does not answer.
@@ -460,23 +460,23 @@ class StoredState(ResponseState):
         return b"".join(events)
 
     def _encode(self, message: Message, upstream: str) -> dict[str, Any]:
-        """Return the message of a stream as a whole answer; {} if it has no such form."""
+        """Return a stream's message as a whole response; {} if it has no such form."""
         fields = self._turn.answer_fields
         return encode_stored(message, self._client.name, upstream, fields, time.time())
 
     def _lose(self) -> None:
-        """Have the answer say that it is not stored."""
+        """Mark the answer as not stored."""
         self.is_lost = True
         self.fields |= self._turn.form.unstored_fields
 
     def _stored(self, response: dict[str, Any]) -> tuple[StoredResponse | None, int]:
-        """Return the response to store, or None, and its size in bytes."""
+        """Return the response to store (None if none), and its size in bytes."""
         stored = self._turn.stored(response)
         return stored, 0 if stored is None else stored.size
 
 
 class ResponseStates:
-    """Begins the turns of all requests for messages.
+    """Creates the states of message requests.
 
     Args:
         store: Store of the answers; None if none are stored.
@@ -494,7 +494,7 @@ class ResponseStates:
     async def begin(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
     ) -> ResponseState:
-        """Return the state of a request, with all stored items that it refers to.
+        """Return the state of a request, with referenced items included.
 
         Args:
             received: The request.
@@ -526,7 +526,7 @@ class ResponseStates:
     async def whole_body(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the body of an auxiliary request, with all stored items that it refers to.
+        """Return an auxiliary request's body, with referenced items included.
 
         Raises:
             RequestRefused: The request refers to what is not stored.
@@ -539,7 +539,7 @@ class ResponseStates:
 
 
 def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
-    """Return whether the model of a request may reason."""
+    """Return whether the requested model can reason."""
     profiles = upstream.profiles or shipped_profiles()
     base = codec_of(upstream.spoken).capabilities
     model = upstream.upstream_model(string_of(body, "model"))
@@ -548,7 +548,7 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
 
 
 def _size_of(message: Message) -> int:
-    """Return the number of characters of a message, approximately."""
+    """Return the approximate number of characters in a message."""
     texts: list[object] = [value for block in message.blocks for value in structs.astuple(block)]
     for block in message.blocks:
         texts += block.parts if isinstance(block, Reasoning) else ()
@@ -563,7 +563,7 @@ def _add_fields(sent: UpstreamRequest, fields: dict[str, Any]) -> UpstreamReques
 def _mark_unstored(
     sent: UpstreamRequest, fields: dict[str, Any], *, is_asked: bool
 ) -> UpstreamRequest:
-    """Return a translated request whose answer says that it is not stored.
+    """Return a translated request whose answer states that it is not stored.
 
     Args:
         sent: The request.

@@ -1,4 +1,4 @@
-"""Which failed requests are sent again to the same upstream, and after how long."""
+"""Retries of failed requests at the same upstream: which ones, and after what delay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_BACKOFF_S = 8.0
 
 
 def should_retry(error: StreamError, status: int, headers: Mapping[str, str]) -> bool:
-    """Return whether a failed request may be sent again.
+    """Return whether to retry a failed request.
 
     Args:
         error: How it failed.
@@ -37,7 +37,7 @@ def should_retry(error: StreamError, status: int, headers: Mapping[str, str]) ->
 
 
 def retry_delay(headers: Mapping[str, str], number: int) -> float:
-    """Return the seconds to wait before a request is sent again.
+    """Return the seconds to wait before a retry.
 
     Args:
         headers: Headers of the answer, names in lower case.
@@ -53,7 +53,7 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
 
 
 def _read_delay(headers: Mapping[str, str]) -> float:
-    """Return the seconds that the upstream asks for; 0.0 if it does not."""
+    """Return the delay that the upstream's headers ask for, in seconds; 0.0 if none."""
     if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
         return milliseconds / 1000
     after = headers.get("retry-after", "")

@@ -1,4 +1,4 @@
-"""Which upstreams a model is routed to, and which of several equal ones is asked first.
+"""Routing of models to upstreams, and the choice among equal upstreams.
 
 A provider has the prompt cache of a conversation where it answered the turn before, and so it is
 with reasoning that only its author can read.  The requests of one conversation therefore go to one
@@ -67,7 +67,7 @@ _MAX_CHARS = 1024  # of the begin and of the end of each string
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """One upstream that may answer a request.
+    """An upstream to which a request can be sent, with its options.
 
     Attributes:
         name: Name of the upstream in the configuration.
@@ -98,7 +98,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 class Routing:
-    """The upstreams of a configuration, and the models that they answer for.
+    """The configured upstreams and models.
 
     Args:
         config: The configuration.
@@ -124,7 +124,7 @@ class Routing:
         ]
 
     def targets(self, model: str, client: Dialect) -> tuple[Target, ...]:
-        """Return the upstreams for a model, the first to ask first.
+        """Return the upstreams for a model, in the order to ask them.
 
         Args:
             model: The model that the client names; "" if the request names none.
@@ -159,7 +159,7 @@ class Routing:
 
     @property
     def entries(self) -> list[tuple[ModelConfig, tuple[Target, ...]]]:
-        """The models of the configuration, and whom to ask for them."""
+        """The configured models, each with its upstreams."""
         return self._models
 
     def _targets_of(self, model: ModelConfig, at: int) -> tuple[Target, ...]:
@@ -188,13 +188,13 @@ class Routing:
 
 
 def _shown(model: str) -> str:
-    """Return the name of a model for its client: clients can name any model, with any text."""
+    """Return a model name for an error message, quoted and shortened."""
     is_long = len(model) > _MAX_SHOWN_CHARS
     return repr(f"{model[: _MAX_SHOWN_CHARS - 3]}..." if is_long else model)
 
 
 def _with_model(model: str, target: Target) -> Target:
-    """Return a target with the name of a model, unless one is configured for all models."""
+    """Return a target with a model name, unless it has one for all requests."""
     upstream = target.upstream
     if upstream.model is not None:
         return target
@@ -256,7 +256,7 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
 
 
 def _has_websocket(config: UpstreamConfig, dialect: Dialect, where: str) -> bool:
-    """Return whether an upstream is asked over a WebSocket."""
+    """Return whether an upstream is asked over WebSockets."""
     if config.transport == "http":
         return False
     if dialect.endpoints.socket_framing is None:
