@@ -154,7 +154,7 @@ class Metrics:
         return _OTHER if found is None else self._matches[found.entry]
 
     def _feature_label(self, feature: str) -> str:
-        """Return the name of a lost feature, "other" for names that clients make up."""
+        """Return the name of a lost feature, "other" for names beyond a bound."""
         if feature not in self._features:
             if len(self._features) >= _MAX_FEATURES:
                 return _OTHER
