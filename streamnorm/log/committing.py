@@ -75,18 +75,20 @@ class Appender:
         self._on_lapse = on_lapse
         self._reads: list[bytes] = []  # that wait
         self._gaps_ms: list[int] = []  # before each of them
-        self._chunk = Chunk(1, [], [])  # reads of the operation that is under way, or has failed
+        self._count = 0  # of the reads before those
+        self._chunk: Chunk | None = None  # of the operation that is under way, or has failed
         self._ending: Ending | None = None
         self._packed = b""  # that end
         self._sends_ending = False  # whether that operation has the end
         self._has_lapsed = False
         self._retries_until_s = 0.0  # what is being stored; 0 if nothing is
-        self._room = anyio.Event()
+        self._room: anyio.Event | None = None  # while the source is not read on
 
     @property
     def is_empty(self) -> bool:
         """Whether no read was appended."""
-        return self._chunk == (1, [], []) and not self._reads
+        has_chunk = self._chunk is not None and bool(self._chunk.reads)
+        return not (self._count or self._reads or has_chunk)
 
     @property
     def is_full(self) -> bool:
@@ -106,7 +108,7 @@ class Appender:
             gap_ms: Milliseconds since the read before.
         """
         if self._commits is None:
-            self._publish(Chunk(self._chunk.first, [data], [gap_ms]))
+            self._publish(Chunk(self._count + 1, [data], [gap_ms]))
             return
         if not self._reads:
             self._commits.add(self)
@@ -136,13 +138,17 @@ class Appender:
         """Append nothing: the stream has never begun."""
         self._settle()
 
-    def next_append(self) -> Append:
-        """Return what the next operation stores of the stream."""
-        if not self._chunk.reads:  # otherwise it was interrupted, and is perhaps stored
-            self._chunk = Chunk(self._chunk.first, self._reads, self._gaps_ms)
+    def next_append(self, now_s: float) -> Append:
+        """Return what the next operation stores of the stream.
+
+        Args:
+            now_s: The time.
+        """
+        if self._chunk is None or not self._chunk.reads:  # otherwise it is perhaps stored
+            self._chunk = Chunk(self._count + 1, self._reads, self._gaps_ms)
             self._drop_reads()
-        budget_s = min(_RETRIES_S, self._lease_s / 3)
-        self._retries_until_s = self._retries_until_s or anyio.current_time() + budget_s
+        if not self._retries_until_s:
+            self._retries_until_s = now_s + min(_RETRIES_S, self._lease_s / 3)
         # The end with the last reads: who dies between them would cut a complete stream.
         self._sends_ending = self._ending is not None and not self._reads
         packed = self._packed if self._sends_ending else None
@@ -156,8 +162,9 @@ class Appender:
             self._handle_failure()
             return
         self._retries_until_s = 0.0
-        chunk, self._chunk = self._chunk, Chunk(self._chunk.last + 1, [], [])
+        chunk, self._chunk = self._chunk, None
         if not result:  # no reader gets what the others never will
+            self._count = self._count if chunk is None else chunk.last
             self._has_lapsed = True
             self._drop_reads()
             self._settle()
@@ -166,8 +173,8 @@ class Appender:
         if self._ending is not None and self._sends_ending:
             self._tail.end(self._ending)  # first: it decides about the events of the last read
             self._settle()
-        if chunk.reads:
-            self._tail.publish(chunk)
+        if chunk is not None:
+            self._publish(chunk)
         if self._commits is not None and (self._reads or (self._ending and not self.is_settled)):
             self._commits.add(self)
 
@@ -178,8 +185,9 @@ class Appender:
         self._tail.is_broken = True
         if self._ending is not None and not self._has_lapsed:
             self._tail.end(self._ending)  # first, as for what is stored
-        for chunk in (self._chunk, Chunk(self._chunk.last + 1, self._reads, self._gaps_ms)):
-            self._publish(chunk)
+        if self._chunk is not None:
+            self._publish(self._chunk)
+        self._publish(Chunk(self._count + 1, self._reads, self._gaps_ms))
         self._drop_reads()
 
     async def free(self) -> None:
@@ -211,11 +219,14 @@ class Appender:
 
     def _drop_reads(self) -> None:
         self._reads, self._gaps_ms, self.waiting_bytes = [], [], 0
-        self._room.set()
+        if self._room is not None:
+            self._room.set()
+            self._room = None
 
     def _publish(self, chunk: Chunk) -> None:
-        self._chunk = Chunk(chunk.last + 1, [], [])
+        self._chunk = None
         if chunk.reads:
+            self._count = chunk.last
             self._tail.publish(chunk)
 
     def _settle(self) -> None:
@@ -299,12 +310,12 @@ class GroupCommit:
         """Store what waits, as far as one operation may; return the seconds until the next one."""
         appenders: list[Appender] = []
         appends: list[Append] = []
-        size = 0
+        size, now_s = 0, anyio.current_time()
         for appender in self._waiting:
             if len(appends) == _MAX_APPENDS or size >= _MAX_APPEND_BYTES:
                 break
             appenders.append(appender)
-            appends.append(append := appender.next_append())
+            appends.append(append := appender.next_append(now_s))
             size += sum(map(len, append.chunk.reads))
         results: list[bool | StoreError] = [StoreError("the store is late")] * len(appends)
         # What waits stays there until the answer: if this task is cancelled, another stores it.

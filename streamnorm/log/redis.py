@@ -95,14 +95,16 @@ return {1, record()}
 )
 # Of any number of streams, whose keys stand before that of the set.  None fails by the others.
 # For each it returns 1 if the reads are stored, also by an earlier call whose answer was lost; 0 if
-# the epoch has ended, or is another; -1 if the server has lost what comes before them.
+# the epoch has ended, or is another; -1 if the server has lost what comes before them.  If all are
+# stored it returns 1 alone: each value costs the client as much as the server's work for it, and so
+# does each argument.  Hence two for all streams: seven numbers of each, the last of which are the
+# lengths of what it has in the second.
 _APPEND = (
     _COMMON
     + """
-local function append(hash, reads, head, ending, content)
-    local lease, first, count, size, epoch = head:match('(%d+) (%d+) (%d+) (%d+) (.*)')
-    local found = redis.call('HMGET', hash, 'epoch', 'end', 'expires', 'count')
-    local known, last = tonumber(found[4]), first + count - 1
+local function append(hash, reads, lease, first, count, size, epoch, ending, content)
+    local found = redis.call('HMGET', hash, 'epoch', 'end', 'expires', 'count', 'size')
+    local known, last, total = tonumber(found[4]), first + count - 1, tonumber(found[5])
     if not found[1] then
         return -1
     end
@@ -117,10 +119,9 @@ local function append(hash, reads, head, ending, content)
             return -1
         end
         redis.call('XADD', reads, first .. '-1', 'r', content)
-        redis.call('HINCRBY', hash, 'count', count)
-        redis.call('HINCRBY', hash, 'size', size)
+        total = total + size
     end
-    redis.call('HSET', hash, 'lease', now + lease)
+    redis.call('HSET', hash, 'count', last, 'size', total, 'lease', now + lease)
     if #ending > 0 then
         redis.call('HSET', hash, 'end', ending)
         redis.call('ZREM', KEYS[#KEYS], epoch)
@@ -129,15 +130,24 @@ local function append(hash, reads, head, ending, content)
     return 1
 end
 
-local results = {}
+local results, are_stored, behind = {}, true, 0
+local function take(length)
+    behind = behind + length
+    return ARGV[3]:sub(behind - length + 1, behind)
+end
+
+local numbers = ARGV[2]:gmatch('%d+')
 for i = 1, (#KEYS - 1) / 2 do
+    local lease, first, count, size = numbers(), numbers(), numbers(), numbers()
+    local epoch, ending, content = take(numbers()), take(numbers()), take(numbers())
     local ok, result = pcall(
-        append, KEYS[2 * i - 1], KEYS[2 * i], unpack(ARGV, 3 * i - 1, 3 * i + 1)
+        append, KEYS[2 * i - 1], KEYS[2 * i], lease, first, count, size, epoch, ending, content
     )
     -- Older servers raise errors as texts.
     results[i] = (ok or type(result) == 'table') and result or {err = result}
+    are_stored = are_stored and result == 1
 end
-return results
+return are_stored and 1 or results
 """
 )
 _END = (
@@ -273,15 +283,23 @@ class RedisLogStore:
     async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
         """Store what streams append; see `LogStore`."""
         keys: list[bytes] = []
-        values: list[_Value] = [self._ttl_ms]
+        numbers: list[str] = []
+        contents: list[bytes] = []
         for scope, id, epoch, chunk, lease_s, ending in appends:
-            keys += _keys(scope, id)[:2]
-            size, lease_ms = sum(map(len, chunk.reads)), int(lease_s * 1000)
-            # One argument, since each costs the client as much as the server's work with it.
-            head = f"{lease_ms} {chunk.first} {len(chunk.reads)} {size} {epoch}"
-            values += (head, ending or b"", pack(chunk))
+            hash, entries, _ = _keys(scope, id)
+            keys += (hash, entries)
+            named, ended, content = epoch.encode(), ending or b"", pack(chunk)
+            size, lengths = sum(map(len, chunk.reads)), f"{len(named)} {len(ended)} {len(content)}"
+            numbers.append(
+                f"{int(lease_s * 1000)} {chunk.first} {len(chunk.reads)} {size} {lengths}"
+            )
+            contents += (named, ended, content)
+        keys.append(_CANCELLED)
+        values: list[_Value] = [self._ttl_ms, " ".join(numbers), b"".join(contents)]
         with store_failures():
-            results = await self._append(keys=[*keys, _CANCELLED], args=values)
+            results = await self._append(keys=keys, args=values)
+        if results == 1:
+            return [True] * len(appends)
         return [_result_of(result) for result in results]
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
