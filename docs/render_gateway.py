@@ -8,7 +8,14 @@ from collections.abc import Iterable
 
 from msgspec import NODEFAULT, Struct, structs
 
-from streamnorm.gateway import Config, LogConfig, ModelConfig, PageConfig, UpstreamConfig
+from streamnorm.gateway import (
+    Config,
+    DashboardConfig,
+    LogConfig,
+    ModelConfig,
+    PageConfig,
+    UpstreamConfig,
+)
 from streamnorm.gateway.metrics import METRICS
 
 _ATTRIBUTE = re.compile(r"^    (\w+): ((?:.+\n?(?:        .+\n?)*))", re.MULTILINE)
@@ -37,6 +44,11 @@ def page_rows() -> Iterable[list[str]]:
 def log_rows() -> Iterable[list[str]]:
     """Yield the keys of `log`."""
     return _key_rows(LogConfig)
+
+
+def dashboard_rows() -> Iterable[list[str]]:
+    """Yield the keys of `dashboard`."""
+    return _key_rows(DashboardConfig)
 
 
 def metric_rows() -> Iterable[list[str]]:
@@ -78,6 +90,7 @@ _KEYS = ["key", "default", "meaning"]
 TABLES = {
     "gateway_config": (_KEYS, config_rows),
     "gateway_log": (_KEYS, log_rows),
+    "gateway_dashboard": (_KEYS, dashboard_rows),
     "gateway_metrics": (["metric", "labels", "counts"], metric_rows),
     "gateway_models": (_KEYS, model_rows),
     "gateway_pages": (_KEYS, page_rows),

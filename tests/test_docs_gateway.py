@@ -32,6 +32,7 @@ _MAX_S = 600  # of a command, on a machine that does other work
 PAGE = (ROOT / "docs" / "gateway.md").read_text("utf-8")
 SIDES = ("read", "send")
 SECURITY = (ROOT / "docs" / "security.md").read_text("utf-8")
+DASHBOARD = (ROOT / "docs" / "dashboard.md").read_text("utf-8")
 ENV = {
     **os.environ,
     "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
@@ -125,11 +126,13 @@ def test_defaults_are_written_as_people_write_numbers() -> None:
 def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
     models, pages, bedrock, sockets, log, hosts = blocks(PAGE, "toml")
     insecure, reuse = blocks(SECURITY, "toml")
+    (dashboard,) = blocks(DASHBOARD, "toml")
     path = tmp_path / "gateway.toml"
     keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "VLLM_API_KEY": "k-0123456789"}
     keys |= {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-0123456789"}
+    keys |= {"ADMIN_KEYS": "admin-0123456789abcdef"}
     keys |= {"CLIENT_KEYS": "k-0123456789", "OPENAI_API_KEY": "sk-0123456789"}
-    for text in (models, pages, bedrock, sockets, log, hosts, insecure, reuse):
+    for text in (models, pages, bedrock, sockets, log, hosts, insecure, reuse, dashboard):
         path.write_text(text)
         Gateway(read_config(path), environ=keys)
     assert "max_tokens" in tomllib.loads(models)["models"][0]

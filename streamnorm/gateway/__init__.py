@@ -7,6 +7,7 @@ A request comes in at the `application`, which decodes its body; `admission` say
 the `network` until an answer begins, and the `ClientStream` writes that to the client.  `config`
 is what a configuration says, and `pages` what pages may do and get.  `observing` records what is
 known of each request and logs it in a thread of its own; `metrics` and `telemetry` report it.
+With a `[dashboard]`, `dashboard` shows it to administrators in a browser.
 """
 
 try:
@@ -19,18 +20,27 @@ except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
 from streamnorm.gateway.config import (
     Config,
     ConfigError,
+    DashboardConfig,
     LogConfig,
     ModelConfig,
     PageConfig,
     UpstreamConfig,
     read_config,
 )
-from streamnorm.gateway.observing import CallRecord, JSONFormatter, Observer, QueuedHandler
+from streamnorm.gateway.observing import (
+    CallRecord,
+    JSONFormatter,
+    Observer,
+    QueuedHandler,
+    RunningAnswer,
+    UpstreamFailure,
+)
 
 __all__ = [
     "CallRecord",
     "Config",
     "ConfigError",
+    "DashboardConfig",
     "Gateway",
     "JSONFormatter",
     "LogConfig",
@@ -38,7 +48,9 @@ __all__ = [
     "Observer",
     "PageConfig",
     "QueuedHandler",
+    "RunningAnswer",
     "UpstreamConfig",
+    "UpstreamFailure",
     "app",
     "from_environment",
     "read_config",

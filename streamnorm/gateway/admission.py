@@ -470,15 +470,15 @@ def resolve_key(place: str, where: str, environ: Mapping[str, str]) -> str:
     return value
 
 
-def check_key(key: str, where: str) -> str:
+def check_key(key: str, where: str, min_chars: int = 1) -> str:
     """Check that a header can hold a key, and return the key.
 
     Raises:
-        ConfigError: No header can hold it, or it is too long.
+        ConfigError: No header can hold it, or it is too long or too short.
     """
-    if not _KEY.fullmatch(key):
+    if not _KEY.fullmatch(key) or len(key) < min_chars:
         raise ConfigError(
-            f"{where}: a key of {len(key)} characters, expected 1 to {MAX_KEY_BYTES} "
+            f"{where}: a key of {len(key)} characters, expected {min_chars} to {MAX_KEY_BYTES} "
             "characters of ASCII without spaces"
         )
     return key
@@ -508,15 +508,20 @@ class ClientKeys:
         self._digests = [_digest(key) for key in keys]
 
     @classmethod
-    def of(cls, place: str, environ: Mapping[str, str]) -> ClientKeys:
+    def of(
+        cls,
+        place: str,
+        environ: Mapping[str, str],
+        where: str = "client_keys",
+        min_chars: int = 1,
+    ) -> ClientKeys:
         """Return the keys in the variable of `env:NAME`, separated by commas.
 
         Raises:
             ConfigError: There are none, or one is no key.
         """
-        where = "client_keys"
         listed = resolve_key(place, where, environ).split(",")
-        return cls([check_key(key.strip(), where) for key in listed])
+        return cls([check_key(key.strip(), where, min_chars) for key in listed])
 
     def accept(self, headers: Mapping[str, str], names: Iterable[str]) -> bool:
         """Return whether one of the named headers holds a valid key.
@@ -529,10 +534,11 @@ class ClientKeys:
         for name in names:
             key = _bare(name, headers.get(name, ""))
             if 0 < len(key) <= MAX_KEY_BYTES:
-                is_known |= self._has(key)
+                is_known |= self.has(key)
         return is_known
 
-    def _has(self, key: str) -> bool:
+    def has(self, key: str) -> bool:
+        """Return whether a key is one of the list, in a time that shows nothing of it."""
         digest, is_known = _digest(key), False
         for known in self._digests:  # all of them, whichever it is
             is_known |= hmac.compare_digest(digest, known)

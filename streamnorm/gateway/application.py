@@ -19,7 +19,7 @@ from functools import partial
 from math import inf
 from time import monotonic
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from msgspec import structs
@@ -64,6 +64,9 @@ from streamnorm.gateway.streams import LoggedStreams
 from streamnorm.gateway.websocket import Answering, WebSockets, deny
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore
+
+if TYPE_CHECKING:
+    from streamnorm.gateway.dashboard import Dashboard
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
@@ -121,8 +124,16 @@ class Gateway:
         self._store = gateway_store(config, environ, bodies, store)
         routing = Routing(config, environ)
         self._pages = Pages(config, routing)
-        self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
+        self._dashboard: Dashboard | None = None
+        if config.dashboard is not None:
+            from streamnorm.gateway.dashboard import Dashboard
+
+            self._dashboard = Dashboard(
+                config, config.dashboard, environ, self._admission, self._draining
+            )
+            observers = (*observers, self._dashboard.observer)
+        self._observers = Observers(config, observers)
         log = configured_log(config, environ)
         self._streams: LoggedStreams | None = None
         self._stream_endpoint: StreamEndpoint | None = None
@@ -183,6 +194,8 @@ class Gateway:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await _load()
+        if self._dashboard is not None:
+            self._dashboard.start()
         try:
             # The server of workers sends them a signal that they may have got already.
             end = None if is_worker(self._environ) else partial(self.begin_drain, 0.0)
@@ -199,6 +212,8 @@ class Gateway:
             self._draining.close()
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._network.aclose()
+            if self._dashboard is not None:
+                await self._dashboard.stop()
             for store in (self._store, self._streams):
                 if store is not None:
                     with anyio.move_on_after(_CLOSE_S, shield=True):
@@ -211,6 +226,9 @@ class Gateway:
         if received.path in _HEALTH and received.method in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
                 await self._say_health(exchange)
+            return
+        if self._dashboard is not None and self._dashboard.has(received):
+            await self._dashboard.answer(scope, received, receive, send)
             return
         client = self._client_of(received)
         browsers = self._admission.browsers

@@ -19,7 +19,7 @@ from streamnorm._core.bodies.request import Request
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import CredentialsError, NotAStream, ProtocolError, UpstreamError
-from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
+from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated, Usage
 from streamnorm._core.failures import broken_connection
 from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
@@ -41,7 +41,7 @@ from streamnorm._upstream.requests import (
 from streamnorm.aio import Stream
 from streamnorm.aio.pump import TranscodePump
 from streamnorm.gateway.network import Network, failure_reason
-from streamnorm.gateway.observing import FailureReason
+from streamnorm.gateway.observing import FailureReason, UpstreamFailure
 from streamnorm.gateway.pages import NO_CREDIT, Page
 from streamnorm.gateway.producing import ReadsPump, ReadsStream
 from streamnorm.gateway.receiving import (
@@ -169,6 +169,7 @@ class Attempts:
         observe: Learns from the tokens that are reported for the request that was sent last; None
             if it was passed and not read.
         asked: Name of the upstream that was asked last; "" if none was.
+        failures: Requests to upstreams that have failed, in order.
     """
 
     def __init__(
@@ -194,6 +195,8 @@ class Attempts:
         self.count = 0
         self.observe: Callable[[int | None], None] | None = None
         self.asked = ""
+        self.failures: list[UpstreamFailure] = []
+        self._pump: TranscodePump | None = None  # of the stream that was begun last
         self._is_pausing = False  # between two requests
         self._has_begun = False
         self._held: list[Loss | Outcome] = []  # of an answer that has not begun
@@ -211,6 +214,16 @@ class Attempts:
         self._has_left = has_left
         self._page = page
         self._is_logged = is_logged
+
+    @property
+    def progress(self) -> int:
+        """Number of events of the stream that are no pings."""
+        return 0 if self._pump is None else self._pump.progress
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the stream, as far as they are known."""
+        return Usage() if self._pump is None else self._pump.usage
 
     def commit(self, *, without_status: bool) -> bool:
         """Return whether status 200 may be sent before an answer begins.
@@ -264,6 +277,9 @@ class Attempts:
         result = await self._send(target)
         if isinstance(result, FailedAttempt):
             self.has_status = False
+            if result.target is not None:
+                failed = (result.target.name, result.status, result.error.kind, result.reason)
+                self.failures.append(UpstreamFailure(*failed))
             return result
         self._has_begun = True
         for held in self._held:
@@ -376,6 +392,7 @@ class Attempts:
         }
         made = ReadsPump if self._is_logged else LargeEventPump
         pump = made(answer, upstream.dialect, client.name, on_end=self._report, **options)
+        self._pump = pump
         answer.decode_ahead(pump, self._bodies, upstream.framing)
         stream: Stream[bytes] = Stream(pump, answer)
         stores = self._turn.stores and not self._turn.makes_answer

@@ -190,6 +190,18 @@ class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     linger_s: Annotated[float, Meta(ge=MIN_LINGER_S, le=_MAX_S)] | None = None
 
 
+class DashboardConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who may watch the gateway at `/dashboard`.
+
+    Attributes:
+        admin_keys: Where the keys come from that open the page: `env:NAME`, a variable that holds
+            them separated by commas, each of 16 characters or more.  They open nothing else, and
+            `client_keys` do not open the page.
+    """
+
+    admin_keys: _Name
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of a gateway.
 
@@ -223,6 +235,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         state_ttl_s: Seconds after its last use at which an answer is forgotten.
         log: Where the streams are stored that outlive their clients: those of requests with an
             `Idempotency-Key` or an `x-streamnorm-stream`.  None has no such streams.
+        dashboard: Who may watch the gateway at `/dashboard`.  None has no such page.
         on_disconnect: What becomes of an answer whose client has left: it is cancelled, or
             read to its end.
         websockets: Whether clients of Responses may open a WebSocket at `/v1/responses`; without,
@@ -258,6 +271,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state: _Name | None = None
     state_ttl_s: _Seconds = DEFAULT_TTL_S
     log: LogConfig | None = None
+    dashboard: DashboardConfig | None = None
     # The provider bills what it generates: an answer without a reader is cancelled.
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     # Codex and the SDK of the vendor prefer it: they then send only what is new of a conversation.
@@ -332,8 +346,13 @@ def config_of(value: dict[str, Any], name: str) -> Config:
         if is_object(pages):
             for key, page in pages.items():
                 _convert(page, PageConfig, f"pages.{key}")
-        if is_object(value.get("log")):
-            _convert(value["log"], LogConfig, "log")
+        tables: list[tuple[str, type[Struct]]] = [
+            ("log", LogConfig),
+            ("dashboard", DashboardConfig),
+        ]
+        for key, table in tables:
+            if is_object(value.get(key)):
+                _convert(value[key], table, key)
         return _convert(value, Config, "")
     except ConfigError as exc:
         raise ConfigError(f"{name}: {exc}") from exc

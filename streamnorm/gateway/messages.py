@@ -208,6 +208,7 @@ class MessageEndpoint:
             page=page,
             is_logged=logged is not None,
         )
+        call.running = attempts
         return attempts
 
     def _open_stream(

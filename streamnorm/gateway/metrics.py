@@ -27,8 +27,8 @@ from prometheus_client.multiprocess import (
     mark_process_dead,  # pyright: ignore[reportUnknownVariableType] - it has no annotations
 )
 
-from streamnorm.gateway.config import Config, ConfigError
-from streamnorm.gateway.observing import CallRecord
+from streamnorm.gateway.config import Config
+from streamnorm.gateway.observing import CallRecord, workers_directory
 from streamnorm.gateway.routing import ModelNames
 
 METRICS = {
@@ -67,7 +67,6 @@ _REQUEST_S = (
 _OTHER = "other"
 _MAX_FEATURES = 256
 _LIVE_GAUGE = re.compile(r"gauge_live[a-z]+_([0-9]{1,10})\.db")
-_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Metrics:
@@ -83,9 +82,7 @@ class Metrics:
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self, config: Config) -> None:
-        directory = os.environ.get(_DIRECTORY, "")
-        if directory and not os.path.isdir(directory):
-            raise ConfigError(f"{_DIRECTORY}: no directory, expected one")
+        directory = workers_directory()
         self._names = ModelNames(config.models)
         self._matches = [model.match for model in config.models]
         self._features: set[str] = set()

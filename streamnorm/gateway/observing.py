@@ -27,13 +27,21 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import IO, TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._core.events import Abandoned, Completed, Outcome, StreamError, Truncated, Usage
+from streamnorm._core.events import (
+    Abandoned,
+    Completed,
+    ErrorKind,
+    Outcome,
+    StreamError,
+    Truncated,
+    Usage,
+)
 from streamnorm._core.losses import Loss
-from streamnorm.gateway.config import Config
+from streamnorm.gateway.config import Config, ConfigError
 
 if TYPE_CHECKING:
     from streamnorm.gateway.metrics import Metrics
@@ -69,6 +77,52 @@ _CODE = re.compile(r"[A-Za-z_.]{1,64}|[0-9]{1,6}", re.ASCII)
 _UNQUOTED = re.compile(r"[\w.:/@+,*-]+", re.ASCII)
 
 
+class UpstreamFailure(NamedTuple):
+    """A request to an upstream that failed before it began an answer.
+
+    Attributes:
+        upstream: Name of the upstream.
+        status: HTTP status that stands for the failure at the client.
+        error: Kind of the error.
+        reason: Why the upstream could not be reached, or its connection broke; None if the
+            upstream itself reported the error.
+    """
+
+    upstream: str
+    status: int
+    error: ErrorKind
+    reason: FailureReason | None
+
+
+class RunningAnswer(Protocol):
+    """What is known of an answer while its request runs."""
+
+    @property
+    def asked(self) -> str:
+        """Name of the upstream that was asked last; "" before one is asked."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Number of requests to upstreams."""
+        ...
+
+    @property
+    def failures(self) -> list[UpstreamFailure]:
+        """Requests to upstreams that have failed, in order."""
+        ...
+
+    @property
+    def progress(self) -> int:
+        """Number of events of the stream that are no pings."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens, as far as they are known."""
+        ...
+
+
 class CallRecord(Struct, kw_only=True):
     """Record of one request and its answer, for observers.
 
@@ -91,6 +145,9 @@ class CallRecord(Struct, kw_only=True):
         losses: How often each feature was lost; `other` are those that have no plain word for
             a name.
         outlives_client: Whether its answer goes on without its client, as a stream of the log.
+        running: What is known of the answer to a request for a message while it runs; None before
+            its body is read, and at the end.
+        failures: Requests to upstreams that have failed, in order, at the end.
     """
 
     client: str
@@ -109,6 +166,8 @@ class CallRecord(Struct, kw_only=True):
     attempts: int = 0
     losses: dict[str, int] = {}
     outlives_client: bool = False
+    running: RunningAnswer | None = None
+    failures: list[UpstreamFailure] = []
 
     @property
     def model_name(self) -> str:
@@ -194,7 +253,7 @@ class RequestLog:
         """Log the request."""
         level = logging.WARNING if call.ending in ("failed", "truncated") else logging.INFO
         if _LOG.isEnabledFor(level):
-            fields = _fields(call)
+            fields = logged_fields(call)
             losses = ",".join(f"{name}:{count}" for name, count in call.losses.items())
             shown = fields | {"losses": losses} if losses else fields
             line = " ".join(f"{name}={_text(value)}" for name, value in shown.items())
@@ -220,7 +279,7 @@ class JSONFormatter(logging.Formatter):
         return json.dumps(fields)
 
 
-def _fields(call: CallRecord) -> dict[str, object]:
+def logged_fields(call: CallRecord) -> dict[str, object]:
     """Return a request's known fields for the log."""
     error, usage = call.error, call.usage
     fields: dict[str, object | None] = {
@@ -359,6 +418,22 @@ def _dropped(count: int) -> logging.LogRecord:
     return logging.LogRecord(name, logging.WARNING, __file__, 0, text, (count,), None)
 
 
+_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def workers_directory() -> str:
+    """Return the directory that all workers write their numbers to; "" without one.
+
+    Raises:
+        ConfigError: `PROMETHEUS_MULTIPROC_DIR` names no directory.
+    """
+    # prometheus-client reads the environment of the process.
+    directory = os.environ.get(_DIRECTORY, "")
+    if directory and not os.path.isdir(directory):
+        raise ConfigError(f"{_DIRECTORY}: no directory, expected one")
+    return directory
+
+
 class Observers:
     """All observers of requests: log, metrics, spans and further ones.
 
@@ -392,6 +467,8 @@ class Observers:
         call.seconds = asyncio.get_running_loop().time() - call.started_at
         if isinstance(call.outcome, Completed):
             call.usage = call.outcome.usage
+        if call.running is not None:
+            call.failures, call.running = call.running.failures, None
         for observer in self._observers:
             try:
                 observer.end(call)

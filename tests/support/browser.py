@@ -11,7 +11,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -32,6 +32,7 @@ _OPTIONS = (
     "--no-first-run",
     "--remote-debugging-port=0",
 )
+_KEYS = {"Enter": (13, "\r"), "Escape": (27, "")}
 _ANNOUNCED = "DevTools listening on "
 
 
@@ -185,6 +186,16 @@ class Tab:
         assert found, (condition, await self.text(), self.problems)
         return str(found)
 
+    async def wait_for_page(self, condition: str) -> None:
+        """Wait until an expression is true on the page that the tab is going to."""
+        async with asyncio.timeout(2 * _WAIT_S):
+            while True:
+                # A navigation ends the scripts of the page before it.
+                with suppress(AssertionError):
+                    if await self.evaluate(condition):
+                        return
+                await asyncio.sleep(0.02)
+
     async def text(self, selector: str = "body") -> str:
         """Return the text of an element, as it is shown."""
         return str(await self.evaluate(f"document.querySelector({selector!r})?.innerText ?? ''"))
@@ -194,9 +205,19 @@ class Tab:
         await self.wait_for(f"document.querySelector({selector!r})")
         await self.evaluate(f"document.querySelector({selector!r}).focus()")
         await self._call("Input.insertText", text=text)
-        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
-        await self._call("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
-        await self._call("Input.dispatchKeyEvent", type="keyUp", **key)
+        await self.press("Enter")
+
+    async def press(self, key: str) -> None:
+        """Press a key: Enter, Escape, or one with a character."""
+        code, text = _KEYS.get(key, (0, key))
+        pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        await self._call("Input.dispatchKeyEvent", type="keyDown", text=text, **pressed)
+        await self._call("Input.dispatchKeyEvent", type="keyUp", **pressed)
+
+    async def prefer(self, theme: str) -> None:
+        """Prefer a theme: light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        await self._call("Emulation.setEmulatedMedia", features=features)
 
     async def click(self, button: str) -> None:
         """Click the button with a text, once it is there and enabled."""
@@ -204,9 +225,9 @@ class Tab:
         await self.wait_for(f"({find})?.disabled === false")
         await self.evaluate(f"({find}).click()")
 
-    async def screenshot(self, selector: str, *, width: int) -> bytes:
-        """Return an element as a PNG."""
-        size = {"width": width, "height": 600, "deviceScaleFactor": 1, "mobile": False}
+    async def screenshot(self, selector: str, *, width: int, height: int = 600) -> bytes:
+        """Return an element as a PNG, as far as a window of a size shows it."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         await self._call("Emulation.setDeviceMetricsOverride", **size)
         box = await self.evaluate(
             f"(({{x, y, width, height}}) => ({{x, y, width, height}}))"

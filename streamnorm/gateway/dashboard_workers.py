@@ -1,0 +1,135 @@
+"""The boards of all workers: each writes its own to a directory while a page is open.
+
+The directory is that of the metrics, `PROMETHEUS_MULTIPROC_DIR`.  A worker whose page is open
+modifies the file `dashboard_watched` once a second; all others then write their boards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from anyio import to_thread
+
+from streamnorm._core.json import FAST_ERRORS, dumps
+from streamnorm.gateway.config import ConfigError
+from streamnorm.gateway.dashboard_board import Board
+from streamnorm.gateway.observing import workers_directory
+from streamnorm.gateway.storing import is_worker
+
+_LOG = logging.getLogger("streamnorm.gateway")
+
+POLL_S = 1.0
+"""Seconds between two boards of a worker."""
+
+_WATCHED = "dashboard_watched"
+_BOARDS = "dashboard_board_"
+# In which a worker that has written no board is taken for one that has ended, and in which a page
+# that has not been seen is taken for one that is closed.
+_MISSED_S = 5 * POLL_S
+_MAX_BOARD_BYTES = 16 * 1024 * 1024
+_MAX_WORKERS = 256
+
+_DECODER = msgspec.json.Decoder(Board)
+
+
+def shared_directory(environ: Mapping[str, str]) -> Path | None:
+    """Return the directory that all workers share; None for a server of one process.
+
+    Args:
+        environ: The environment of the gateway.
+
+    Raises:
+        ConfigError: The process is a worker, and there is no such directory.
+    """
+    directory = workers_directory()
+    if not directory and is_worker(environ):
+        # A page would show one of them, and each of its requests may reach another.
+        raise ConfigError(
+            "dashboard: in a worker process, expected PROMETHEUS_MULTIPROC_DIR to name a "
+            "directory that all workers share"
+        )
+    return Path(directory) if directory else None
+
+
+class SharedBoards:
+    """The boards of all workers, in the directory that they share.
+
+    Args:
+        directory: The directory.
+        board: Returns the board of this process.
+    """
+
+    def __init__(self, directory: Path, board: Callable[[], Board]) -> None:
+        self._directory = directory
+        self._board = board
+        self._file = directory / f"{_BOARDS}{os.getpid()}.json"
+        self._task: asyncio.Task[None] | None = None
+        self._has_failed = False
+
+    def start(self) -> None:
+        """Begin to write the board of this process while a page is open at any worker."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop, and remove the board of this process."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+
+    async def others(self) -> list[Board]:
+        """Return the boards of the other workers, and ask them to go on."""
+        return await to_thread.run_sync(self._read_others)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if await to_thread.run_sync(self._is_watched):
+                    data = dumps(self._board())
+                    await to_thread.run_sync(self._write, data)
+            except OSError as exc:
+                self._report(exc)
+            await asyncio.sleep(POLL_S)
+
+    def _is_watched(self) -> bool:
+        try:
+            return time.time() - (self._directory / _WATCHED).stat().st_mtime < _MISSED_S
+        except FileNotFoundError:
+            return False
+
+    def _write(self, data: bytes) -> None:
+        new = self._file.with_suffix(".new")
+        # For its owner alone: it names models, and who asks them.
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        new.replace(self._file)
+
+    def _read_others(self) -> list[Board]:
+        boards: list[Board] = []
+        try:
+            (self._directory / _WATCHED).touch(mode=0o600)
+            files = sorted(self._directory.glob(f"{_BOARDS}*.json"))
+        except OSError as exc:
+            self._report(exc)
+            return []
+        for file in files[:_MAX_WORKERS]:
+            with suppress(OSError, *FAST_ERRORS):  # another version wrote it, or its worker ended
+                stat = file.stat()
+                is_old = time.time() - stat.st_mtime > _MISSED_S
+                if not (file == self._file or is_old or stat.st_size > _MAX_BOARD_BYTES):
+                    boards.append(_DECODER.decode(file.read_bytes()))
+        return boards
+
+    def _report(self, exc: OSError) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            _LOG.warning("the boards of the workers cannot be shared: %s", type(exc).__name__)
