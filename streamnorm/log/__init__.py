@@ -1,4 +1,4 @@
-"""Streams that survive: produced apart from any client, followed from any cursor.
+"""Logged streams, which survive their clients and can be followed from any cursor.
 
     log = streamnorm.log.open_log("sqlite:streams.db")
 
@@ -57,7 +57,7 @@ def open_log(
     lease_s: float = DEFAULT_LEASE_S,
     max_bytes: int = MAX_STREAM_BYTES,
 ) -> Log:
-    """Return the log that a URL names; nothing is opened before its first use.
+    """Return the log at a URL; nothing is opened before its first use.
 
     Args:
         url: `memory:` for one process; `sqlite:PATH` for the processes of one machine;

@@ -1,4 +1,4 @@
-"""Group commit: what all streams of a process have read is stored by one operation at a time.
+"""Group commit: one store operation at a time stores the reads of all streams of a process.
 
 An operation of a store costs much more than what is in it.  Reads that arrive while the store is
 busy, or within a millisecond or two of its last operation, wait for the next one.
@@ -41,7 +41,7 @@ LAPSED = "its producer was silent for too long"
 
 
 class Appender:
-    """Appends the reads of one stream, and its end, to the store; then publishes them.
+    """Appends the reads and the end of one stream to the store, then publishes them.
 
     Args:
         commits: The group commit of the process; None to publish without a store.
@@ -92,16 +92,16 @@ class Appender:
 
     @property
     def is_full(self) -> bool:
-        """Whether the source must not be read on."""
+        """Whether reading from the source must wait."""
         return self.waiting_bytes > _MAX_WAITING_BYTES
 
     async def wait_for_room(self) -> None:
-        """Wait until the source may be read on."""
+        """Wait until reading from the source may continue."""
         self._room = anyio.Event()
         await self._room.wait()
 
     def append(self, data: bytes, gap_ms: int) -> None:
-        """Append a read.
+        """Queue a read for the store.
 
         Args:
             data: The bytes.
@@ -117,12 +117,12 @@ class Appender:
         self.waiting_bytes += len(data)
 
     def renew_lease(self) -> None:
-        """Report to the store that the producer lives."""
+        """Queue a renewal of the producer's lease."""
         if self._commits is not None and not self.is_settled:
             self._commits.add(self)
 
     def close(self, ending: Ending) -> None:
-        """Append the end.
+        """Queue the end of the stream for the store.
 
         Raises:
             Exception: Fields of the response cannot be stored; nothing is appended then.
@@ -135,7 +135,7 @@ class Appender:
             self._commits.add(self)
 
     def abandon(self) -> None:
-        """Append nothing: the stream has never begun."""
+        """Stop storing a stream that never began."""
         self._settle()
 
     def next_append(self, now_s: float) -> Append:
@@ -155,7 +155,7 @@ class Appender:
         return Append(*self._key, self._tail.epoch, self._chunk, self._lease_s, packed)
 
     def handle(self, result: bool | StoreError) -> None:
-        """Handle what the store returned for the last append, or why it failed."""
+        """Process the store's result for the last append."""
         if self.is_settled:  # the producer has given up meanwhile
             return
         if isinstance(result, StoreError):
@@ -179,7 +179,7 @@ class Appender:
             self._commits.add(self)
 
     def lose_store(self) -> None:
-        """Go on for the readers of this process alone."""
+        """Continue without the store, only for readers of this process."""
         self._settle()
         self._commits = None
         self._tail.is_broken = True
@@ -191,7 +191,7 @@ class Appender:
         self._drop_reads()
 
     async def free(self) -> None:
-        """Free the id of a stream that never began."""
+        """Release the id of a stream that never began."""
         if self._commits is not None:
             with suppress(StoreError):  # the lease lapses then, and nobody joins the stream
                 await self._commits.store.afree(*self._key, self._tail.epoch)
@@ -236,7 +236,7 @@ class Appender:
         self.woken.set()
 
     async def _read_ending(self, store: LogStore) -> Ending | None:
-        """Return the end that a reader has stored, who took this producer for dead."""
+        """Return the end that a reader stored because it considered this producer dead."""
         try:
             reading = await store.aread(*self._key, NO_READS, 1, 0)
         except StoreError:
@@ -249,7 +249,7 @@ class Appender:
 
 
 class GroupCommit:
-    """Stores what the streams of a process append, by one operation of the store at a time.
+    """Stores the appends of all streams of a process, one operation at a time.
 
     One of their tasks does it for all.
 
@@ -267,17 +267,17 @@ class GroupCommit:
         self._leader: Appender | None = None  # the one whose task stores
 
     def add(self, appender: Appender) -> None:
-        """Store what a stream appends by the next operation."""
+        """Include a stream in the next store operation."""
         if not self._waiting and self._leader is not None:
             self._leader.woken.set()
         self._waiting[appender] = None
 
     def release(self, appender: Appender) -> None:
-        """Store nothing more of a stream."""
+        """Exclude a stream from further store operations."""
         self._waiting.pop(appender, None)
 
     async def run(self, appender: Appender) -> None:
-        """Run until a stream is settled; meanwhile store for all, unless the task of another does.
+        """Run store operations until a stream is settled, unless another task does.
 
         Once cancelled, it may be called again.
         """
@@ -297,7 +297,7 @@ class GroupCommit:
                     self._leader.woken.set()
 
     async def _step(self, leader: Appender) -> None:
-        """Wait for something to store, and store it."""
+        """Wait for appends, then store them."""
         if not self._waiting:
             leader.woken = anyio.Event()
             await leader.woken.wait()
@@ -307,7 +307,7 @@ class GroupCommit:
             await anyio.sleep(pause_s)
 
     async def _commit(self) -> float:
-        """Store what waits, as far as one operation may; return the seconds until the next one."""
+        """Store waiting appends in one bounded operation; return the seconds to the next."""
         appenders: list[Appender] = []
         appends: list[Append] = []
         size, now_s = 0, anyio.current_time()

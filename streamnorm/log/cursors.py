@@ -1,4 +1,4 @@
-"""Cursors: names of places in the bytes that one dialect's clients read of a stream.
+"""Cursors: opaque positions in the bytes of one stream in one dialect.
 
     <epoch>-<tag>.<read>[.<event>]
 
@@ -23,7 +23,7 @@ _CURSOR = re.compile(r"([0-9a-f]{1,32})-([0-9a-f]{8})\.([0-9]{1,15})(?:\.([0-9]{
 
 
 class Position(NamedTuple):
-    """How far a stream was read: the events up to one, of what one read of the source gave.
+    """A position in a stream: a read of the source, and an event of that read.
 
     Attributes:
         read: Number of the read, from 1.
@@ -39,7 +39,7 @@ START = Position(0, 0)
 
 
 def tag_of(to: str | None, options: bytes) -> str:
-    """Return the tag of what a reader has chosen.
+    """Return the cursor tag for a dialect and options.
 
     Args:
         to: The dialect; None for events.
@@ -49,7 +49,7 @@ def tag_of(to: str | None, options: bytes) -> str:
 
 
 def read_cursor(cursor: str, epoch: str, tag: str) -> Position:
-    """Return the position that a cursor names.
+    """Return the position in a cursor, checked for a stream.
 
     Raises:
         LogError: It is no cursor, or one of another stream (400), or of other bytes (409).

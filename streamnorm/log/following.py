@@ -1,4 +1,4 @@
-"""Streams of a log, as events or as the bytes of any dialect, from any position."""
+"""Streams of a log, followed from any position as events or as bytes of a dialect."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CR = 13
 
 
 class LogReader:
-    """The reader of a stream in a log: its reads as they came, and its end as it was.
+    """Reader of a logged stream: the original reads, then the original end.
 
     Args:
         tail: The last reads of the stream.
@@ -109,7 +109,7 @@ class LogReader:
         return data
 
     async def _read_tail(self) -> Chunk:
-        """Return reads behind the position; none if the stream ends there."""
+        """Return the reads after the position; none at the end of the stream."""
         left = self._joined_before - self.position
         try:
             if left <= 0:
@@ -123,7 +123,7 @@ class LogReader:
         return Chunk(chunk.first, chunk.reads[:left], chunk.gaps_ms[:left])
 
     def _join(self) -> bytes:
-        """Return the next reads before `joined_before`, up to some size."""
+        """Return the next reads before `joined_before` joined to one, up to a size."""
         reads, start, size = self._chunk.reads, self._next, 0
         end = min(len(reads), start + self._joined_before - 1 - self.position)
         while self._next < end and size < _JOINED_BYTES:
@@ -134,7 +134,7 @@ class LogReader:
 
     @property
     def is_stored(self) -> bool:
-        """Whether the store has what is read."""
+        """Whether the store has the stream."""
         return not self._tail.is_broken
 
     @property
@@ -143,13 +143,13 @@ class LogReader:
         return self._tail.ending
 
     def _learn_end(self) -> None:
-        """Learn the fields of the last event, which the last read may give, if it is the next."""
+        """Store the last event's fields if the next read is the last."""
         ending = self._tail.ending
         if ending is not None and ending.response and self.position >= self._tail.count:
             self.last_fields = ending.response
 
     async def close(self) -> None:
-        """Forget what was read."""
+        """Drop the held reads."""
         self._chunk, self._next = _NO_READS, 0
 
 
@@ -170,7 +170,7 @@ class _Stopped(SourceStopped):
 
 
 def _failure_of(ending: Ending) -> Exception:
-    """Return what a reader of the source would have raised, as far as outputs depend on it."""
+    """Return the exception that the source raised, as far as outputs depend on it."""
     if ending.cause == "timeout":
         return TimeoutError()
     if ending.cause == "undecodable":
@@ -179,7 +179,7 @@ def _failure_of(ending: Ending) -> Exception:
 
 
 class _Places:
-    """Where the items of a followed stream stand, and which of them the reader has already.
+    """Positions of a followed stream's items, and those that the reader already has.
 
     Args:
         reader: The reader of the stream.
@@ -196,11 +196,11 @@ class _Places:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the reader has all that the last read gave, and of later ones some."""
+        """Whether all items of the last read precede the reader's position."""
         return self._reader.position < self._after.read and not self._reader.has_lost_stream
 
     def skip(self, count: int) -> int:
-        """Return how many of the items that the last read gave are to be left out.
+        """Return how many items of the last read the reader already has.
 
         Raises:
             LogError: The reader's item was none of the stream's.
@@ -230,19 +230,19 @@ class _Places:
         return b"%b%d" % (self._prefix, position)
 
     def cursor(self, waiting: int = 0) -> str:
-        """Return the cursor of the last item, but for those that wait; "" if none has come."""
+        """Return the cursor of the last item that is not pending; "" if there is none."""
         read, event = self._last
         return self.write(read, event - waiting).decode() if read else ""
 
     def write(self, read: int, event: int) -> bytes:
-        """Return the cursor of a position."""
+        """Return a position as a cursor."""
         if event:
             return b"%b%d.%d" % (self._prefix, read, event)
         return b"%b%d" % (self._prefix, read)
 
 
 class _BytesPump(TranscodePump):
-    """The pump of a followed stream that gives bytes."""
+    """The pump of a followed stream as bytes."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class _BytesPump(TranscodePump):
 
     @property
     def cursor(self) -> str:
-        """Cursor of the last event that was returned."""
+        """Cursor of the last returned event."""
         return self._places.cursor()
 
     def feed(self, data: bytes) -> bytes | None:
@@ -310,7 +310,7 @@ class _BytesPump(TranscodePump):
         self.pending = [piece for piece in marked if piece is not None]
 
     def _mark(self, written: bytes) -> bytes | None:
-        """Return the events of a read that the reader lacks, each with its cursor as `id:`."""
+        """Return the new events of a read, each with its cursor as `id:`."""
         # What most reads give: one event, whose lines end by LF.
         if (
             self._marks_events
@@ -343,7 +343,7 @@ class _BytesPump(TranscodePump):
 
 
 class _EventPump(EventPump):
-    """The pump of a followed stream that gives events."""
+    """The pump of a followed stream as events."""
 
     def __init__(
         self,
@@ -358,7 +358,7 @@ class _EventPump(EventPump):
 
     @property
     def cursor(self) -> str:
-        """Cursor of the last event that was returned."""
+        """Cursor of the last returned event."""
         return self._places.cursor(len(self.pending))
 
     def feed(self, data: bytes) -> Event | None:
@@ -379,7 +379,7 @@ class _EventPump(EventPump):
 
 
 class FollowedStream(Stream[T]):
-    """A stream of a log, made by `Log.follow`.
+    """A stream read from a log, created by `Log.follow`.
 
     Attributes:
         to: Dialect of its bytes; None for events.
@@ -407,13 +407,13 @@ class FollowedStream(Stream[T]):
 
     @property
     def reply(self) -> Reply:
-        """What the request has changed, for `encode_message`; complete once the stream ended."""
+        """`Reply` of the stream's request, for `encode_message`."""
         response = {**self._reply.response, **self._log_reader.last_fields}
         return structs.replace(self._reply, response=response)
 
     @property
     def cursor(self) -> str:
-        """Cursor of the last item that was returned; "" before the first.
+        """Cursor of the last returned item; "" before the first.
 
         `follow` with `after=cursor` gives what is behind it.  Each server-sent event has its own
         cursor as its `id:`.
@@ -424,7 +424,7 @@ class FollowedStream(Stream[T]):
 def follow_bytes(
     tail: Tail, origin: Origin, to: str, after: Position, tag: str, options: WriterOptions
 ) -> FollowedStream[bytes]:
-    """Return a stream in the bytes of a dialect.
+    """Return a logged stream as bytes of a dialect.
 
     Args:
         tail: The last reads of the stream.
@@ -454,7 +454,7 @@ def follow_bytes(
 def follow_events(
     tail: Tail, origin: Origin, after: Position, tag: str, errors: Errors
 ) -> FollowedStream[Event]:
-    """Return a stream as events; the arguments are those of `follow_bytes`."""
+    """Return a logged stream as events; arguments as for `follow_bytes`."""
     reader = LogReader(tail, origin, after.read)
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     pump = _EventPump(reader, origin, errors, places, **read_options(origin))

@@ -68,7 +68,7 @@ _UNSEEN = frozenset({"on_loss", "on_note", "keep_message", "strict"})
 
 
 class StreamStatus(Struct, frozen=True):
-    """What a log knows of a stream.
+    """State and size of a logged stream.
 
     Attributes:
         state: The state.
@@ -84,7 +84,7 @@ class StreamStatus(Struct, frozen=True):
 
 
 class Log:
-    """A log of streams; made by `open_log`.
+    """A log of streams, created by `open_log`.
 
     Ids must be unguessable, or of one client's `scope`: whoever knows both can read the stream.
 
@@ -129,7 +129,7 @@ class Log:
         linger_s: float | None = None,
         replaces: bool = False,
     ) -> AsyncGenerator[Production]:
-        """Read a source into the log, apart from any client.
+        """Read a source into the log, independently of any client.
 
             async with log.produce(id, lambda: client.stream("POST", url, json=body)) as run:
                 await run.wait()
@@ -227,7 +227,7 @@ class Log:
         *,
         replaces: bool,
     ) -> Production:
-        """Claim an id, or join the stream that it has."""
+        """Claim an id for a new stream, or join the existing one."""
         joined = self._join(key, fingerprint, replaces=replaces)
         if joined is not None:
             return joined
@@ -258,7 +258,7 @@ class Log:
         return production
 
     def _join(self, key: Key, fingerprint: bytes, *, replaces: bool) -> Production | None:
-        """Join the stream that an id has in this process; return None if there is none.
+        """Join a stream that this process produces; return None if there is none.
 
         Also where its store is away, or has lost it: it is not paid for twice, nor stopped.
         """
@@ -316,7 +316,7 @@ class Log:
         errors: Errors = "raise",
         **options: Unpack[WriterOptions],
     ) -> FollowedStream[Event] | FollowedStream[bytes]:
-        """Return a stream of the log, from its start or from behind a cursor, live to its end.
+        """Return a logged stream, from its start or a cursor, live to its end.
 
         Returns once the stream has begun.
 
@@ -351,7 +351,7 @@ class Log:
     async def follow_answer(
         self, id: str, *, after: str = "", scope: str = "", **options: Unpack[WriterOptions]
     ) -> FollowedStream[bytes]:
-        """Return a stream in the bytes that it was asked for in: in that dialect, and as then.
+        """Return a logged stream as bytes, in the dialect of its original request.
 
         Args:
             id: Id of the stream.
@@ -373,7 +373,7 @@ class Log:
         return follow_bytes(tail, origin, origin.to, _position(after, tail, tag, count), tag, asked)
 
     async def open_reader(self, id: str, *, scope: str = "") -> LogReader:
-        """Return a reader of what the source of a stream has sent, from its start, live to its end.
+        """Return a reader of a logged stream's source reads, live to its end.
 
         Returns once the stream has begun.  Nothing is decoded, and nothing redacted.
 
@@ -390,7 +390,7 @@ class Log:
         return LogReader(tail, await tail.origin())
 
     async def cancel(self, id: str, *, scope: str = "") -> bool:
-        """Stop a stream, wherever its producer is; return whether it was running.
+        """Stop a stream, in whichever process its producer is; return whether it was running.
 
         What was read stays, and ends as cancelled, with the usage by then.
 
@@ -404,7 +404,7 @@ class Log:
         return await self._store.acancel(scope, id)
 
     async def status(self, id: str, *, scope: str = "") -> StreamStatus:
-        """Return what the log knows of a stream.
+        """Return the status of a stream.
 
         Raises:
             StoreError: The store failed.
@@ -423,7 +423,7 @@ class Log:
         await self._store.aclose()
 
     async def _find(self, key: Key) -> Record:
-        """Return what the store has of a stream; one whose producer has died ends.
+        """Return a stream's record in the store; end the stream if its producer has died.
 
         Raises:
             LogError: It has none.
@@ -460,7 +460,7 @@ class Log:
         return tail
 
     async def _stop_cancelled(self) -> None:
-        """Stop the streams of this process that were cancelled in others."""
+        """Stop the streams of this process that other processes have cancelled."""
         # One production at a time does it for all.
         async with self._watch:
             while True:
@@ -474,13 +474,13 @@ class Log:
                         production.cancel()
 
     async def _stop_unfollowed(self) -> None:
-        """Stop the streams of this process that nobody has followed for their `linger_s`."""
+        """Stop the streams of this process that had no follower for `linger_s`."""
         while True:
             await anyio.sleep(max(0.0, self._told_at_s + _FOLLOW_S - monotonic()))
             await self._tell_followed()
 
     async def _tell_followed(self) -> None:
-        """Tell the store which streams are followed here, and learn which are followed nowhere.
+        """Report followed streams to the store, and get the ids of unfollowed ones.
 
         Once a second: the readers and producers of a process do it for each other.
         """
@@ -502,7 +502,7 @@ class Log:
 
 
 def _check_fingerprint(found: bytes, expected: bytes) -> None:
-    """Check that an id is that of the answer to a request.
+    """Check that an id belongs to a request with the same fingerprint.
 
     Raises:
         LogError: It is that of the answer to another.
@@ -512,13 +512,13 @@ def _check_fingerprint(found: bytes, expected: bytes) -> None:
 
 
 def _tag_of_writer(to: str, options: WriterOptions) -> str:
-    """Return the tag of the cursors in the bytes of a dialect."""
+    """Return the cursor tag of bytes in a dialect."""
     seen = {name: value for name, value in options.items() if name not in _UNSEEN}
     return tag_of(lookup(to).name, pack_options(seen))
 
 
 def _position(after: str, tail: Tail, tag: str, count: int) -> Position:
-    """Return the position of the last item that a reader has.
+    """Return the position of the reader's last item.
 
     Args:
         after: The cursor; "" if it has none.

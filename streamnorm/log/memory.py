@@ -1,4 +1,4 @@
-"""A store of streams in the memory of one process."""
+"""Log store in the memory of one process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from streamnorm.log.records import (
 
 
 class _Stream(Struct):
-    """A stream of the store.
+    """A stored stream.
 
     Attributes:
         record: All but its reads; without `lease_s`.
@@ -44,14 +44,14 @@ class _Stream(Struct):
     changed: anyio.Event | None = None
 
     def notify(self) -> None:
-        """Wake those that wait for a change."""
+        """Wake the readers that wait for a change."""
         if self.changed is not None:
             self.changed.set()
             self.changed = None
 
 
 class MemoryLogStore:
-    """A `LogStore` for one process: what it holds is lost with that.
+    """A `LogStore` in memory, whose content is lost with the process.
 
     Args:
         ttl_s: Seconds after its last change at which a stream is forgotten.
@@ -77,7 +77,7 @@ class MemoryLogStore:
     async def aclaim(
         self, scope: str, id: str, record: Record, *, replaces: bool = False
     ) -> tuple[Record, bool]:
-        """Begin an epoch, unless the id has one; see `LogStore`."""
+        """Begin an epoch, or return the id's epoch; see `LogStore`."""
         known = self._find(scope, id)
         if known is not None:
             if not gives_way(known.record, record, replaces=replaces):
@@ -90,7 +90,7 @@ class MemoryLogStore:
         return self._record(stream), True
 
     async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
-        """Store what streams append; see `LogStore`."""
+        """Store appends of streams; see `LogStore`."""
         results: list[bool | StoreError] = []
         for append in appends:
             try:
@@ -130,7 +130,7 @@ class MemoryLogStore:
         return {stream.record.epoch for stream in self._cancelled}
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
-        """Note which streams are followed; see `LogStore`."""
+        """Record the streams that are followed; see `LogStore`."""
         now = self._clock()
         for epoch, key in followed.items():
             if (stream := self._running(*key, epoch)) is not None:
@@ -140,7 +140,7 @@ class MemoryLogStore:
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
-        """Return what is stored behind a position; see `LogStore`."""
+        """Return the stored reads after a position; see `LogStore`."""
         stream = self._find(scope, id)
         if stream is None:
             return None
@@ -160,7 +160,7 @@ class MemoryLogStore:
         return Reading(self._record(stream), found)
 
     async def aclose(self) -> None:
-        """Return at once: there is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def _append(self, append: Append) -> bool:
         scope, id, _, chunk, lease_s, ending = append
@@ -206,7 +206,7 @@ class MemoryLogStore:
         stream.notify()
 
     def _expire(self) -> None:
-        """Forget the reads of streams that are too old, and the ids of those twice as old."""
+        """Delete the reads of expired streams, and ids after twice that time."""
         now = self._clock()
         while self._streams:
             key, stream = next(iter(self._streams.items()))
@@ -220,7 +220,7 @@ class MemoryLogStore:
                 self._streams.move_to_end(key)  # as one that has changed now
 
     def _make_room(self, size: int) -> None:
-        """Forget the reads of as many streams that have ended as it takes.
+        """Delete the reads of ended streams until the new ones fit.
 
         Raises:
             StoreError: It takes those that run.
@@ -240,6 +240,6 @@ class MemoryLogStore:
 
 
 def _behind(chunks: list[Chunk], after: int) -> list[Chunk]:
-    """Return the chunks with reads behind a position."""
+    """Return the chunks that have reads after a position."""
     start = bisect_right(chunks, after, key=lambda chunk: chunk.first + len(chunk.reads) - 1)
     return chunks[start:]

@@ -1,4 +1,4 @@
-"""`Production`: the one producer of a stream, from its source to the store."""
+"""`Production`: the producer of one stream, from its source to the store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from streamnorm.log.tails import Tail
 
 
 class ObservedSource(NamedTuple):
-    """A source whose reads are decoded already, so that its outcome is known with the last.
+    """A source whose reads are already decoded, so that its outcome is known.
 
     Attributes:
         stream: The bytes that it sends, unchanged.
@@ -53,7 +53,7 @@ class ObservedSource(NamedTuple):
 
 
 class OpenedSource(Struct, frozen=True, kw_only=True):
-    """A source, and what is known of it once it is open, as behind a fallback to other providers.
+    """An opened source with its dialect, server and request context.
 
     Attributes:
         source: The source, as for `events`, or one that is observed; it is closed on every path.
@@ -92,7 +92,7 @@ _STOPPED = "its producer was stopped"
 
 
 class Production:
-    """A stream while it is produced.
+    """A running producer of one stream.
 
     Args:
         commits: The group commit of the process; None to publish without a store.
@@ -132,7 +132,7 @@ class Production:
         self._renewing = anyio.CancelScope()
 
     async def wait(self) -> State:
-        """Wait until the stream has ended; return its state.
+        """Wait for the stream's end; return its state.
 
         Raises:
             Exception: There is no stream: what the provider or the source has raised.
@@ -154,15 +154,15 @@ class Production:
         return self.tail.ending is not None or self.failure is not None
 
     def cancel(self) -> None:
-        """Stop the stream: what was read stays, and ends as cancelled."""
+        """Stop the stream; the reads so far are stored, with the end `cancelled`."""
         self._stop("cancelled", _CANCELLED)
 
     def leave(self) -> None:
-        """Stop the stream since nobody follows it: as if it had been cancelled."""
+        """Stop the stream because it has no followers, as if cancelled."""
         self._stop("cancelled", _UNFOLLOWED)
 
     async def run(self, open_source: _Opener) -> None:
-        """Read a source to its end, and store it."""
+        """Read the source to its end, and store the reads."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._store)
@@ -233,23 +233,23 @@ class Production:
                 await self._appender.wait_for_room()
 
     def _stop(self, state: State, reason: str) -> None:
-        """Read no more, and end at once: a source may take its time to stop."""
+        """Stop reading, and end the stream at once."""
         if self._ending is None:
             self._end(Ending(state, "lost", reason))
             self._reading.cancel()
 
     def _fail(self, failure: Exception) -> None:
-        """Note that there is no stream, unless it has been stopped before."""
+        """Record that the stream cannot begin, unless it was stopped before."""
         if self._ending is None:
             self.failure = failure
             self._appender.abandon()
 
     def _lapse(self) -> None:
-        """Read no more, since others have ended the stream, or have begun another."""
+        """Stop reading, since another process has ended or replaced the stream."""
         self._stop("truncated", LAPSED)
 
     async def _store(self) -> None:
-        """Have what is appended stored, until all is."""
+        """Wait until all appends are stored."""
         if self._commits is not None:
             await self._commits.run(self._appender)
 
@@ -260,7 +260,7 @@ class Production:
                 self._appender.renew_lease()
 
     def _end(self, ending: Ending) -> None:
-        """Append the end, with the usage by then, if the stream has begun and has none."""
+        """Append the end, preceded by the usage so far if no usage was read."""
         if self.failure is None and self._ending is None:
             usage = Usage() if self._stream is None else self._stream.usage
             counted = structs.replace(ending, usage=bound_usage(usage))
@@ -268,7 +268,7 @@ class Production:
             self._ending = counted
 
     async def _finish(self) -> None:
-        """Report the end to the readers, or free the id of a stream that never began."""
+        """Report the end to readers, or release the id of a stream that never began."""
         if self.failure is not None:
             await self._appender.free()
             self.tail.fail(self.failure)
@@ -291,7 +291,7 @@ class _OutcomePump(TapPump):
 
 
 def _observe(source: AsyncSource, origin: Origin) -> ObservedSource:
-    """Return a source whose reads are decoded as they come."""
+    """Return a source whose reads are decoded as they arrive."""
     reader = AsyncReader(source)
     pump = _OutcomePump(
         reader, origin.dialect, lambda _: None, keep_message=False, **read_options(origin)
@@ -303,7 +303,7 @@ _CAUSES: dict[str, Cause] = {"malformed": "undecodable", "stalled": "timeout"}
 
 
 def _cause_of(failure: Exception | None) -> tuple[Cause, str]:
-    """Return how a source ended, and what stopped it if that was ours, as readers are told.
+    """Return the cause of a source's end, and the reason if this library stopped it.
 
     Args:
         failure: What it raised; None if it ended.
@@ -318,7 +318,7 @@ def _cause_of(failure: Exception | None) -> tuple[Cause, str]:
 
 
 def _state_of(outcome: Outcome | None) -> State:
-    """Return the state that a stream has by the outcome of its message."""
+    """Return the stream state for an outcome."""
     match outcome:
         case Completed():
             return "complete"
@@ -329,7 +329,7 @@ def _state_of(outcome: Outcome | None) -> State:
 
 
 def origin_of(opened: OpenedSource) -> Origin:
-    """Return the origin of a stream, before the head of its response is known.
+    """Return a stream's origin, without the head of its response.
 
     Raises:
         UnknownDialect: There is no such dialect.

@@ -1,4 +1,4 @@
-"""What a log stores of a stream, and the protocol of its stores.
+"""Records of logged streams, and the protocol of log stores.
 
 A stream has one *epoch*: the run of its one producer.  Of an epoch the store has its reads, which
 are numbered from 1 and of which the first is the `Origin`; and one `Ending`, after which nothing is
@@ -73,7 +73,7 @@ _HEADERS = frozenset({BEDROCK.request_id_header}).union(
 
 
 class Origin(Struct, frozen=True, array_like=True):
-    """All that the bytes which readers get depend on, besides what the source sends.
+    """Origin of a stream: everything, besides its reads, that determines readers' bytes.
 
     Attributes:
         dialect: Dialect of the source; None if it is detected.
@@ -126,7 +126,7 @@ class Ending(Struct, frozen=True, array_like=True):
 
 
 class Record(Struct, frozen=True):
-    """What a store knows of a stream besides its reads.
+    """A store's record of a stream, without its reads.
 
     Attributes:
         epoch: Id of its epoch.
@@ -152,12 +152,12 @@ class Record(Struct, frozen=True):
 
     @property
     def is_running(self) -> bool:
-        """Whether its producer has not ended, or is dead and nobody has said so."""
+        """Whether the stream has no stored end."""
         return self.ending is None and not self.is_expired
 
 
 class Chunk(NamedTuple):
-    """Reads that were stored at once.
+    """Consecutive reads that were stored together.
 
     Attributes:
         first: Number of the first.
@@ -172,12 +172,12 @@ class Chunk(NamedTuple):
 
     @property
     def last(self) -> int:
-        """Number of the last read; if there is none, of the one before."""
+        """Number of the last read; without reads, the number before `first`."""
         return self.first + len(self.reads) - 1
 
 
 class Append(NamedTuple):
-    """What is stored of a stream at once: its next reads, if there are any, and then its end.
+    """One append to a stream: its next reads, and its end if it has ended.
 
     Attributes:
         scope: The scope.
@@ -197,14 +197,14 @@ class Append(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a store has of a stream behind a position."""
+    """A stream's record and the reads after a position."""
 
     record: Record
     chunks: list[Chunk]
 
 
 class LogStore(Protocol):
-    """A store of streams, for asynchronous callers.
+    """Protocol of stores of streams.
 
     Each method is one atomic step, also among processes; `aappend` is one for each stream.  Time is
     the store's own.  All raise `StoreError` if the store fails.
@@ -213,7 +213,7 @@ class LogStore(Protocol):
     async def aclaim(
         self, scope: str, id: str, record: Record, *, replaces: bool = False
     ) -> tuple[Record, bool]:
-        """Begin an epoch, unless the id has one; return that of the id, and whether it is new.
+        """Begin an epoch, or return the id's existing epoch; state whether it is new.
 
         A claim that comes again, since the answer to the first was lost, is new again.
 
@@ -227,7 +227,7 @@ class LogStore(Protocol):
         ...
 
     async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
-        """Store what several streams append, and renew their leases; none fails by the others.
+        """Store the appends of several streams, each independently, and renew their leases.
 
         An append that comes again, since the answer to the first was lost, changes nothing.
 
@@ -244,15 +244,15 @@ class LogStore(Protocol):
         ...
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
-        """End an epoch that has not ended and whose lease has lapsed; return whether this did."""
+        """End an epoch whose lease has lapsed; return whether this call ended it."""
         ...
 
     async def afree(self, scope: str, id: str, epoch: str) -> None:
-        """Forget an epoch of which no read was stored."""
+        """Delete an epoch without stored reads."""
         ...
 
     async def acancel(self, scope: str, id: str) -> bool:
-        """Ask the producer to stop; return whether the stream was running."""
+        """Request the producer to stop; return whether the stream was running."""
         ...
 
     async def acancelled(self) -> set[str]:
@@ -260,7 +260,7 @@ class LogStore(Protocol):
         ...
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
-        """Note that streams are followed now; return the epochs of others that nobody follows.
+        """Record that streams are followed; return own epochs without followers.
 
         Nobody follows an epoch that was not noted for its `linger_s`, from its start on.
 
@@ -273,7 +273,7 @@ class LogStore(Protocol):
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
-        """Return what is stored behind a position; None if the id is unknown.
+        """Return the stored reads after a position; None if the id is unknown.
 
         Args:
             scope: The scope.
@@ -296,7 +296,7 @@ _CHUNKS: msgspec.msgpack.Decoder[Chunk] = msgspec.msgpack.Decoder(Chunk)
 
 
 def add_head(origin: Origin, response: pump.Head) -> Origin:
-    """Return an origin with what is stored of the head of its response."""
+    """Return an origin with the stored parts of its response's head."""
     found = response.headers
     return structs.replace(
         origin,
@@ -313,7 +313,7 @@ def _encodable(text: str) -> str:
 
 
 def bound_usage(usage: Usage) -> Usage:
-    """Return a usage without the vendor's own fields, in numbers that can be stored.
+    """Return a usage without vendor fields, with counts in the store's range.
 
     MessagePack has 64 bits for a number; a count may be the sum of several that have as many.
     """
@@ -326,7 +326,7 @@ def bound_usage(usage: Usage) -> Usage:
 
 
 class SourceOptions(TypedDict, total=False):
-    """How a source is read; see `events`."""
+    """Options for reading a source; see `events`."""
 
     server: str | None
     think_tags: bool
@@ -334,7 +334,7 @@ class SourceOptions(TypedDict, total=False):
 
 
 def read_options(origin: Origin) -> SourceOptions:
-    """Return the options of the decoder of a source.
+    """Return the decoder options of a stream's source.
 
     Raises:
         StoreError: The store has a stream of a framing that does not exist.
@@ -346,7 +346,7 @@ def read_options(origin: Origin) -> SourceOptions:
 
 
 def pack_options(options: Mapping[str, object]) -> bytes:
-    """Return the options of a writer as bytes, the same in each process.
+    """Return writer options as bytes, equal in all processes.
 
     Args:
         options: Those of `WriterOptions`, without functions.
@@ -359,7 +359,7 @@ def pack_options(options: Mapping[str, object]) -> bytes:
 
 
 def writer_options(origin: Origin) -> WriterOptions:
-    """Return the options of the writer with which a stream was asked for.
+    """Return the writer options of a stream's original request.
 
     Raises:
         StoreError: The store has a stream of a framing that does not exist.
@@ -377,7 +377,7 @@ def _framing_of(name: str) -> Framing:
 
 
 def accepts(record: Record, append: Append) -> bool:
-    """Return whether a stream takes an append: it runs, or has ended by this very one.
+    """Return whether a stream accepts an append: it runs, or this append has ended it.
 
     Raises:
         StoreError: Reads before those of the chunk are lost.
@@ -392,7 +392,7 @@ def accepts(record: Record, append: Append) -> bool:
 
 
 def gives_way(known: Record, claimed: Record, *, replaces: bool) -> bool:
-    """Return whether an epoch is forgotten for another that claims its id.
+    """Return whether a claimed epoch replaces the id's existing one.
 
     Args:
         known: The epoch.
@@ -405,7 +405,7 @@ def gives_way(known: Record, claimed: Record, *, replaces: bool) -> bool:
 
 
 def check_format(found: int) -> None:
-    """Check the format of a store.
+    """Check the version of a store's format.
 
     Raises:
         StoreError: It is that of another release.
@@ -415,12 +415,12 @@ def check_format(found: int) -> None:
 
 
 def pack(value: Origin | Ending | Chunk) -> bytes:
-    """Return a value as the bytes that are stored."""
+    """Return a value as bytes for the store."""
     return _ENCODER.encode(value)
 
 
 def unpack_origin(data: object) -> Origin:
-    """Return a stored origin.
+    """Return an origin from the store's bytes.
 
     Raises:
         StoreError: It is none, or one of another release.
@@ -431,7 +431,7 @@ def unpack_origin(data: object) -> Origin:
 
 
 def unpack_ending(data: object) -> Ending:
-    """Return a stored end.
+    """Return an end from the store's bytes.
 
     Raises:
         StoreError: It is none.
@@ -441,7 +441,7 @@ def unpack_ending(data: object) -> Ending:
 
 
 def unpack_chunk(data: object) -> Chunk:
-    """Return stored reads.
+    """Return a chunk from the store's bytes.
 
     Raises:
         StoreError: They are none.

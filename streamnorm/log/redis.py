@@ -1,4 +1,4 @@
-"""A store of streams in Redis or Valkey, for processes of several machines.
+"""Log store in Redis or Valkey, for processes on several machines.
 
 https://redis.io/docs/latest/develop/data-types/streams/ (read 2026-11-27).  A stream here is a
 hash, and a stream of the server whose entries are the reads that were stored at once, with the
@@ -271,7 +271,7 @@ class RedisLogStore:
     async def aclaim(
         self, scope: str, id: str, record: Record, *, replaces: bool = False
     ) -> tuple[Record, bool]:
-        """Begin an epoch, unless the id has one; see `LogStore`."""
+        """Begin an epoch, or return the id's epoch; see `LogStore`."""
         lease_ms = int(record.lease_s * 1000)
         linger = b"" if record.linger_s is None else int(record.linger_s * 1000)
         values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch, record.fingerprint, FORMAT]
@@ -281,7 +281,7 @@ class RedisLogStore:
         return (record, True) if is_new else (_record_of(found), False)
 
     async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
-        """Store what streams append; see `LogStore`."""
+        """Store appends of streams; see `LogStore`."""
         keys: list[bytes] = []
         numbers: list[str] = []
         contents: list[bytes] = []
@@ -325,7 +325,7 @@ class RedisLogStore:
         return {epoch.decode(errors="replace") for epoch in found}
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
-        """Note which streams are followed; see `LogStore`."""
+        """Record the streams that are followed; see `LogStore`."""
         keys = [_keys(*key)[0] for key in (*followed.values(), *produced.values())]
         values: list[_Value] = [len(followed), *followed, *produced]
         with store_failures():
@@ -335,7 +335,7 @@ class RedisLogStore:
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
-        """Return what is stored behind a position; see `LogStore`."""
+        """Return the stored reads after a position; see `LogStore`."""
         keys, values = _keys(scope, id), [after, max_bytes]
         watch = self._news.find(keys[0])
         # Otherwise the last reader has seen that there is nothing behind the position.
@@ -375,7 +375,7 @@ class RedisLogStore:
 
 
 class _Watch:
-    """What was heard of a stream since this was made.
+    """Notifications about one stream since the watch began.
 
     Attributes:
         changed: Set when the stream changes.
@@ -388,7 +388,7 @@ class _Watch:
 
 
 class _News:
-    """Hears which streams have changed, for all readers of a store."""
+    """Subscriber to change notifications, for all readers of a store."""
 
     def __init__(self, redis: Any) -> None:
         self._redis = redis
@@ -399,7 +399,7 @@ class _News:
         self._watching = asyncio.Lock()
 
     def find(self, channel: bytes) -> _Watch | None:
-        """Return what is heard of a stream from now on; None if nobody listens."""
+        """Return a stream's watch; None if it is not subscribed."""
         if self._listening is None or self._listening.done():
             return None
         watch = self._watches.pop(channel, None)
@@ -409,7 +409,7 @@ class _News:
         return self._watches[channel]
 
     async def watch(self, channel: bytes) -> _Watch:
-        """Do what `find` does, and listen to a stream that nobody hears."""
+        """Return a stream's watch; subscribe if necessary."""
         # One at a time: another one would close the connection on which this one begins.
         async with self._watching:
             watch = self.find(channel)
@@ -431,7 +431,7 @@ class _News:
             return watch
 
     async def aclose(self) -> None:
-        """Hear no more."""
+        """End all subscriptions."""
         if self._listening is not None and self._scope is not None:
             # A scope cancels until its task has ended.  A task alone may go on: before Python 3.12
             # `asyncio.wait_for`, by which redis-py sends, can lose the one cancellation
@@ -458,7 +458,7 @@ def _is_without_news(reading: Reading | None) -> bool:
 
 
 def _result_of(result: object) -> bool | StoreError:
-    """Return what the script returned for one stream, as `LogStore.aappend` does."""
+    """Return the script's result for one stream, as `LogStore.aappend` defines it."""
     if isinstance(result, Exception):
         try:
             with store_failures():
@@ -477,7 +477,7 @@ def _keys(scope: str, id: str) -> tuple[bytes, bytes, bytes]:
 
 
 def _record_of(found: Any) -> Record:
-    """Return the record that a script has found.
+    """Return the record in a script's reply.
 
     Raises:
         StoreError: It is none, or one of another release.

@@ -1,4 +1,4 @@
-"""A store of streams in a SQLite file, for the processes of one machine.
+"""Log store in a SQLite file, for processes on one machine.
 
 https://www.sqlite.org/wal.html (read 2026-11-23).  What was committed survives the end of any
 process; with `synchronous = NORMAL` the last commits may be lost with the machine's power.
@@ -147,11 +147,11 @@ class SQLiteLogStore:
     async def aclaim(
         self, scope: str, id: str, record: Record, *, replaces: bool = False
     ) -> tuple[Record, bool]:
-        """Begin an epoch, unless the id has one; see `LogStore`."""
+        """Begin an epoch, or return the id's epoch; see `LogStore`."""
         return await to_thread.run_sync(self._claim, scope, id, record, replaces)
 
     async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
-        """Store what streams append; see `LogStore`."""
+        """Store appends of streams; see `LogStore`."""
         return await to_thread.run_sync(self._append_all, appends)
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
@@ -172,13 +172,13 @@ class SQLiteLogStore:
         return await to_thread.run_sync(self._cancelled)
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
-        """Note which streams are followed; see `LogStore`."""
+        """Record the streams that are followed; see `LogStore`."""
         return await to_thread.run_sync(self._follow, followed, produced)
 
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
-        """Return what is stored behind a position; see `LogStore`."""
+        """Return the stored reads after a position; see `LogStore`."""
         until = anyio.current_time() + wait_s
         poll_s = _MIN_POLL_S
         while True:
@@ -192,7 +192,7 @@ class SQLiteLogStore:
             poll_s = min(2 * poll_s, _MAX_POLL_S)
 
     async def _wait(self, version: object, poll_s: float, until: float) -> bool:
-        """Wait until the file may have changed; return whether there was time."""
+        """Wait for a possible change of the file; return False at the deadline."""
         unseen_until = anyio.current_time() + _MAX_POLL_S
         while (now := anyio.current_time()) < until:
             if now >= unseen_until:
@@ -314,7 +314,7 @@ class SQLiteLogStore:
         )
 
     def _forget(self, connection: Connection) -> None:
-        """Forget some streams that are too old, and the ids of some that are twice as old."""
+        """Delete some expired streams, and some ids after twice that time."""
         now = {"now": self._later(0)}
         for key, is_expired in connection.execute(_EXPIRED, now).fetchall():
             if is_expired:
@@ -336,5 +336,5 @@ class SQLiteLogStore:
         }
 
     def _later(self, seconds: float) -> int:
-        """Return a time from now, in milliseconds."""
+        """Return a future time in milliseconds."""
         return int((self._clock() + seconds) * 1000)

@@ -1,4 +1,4 @@
-"""`Tail`: the last reads of a stream, for all its readers in one process."""
+"""`Tail`: the latest reads of a stream, shared by its readers in one process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GONE = "the log no longer has the stream"
 
 
 class Tail:
-    """The last reads of a stream, from its producer here or from the store.
+    """The latest reads of a stream, from a producer in this process or from the store.
 
     One store is asked once for all readers of a process: the first that needs more reads it for
     the others.
@@ -86,7 +86,7 @@ class Tail:
         self._was_read = False
 
     async def origin(self) -> Origin:
-        """Return the origin, once the stream has begun; an empty one if it ended before.
+        """Return the stream's origin when it has begun; an empty one if it ended before.
 
         Raises:
             LogError: The stream is stored no longer, or lacks its start.
@@ -101,7 +101,7 @@ class Tail:
         return self._origin
 
     def publish(self, chunk: Chunk) -> None:
-        """Add reads that follow those known."""
+        """Add reads after the known ones."""
         self._chunks.append(chunk)
         self.count += len(chunk.reads)
         self._size += sum(map(len, chunk.reads))
@@ -111,17 +111,17 @@ class Tail:
         self._notify()
 
     def end(self, ending: Ending) -> None:
-        """Tell the readers how the stream ended."""
+        """Set how the stream ended, and wake the readers."""
         self.ending = ending
         self._notify()
 
     def fail(self, failure: Exception) -> None:
-        """Tell the readers that there is no stream."""
+        """Raise an error in all readers: there is no stream."""
         self.failure = failure
         self._notify()
 
     async def read(self, after: int, max_bytes: int = _BEHIND_BYTES) -> Chunk:
-        """Return reads behind a position, once there are some; none if the stream ends there.
+        """Wait for reads after a position, and return them; none at the end of the stream.
 
         Args:
             after: The position.
@@ -152,13 +152,13 @@ class Tail:
                 await self._follow(after)
 
     async def note_reader(self) -> None:
-        """Note that a reader reads or waits, if it matters."""
+        """Record that the stream has a reader, if someone counts readers."""
         if self.on_read is not None:
             self._was_read = True
             await self.on_read()
 
     def take_followed(self) -> bool:
-        """Return whether a reader waits, or has read since the last call."""
+        """Return whether the stream had a reader since the last call."""
         was_read, self._was_read = self._was_read, False
         return was_read or self._waiting > 0
 
@@ -182,7 +182,7 @@ class Tail:
         return found
 
     async def _follow(self, after: int) -> None:
-        """Learn more of a stream that is produced elsewhere, or wait for some time."""
+        """Update the tail of a stream that is produced elsewhere, or wait for a change."""
         await self.note_reader()
         asked = self._asked
         async with self._lock:
@@ -210,7 +210,7 @@ class Tail:
                 await self._store.aend(*self.key, self.epoch, DEAD)
 
     async def _ask(self) -> Reading | None:
-        """Ask the store for news, once there are some; return None to ask again.
+        """Ask the store for new reads; return None to ask again.
 
         Raises:
             LogError: The stream is stored no longer.
@@ -236,7 +236,7 @@ class Tail:
         return reading
 
     def _check(self, reading: Reading | None) -> Reading:
-        """Return what was read, if it is of this epoch.
+        """Return a reading if it is of this epoch.
 
         Raises:
             LogError: It is stored no longer.
@@ -252,7 +252,7 @@ class Tail:
 
 
 def _join(chunks: Iterable[Chunk], after: int) -> Chunk:
-    """Return the reads behind a position, up to the first that is missing."""
+    """Return consecutive reads after a position."""
     found = Chunk(after + 1, [], [])
     for first, reads, gaps_ms in chunks:
         start = after + len(found.reads) + 1 - first
