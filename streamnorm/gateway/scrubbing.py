@@ -1,4 +1,4 @@
-"""The key of an upstream, removed from whatever the upstream answers.
+"""Masking of the gateway's keys in the answers of upstreams.
 
 Some servers quote the key that they refuse, and proxies quote headers.  Clients must not learn the
 gateway's keys.
@@ -19,7 +19,7 @@ _SHORT_ESCAPES = frozenset('"/\\')  # characters that a JSON string may have beh
 
 
 class UpstreamKey:
-    """An upstream's own key, in text of JSON as well.
+    """An upstream's API key, searched for in text and in JSON escapes.
 
     Args:
         key: The key, of printable ASCII.
@@ -38,7 +38,7 @@ class UpstreamKey:
 
     @classmethod
     def of(cls, upstream: Upstream) -> UpstreamKey | None:
-        """Return the key of an upstream; None if it has none of its own, or a placeholder."""
+        """Return an upstream's own key; None if it has none, or only a placeholder."""
         for name in upstream.spoken.endpoints.key_headers:
             key = upstream.headers.get(name, "").removeprefix(_BEARER)
             if len(key) >= _MIN_CHARS:
@@ -46,7 +46,7 @@ class UpstreamKey:
         return None
 
     def replace(self, data: bytes) -> bytes:
-        """Return bytes of the same length in which `x` stands for the key."""
+        """Return bytes with `x` in place of the key, of the same length."""
         data = data.replace(self._key, self._mask)
         # Escapes of ASCII are rare: the pattern, which is slow, is not tried on other text.
         if b"\\u00" in data or (self._has_short_escape and b"\\" in data):
@@ -54,13 +54,13 @@ class UpstreamKey:
         return data
 
     def replace_in_header(self, value: str) -> str:
-        """Return the value of a header in which `x` stands for the key."""
+        """Return a header's value with `x` in place of the key."""
         return self.replace(value.encode("utf-8", "surrogateescape")).decode(
             "utf-8", "surrogateescape"
         )
 
     def start_in(self, data: bytes) -> int:
-        """Return where the bytes begin that may go on as the key; the length if there are none."""
+        """Return the offset of a possible beginning of the key at the end of `data`."""
         for at in range(max(0, len(data) - self._max_bytes), len(data)):
             if data[at] in (self._key[0], _BACKSLASH) and self._may_go_on(data, at):
                 return at
@@ -77,7 +77,7 @@ class UpstreamKey:
 
 
 class KeyMask:
-    """Replaces the key of an upstream in its answer, also where a read ends within the key.
+    """Masks an upstream's key in its answer, even where reads split the key.
 
     Args:
         key: The key.
@@ -88,7 +88,7 @@ class KeyMask:
         self._held = b""  # at most the longest spelling of the key
 
     def feed(self, data: bytes) -> bytes:
-        """Return bytes without the key; those at the end that may begin it are held."""
+        """Return bytes with the key masked; a possible beginning of the key is held."""
         if self._held:
             data, self._held = self._held + data, b""
         data = self._key.replace(data)
@@ -99,19 +99,19 @@ class KeyMask:
         return data
 
     def close(self) -> bytes:
-        """Return the bytes that are held."""
+        """Return the held bytes."""
         held, self._held = self._held, b""
         return held
 
 
 def _spellings(char: str) -> tuple[bytes, ...]:
-    """Return how a JSON string may have a character, in lower case."""
+    """Return the lower-case spellings of a character in a JSON string."""
     escaped, plain = b"\\u%04x" % ord(char), char.lower().encode()
     return (escaped, b"\\" + plain, plain) if char in _SHORT_ESCAPES else (escaped, plain)
 
 
 def _pattern(char: str) -> bytes:
-    """Return a pattern of the ways in which a JSON string may have a character."""
+    """Return a pattern of all spellings of a character in a JSON string."""
     digits = "".join(f"[{digit}{digit.upper()}]" for digit in f"{ord(char):04x}")
     plain = re.escape(char)
     short = rf"|\\{plain}" if char in _SHORT_ESCAPES else ""

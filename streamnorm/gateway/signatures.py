@@ -1,4 +1,4 @@
-"""Signatures of AWS (SigV4), with which clients of Amazon Bedrock prove that they have a key.
+"""Verification of AWS signatures (SigV4), by which clients of Amazon Bedrock authenticate.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html (read
 2026-11-27).  botocore's own signer signs a request again, with the headers that its client has
@@ -39,7 +39,7 @@ _PORT = re.compile(r":[0-9]+\Z", re.ASCII)
 
 
 class Signature(Struct, frozen=True):
-    """A signature as a request has it.
+    """The signature of a request, parsed from its headers.
 
     Attributes:
         key_id: Id of the access key.
@@ -57,7 +57,7 @@ class Signature(Struct, frozen=True):
 
 
 class AccessKeys:
-    """The access keys whose signatures clients may send.
+    """The access keys with which clients may sign requests.
 
     Args:
         listed: Pairs of an id and its secret, `ID:SECRET`, separated by commas.
@@ -79,7 +79,7 @@ class AccessKeys:
             self._secrets[found["key_id"]] = found["secret"]
 
     def signature_in(self, headers: Mapping[str, str], now: datetime) -> Signature:
-        """Return the signature of a request, whose body has not arrived.
+        """Return a request's signature, checked as far as possible without the body.
 
         Args:
             headers: Headers of the request by lower-case name.
@@ -121,7 +121,7 @@ class AccessKeys:
         headers: Mapping[str, str],
         body_hash: str,
     ) -> None:
-        """Sign a request again, and compare the signatures.
+        """Sign a request again, and check that the signatures are equal.
 
         Args:
             signature: What `signature_in` has returned.
@@ -170,7 +170,7 @@ class AccessKeys:
 
 
 class _SignerOfNamed(SigV4Auth):
-    """Signs the headers of a request that its client has named, and no others."""
+    """Signer of exactly the headers that a client has signed."""
 
     def headers_to_sign(self, request: Any) -> HTTPHeaders:
         found = HTTPHeaders()

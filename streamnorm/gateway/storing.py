@@ -1,4 +1,4 @@
-"""The store and the log of a gateway, which its configuration names, or a store of the program."""
+"""The gateway's response store and log, from its configuration or its caller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MAX_PROBE_BYTES = 1024 * 1024
 
 
 class GatewayStore:
-    """A store whose failures are refusals with status 503.
+    """Response store whose failures become refusals with status 503.
 
     Args:
         store: The store.
@@ -65,7 +65,7 @@ class GatewayStore:
         self._probe: asyncio.Task[bool] | None = None
 
     async def check(self) -> None:
-        """Find out whether an answer could be stored now, before an upstream is paid for it.
+        """Check that the store can be written, before an upstream is paid for an answer.
 
         At most once a second the store is written; a store that can only be read (a locked or
         full file, a replica, a server without memory) is found in no other way.
@@ -82,7 +82,7 @@ class GatewayStore:
             raise _unavailable()
 
     async def _write_probe(self) -> bool:
-        """Write and delete a response; return whether that succeeded."""
+        """Write and delete a test response; return whether that succeeded."""
         # Of the size that failed last: a full disk still stores small rows.
         probe = StoredResponse(_PROBE, None, b" " * self._probe_bytes, (), ())
         try:
@@ -141,7 +141,7 @@ class GatewayStore:
 
 @contextmanager
 def store_refusals() -> Generator[None]:
-    """Raise `RequestRefused` where a store fails, or its content is damaged."""
+    """Raise `RequestRefused` if a store fails or its content is damaged."""
     try:
         yield
     except (StoreError, TimeoutError) as exc:
@@ -157,7 +157,7 @@ def _unavailable() -> RequestRefused:
 def gateway_store(
     config: Config, environ: Mapping[str, str], bodies: BodyThread, given: ResponseStore | None
 ) -> GatewayStore | None:
-    """Return the store of a gateway: the given or the configured one; None if there is none.
+    """Return the gateway's store, the given or the configured one; None if there is none.
 
     Args:
         config: The configuration.
@@ -185,7 +185,7 @@ def gateway_store(
 
 
 def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
-    """Return the log of a configuration; None if it has none.
+    """Return the configured log; None if there is none.
 
     Args:
         config: The configuration.
@@ -208,7 +208,7 @@ def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
 
 
 def shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
-    """Return the URL of a store that the processes of a gateway share.
+    """Return the URL of a store that several processes of a gateway can share.
 
     Args:
         url: The URL, or `env:NAME`, a variable of the environment that holds it.
@@ -229,7 +229,7 @@ def shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
 
 
 def is_worker(environ: Mapping[str, str]) -> bool:
-    """Return whether this process may be one of several that serve the same clients."""
+    """Return whether this process may be one of several workers."""
     if multiprocessing.parent_process() is not None:  # as uvicorn and hypercorn start them
         return True
     return environ.get("SERVER_SOFTWARE", "").startswith("gunicorn")

@@ -1,4 +1,4 @@
-"""The routes of streams of the log.
+"""Endpoints of the log's streams.
 
     GET     /streams/ID?after=CURSOR&to=DIALECT
     DELETE  /streams/ID
@@ -43,7 +43,7 @@ _JSON = [(b"content-type", b"application/json")]
 
 
 class StreamEndpoint:
-    """Answers requests about streams of the log, and about that of a chat.
+    """Answers requests on streams of the log, by stream id or chat id.
 
     Args:
         streams: The streams.
@@ -62,11 +62,11 @@ class StreamEndpoint:
         }
 
     def has(self, received: ClientRequest) -> bool:
-        """Return whether a request is about a stream."""
+        """Return whether a request is for a stream of the log."""
         return self.plain_path(received.path) is not None
 
     def client_at(self, received: ClientRequest) -> Dialect | None:
-        """Return the dialect of a request about a stream; None if it is about none."""
+        """Return the client's dialect of a request on a stream; None for other requests."""
         for path, page in self._chats.items():
             if path.search(received.path):
                 return _adapt_dialect(page, received, path)
@@ -79,7 +79,7 @@ class StreamEndpoint:
         return _adapt_dialect(known, received, _PATH)
 
     def plain_path(self, path: str) -> str | None:
-        """Return the path of a request about a stream without its id; None if it is none."""
+        """Return the path of a request on a stream with `*` for the id; None for others."""
         found = [pattern.search(path) for pattern in (_PATH, *self._chats)]
         match = next((match for match in found if match is not None), None)
         return match and f"{path[: match.start(1)]}*{path[match.end(1) :]}"
@@ -163,7 +163,7 @@ class StreamEndpoint:
 
 
 def _adapt_dialect(dialect: Dialect, received: ClientRequest, path: re.Pattern[str]) -> Dialect:
-    """Return a dialect as it is spoken where streams are asked for."""
+    """Return a dialect with the routes and key headers of a stream endpoint."""
     headers = {name: None for each in DIALECTS.values() for name in each.endpoints.key_headers}
     routes = (Route("GET", path, "response"), Route("DELETE", path, "cancel"))
     endpoints = Endpoints(routes=routes, key_headers=tuple(headers))

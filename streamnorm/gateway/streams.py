@@ -1,4 +1,4 @@
-"""Streams that outlive their clients: produced for one, read from the log by any.
+"""Streams that outlive their clients: produced in a task, read from the log.
 
 A request for a message with an `Idempotency-Key` or an `x-streamnorm-stream` produces its stream in
 a task of its own, and reads it from the log like all that follow.  Whoever sends the same request
@@ -81,7 +81,7 @@ _Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
 
 
 class NoAnswer(Exception):
-    """No upstream has begun an answer, so that there is no stream."""
+    """No upstream has begun an answer, so there is no stream."""
 
     def __init__(self, result: FailedAttempt) -> None:
         super().__init__(result.error.kind)
@@ -89,7 +89,7 @@ class NoAnswer(Exception):
 
 
 class LoggedRequest(Struct, frozen=True):
-    """A request whose answer is a stream of the log.
+    """A request whose answer is a stream in the log.
 
     Attributes:
         key: Scope and id of the stream.
@@ -108,12 +108,12 @@ class LoggedRequest(Struct, frozen=True):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of the answer."""
+        """Response headers of the answer."""
         return {ID_HEADER: self.key[1]}
 
 
 class LoggedStreams:
-    """The streams of a gateway's log.
+    """The gateway's streams in the log.
 
     Args:
         log: The log.
@@ -141,7 +141,7 @@ class LoggedStreams:
         self._tasks: set[asyncio.Task[None]] = set()  # the loop has weak references only
 
     def find_request(self, received: ClientRequest, client: Dialect) -> LoggedRequest | None:
-        """Return the stream that the headers of a request name; None if they name none.
+        """Return the stream that a request's headers name; None if they name none.
 
         Raises:
             RequestRefused: The id is not one of a client.
@@ -165,7 +165,7 @@ class LoggedStreams:
     def find_chat(
         self, received: ClientRequest, client: Dialect, id: object
     ) -> LoggedRequest | None:
-        """Return the stream of a chat; None if the chat has no id that can name one.
+        """Return the stream of a chat; None if the chat's id cannot name a stream.
 
         Args:
             received: The request.
@@ -181,7 +181,7 @@ class LoggedStreams:
         return LoggedRequest(self.chat_key(received, client, id), fingerprint, "", replaces=True)
 
     def chat_key(self, received: ClientRequest, client: Dialect, id: str) -> Key:
-        """Return scope and id of the stream of a chat."""
+        """Return the scope and id of a chat's stream."""
         return self.scope_of(received, client), f"{_CHAT}{id}"
 
     def name_background(
@@ -191,7 +191,7 @@ class LoggedStreams:
         received: ClientRequest,
         client: Dialect,
     ) -> LoggedRequest:
-        """Return the stream of a response in the background.
+        """Return the stream of a background response.
 
         Args:
             turn: The turn, whose response gets the id of the stream.
@@ -224,7 +224,7 @@ class LoggedStreams:
         *,
         is_stream: bool,
     ) -> None:
-        """Answer a request from the log, once its stream has begun.
+        """Answer a request from the log, when its stream has begun.
 
         Args:
             asked: The request.
@@ -266,7 +266,7 @@ class LoggedStreams:
         *,
         is_stream: bool,
     ) -> None:
-        """Send what a client asked for, once its stream has begun."""
+        """Send the requested stream, response or message, when the stream has begun."""
         if asked.background is not None and not is_stream:
             response = unbegun_response(client, asked.background, call.model)
             await stream.send_body(200, headers, dumps(response))
@@ -282,7 +282,7 @@ class LoggedStreams:
     async def follow(
         self, key: Key, to: str | None, after: str, client: Dialect
     ) -> FollowedStream[bytes]:
-        """Return a stream, in a dialect or as it was asked for; see `Log.follow`.
+        """Return a stream in a dialect, or in its original form; see `Log.follow`.
 
         Args:
             key: Scope and id of the stream.
@@ -302,7 +302,7 @@ class LoggedStreams:
         return await self._log.follow(id, to=to or client.name, after=after, scope=scope, **options)
 
     async def cancel(self, key: Key) -> StreamStatus:
-        """Cancel a stream; return what the log knows of it, once it has ended."""
+        """Cancel a stream, wait for its end, and return its status."""
         scope, id = key
         await self._log.cancel(id, scope=scope)
         status = await self.status(key)
@@ -314,7 +314,7 @@ class LoggedStreams:
         return status
 
     async def status(self, key: Key) -> StreamStatus:
-        """Return what the log knows of a stream."""
+        """Return the status of a stream."""
         scope, id = key
         return await self._log.status(id, scope=scope)
 
@@ -323,7 +323,7 @@ class LoggedStreams:
         await self._log.aclose()
 
     async def _begin(self, asked: LoggedRequest, open_answer: _Opener, call: CallRecord) -> bool:
-        """Begin a stream, or join the one that there is; return whether it is new.
+        """Begin a stream, or join an existing one; return whether it is new.
 
         Raises:
             LogError: The id is that of the answer to another request.
@@ -350,7 +350,7 @@ class LoggedStreams:
         call: CallRecord,
         begun: asyncio.Future[bool],
     ) -> None:
-        """Produce a stream to its end, whether its client stays or leaves."""
+        """Produce a stream to its end, even if its client disconnects."""
         scope, id = asked.key
         ours = anyio.CancelScope()
         is_ours = True  # the record
@@ -385,7 +385,7 @@ class LoggedStreams:
                 self._end_call(call)
 
     async def _whole(self, key: Key, client: Dialect, call: CallRecord) -> bytes:
-        """Return the answer of a stream as one body.
+        """Return a stream's answer as one body.
 
         Raises:
             NoAnswer: It failed.
@@ -427,7 +427,7 @@ async def _open_answer(
     client: Dialect,
     background: dict[str, Any] | None,
 ) -> AsyncGenerator[OpenedSource]:
-    """Provide the answer of the first upstream that begins one, as a source of the log.
+    """Provide the first upstream answer that begins, as a source for the log.
 
     Args:
         attempts: The attempts.
@@ -504,7 +504,7 @@ async def send_followed(
 def positions_of(
     form: StoredAnswers,
 ) -> Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]:
-    """Return a function that gives the events of a followed stream their positions.
+    """Return a function that adds event positions to a followed stream.
 
     Args:
         form: How answers of their dialect are stored.
@@ -513,7 +513,7 @@ def positions_of(
 
 
 async def _add_event_ids(chunks: AsyncIterator[bytes], field: str) -> AsyncGenerator[bytes]:
-    """Yield events whose payload has the cursor that stands in their `id:`."""
+    """Yield events with the cursor of their `id:` in the payload."""
     async for data in chunks:
         yield b"".join([_add_event_id(event, field) for event in list_events(data)])
 
@@ -533,7 +533,7 @@ def _add_event_id(event: bytes, field: str) -> bytes:
 
 
 async def last_of(followed: FollowedStream[bytes]) -> bytes:
-    """Return the last bytes of a stream; none of one that has no events."""
+    """Return the last bytes of a stream; b"" if it has no events."""
     last = b""
     with suppress(*FAILURES):
         async for data in followed:
@@ -542,7 +542,7 @@ async def last_of(followed: FollowedStream[bytes]) -> bytes:
 
 
 def _check_outcome(outcome: Outcome | None, upstream: str | None, client: Dialect) -> None:
-    """Raise `NoAnswer` for a stream that has failed."""
+    """Raise `NoAnswer` if a stream has failed."""
     match outcome:
         case Failed(error) | Truncated(error):
             raise NoAnswer(_describe_failure(error, upstream, client))
@@ -551,14 +551,14 @@ def _check_outcome(outcome: Outcome | None, upstream: str | None, client: Dialec
 
 
 def _describe_failure(error: StreamError, upstream: str | None, client: Dialect) -> FailedAttempt:
-    """Return the failure of a stream, as a client is told of it."""
+    """Return the failed attempt that reports a stream's failure to the client."""
     failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
     return FailedAttempt(error, error, failed.status, failed.body, failed.headers)
 
 
 @contextmanager
 def log_refusals() -> Generator[None]:
-    """Raise `RequestRefused` where there is no stream, or the store fails."""
+    """Raise `RequestRefused` if a stream does not exist or the store fails."""
     try:
         yield
     except LogError as exc:
@@ -577,7 +577,7 @@ ABSENT = {
 
 
 def refuse_absent(state: State) -> None:
-    """Refuse a request for a stream that there is not.
+    """Refuse a request for a stream that does not exist.
 
     Raises:
         RequestRefused: There is none.
@@ -587,7 +587,7 @@ def refuse_absent(state: State) -> None:
 
 
 def check_id(id: str, where: str) -> str:
-    """Return the id of a stream.
+    """Check that a client's id can name a stream, and return the id.
 
     Raises:
         RequestRefused: It is none.

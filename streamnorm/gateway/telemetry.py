@@ -1,4 +1,4 @@
-"""One OpenTelemetry span a request, by the semantic conventions for generative AI.
+"""OpenTelemetry spans, one per request, by the semantic conventions for generative AI.
 
 All names are those of `open-telemetry/semantic-conventions-genai`, `docs/gen-ai/
 client-inference.md` (status Development, read 2026-11-23).  They stand in this file alone.
@@ -65,7 +65,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 class Telemetry:
-    """An observer that records each request for a message as a span, when it has ended.
+    """Observer that records a span for each message request at its end.
 
     The parent is the span of the process that is current, else the client's.
 
@@ -78,10 +78,10 @@ class Telemetry:
         self._providers = {name: _provider(upstream) for name, upstream in config.upstreams.items()}
 
     def begin(self, call: CallRecord) -> None:
-        """Do nothing: a sampler needs attributes that are known at the end."""
+        """Do nothing: the sampler needs attributes that are known only at the end."""
 
     def end(self, call: CallRecord) -> None:
-        """Record the span."""
+        """Record the request's span."""
         operation = _OPERATIONS.get(call.operation)
         if operation is None:
             return

@@ -1,4 +1,4 @@
-"""The Responses API over WebSockets: connections, their lanes, and the creates on them.
+"""The Responses API over WebSockets: connections, lanes and creates.
 
 A create is answered as a request over HTTP is, by the same endpoint; only the `send` of its
 exchange writes messages.  Creates of one lane are answered one after the other, and lanes side by
@@ -78,7 +78,7 @@ _DENIAL = "websocket.http.response"
 
 
 async def deny(scope: Scope, send: Send, answer: ErrorResponse) -> None:
-    """Refuse a handshake with a response, if the server can send one, or else close it."""
+    """Refuse a handshake with an HTTP response if the server supports it, else close it."""
     # ASGI's extension for a denial with a status; without it a close is all that can be sent.
     if _DENIAL not in (scope.get("extensions") or {}):
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
@@ -90,21 +90,21 @@ async def deny(scope: Scope, send: Send, answer: ErrorResponse) -> None:
 
 
 class Drain(Protocol):
-    """The end of a gateway that stops; see `Draining`."""
+    """The draining of a gateway that stops; see `Draining`."""
 
     has_begun: bool
 
     def running(self, scope: anyio.CancelScope) -> AbstractContextManager[None]:
-        """Count a request as running, and cancel its scope in the end."""
+        """Count a request as running; its scope is cancelled at the end of the grace period."""
         ...
 
     def notifying(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
-        """Call a function once new requests are refused."""
+        """Register a function to call when new requests are refused."""
         ...
 
 
 class Respond(Protocol):
-    """Answers a request; see `MessageEndpoint.answer`."""
+    """Function that answers a request; see `MessageEndpoint.answer`."""
 
     async def __call__(
         self,
@@ -120,7 +120,7 @@ class Respond(Protocol):
 
 
 class Answering(NamedTuple):
-    """How a gateway answers a request, over HTTP or over a WebSocket.
+    """The gateway's functions that record, answer and refuse requests.
 
     Attributes:
         record: Provides the record of a request, which observers see begin and end.
@@ -134,7 +134,7 @@ class Answering(NamedTuple):
 
 
 class WebSockets:
-    """Answers the clients of the Responses API that open a WebSocket.
+    """Serves clients that open a WebSocket for the Responses API.
 
     Args:
         services: Services that all endpoints share.
@@ -156,7 +156,7 @@ class WebSockets:
     async def serve(
         self, scope: Scope, receive: Receive, send: Send, received: ClientRequest, client: Dialect
     ) -> None:
-        """Admit a connection whose `websocket.connect` has been received, and answer its creates.
+        """Admit a connection after its `websocket.connect`, then answer its creates.
 
         Args:
             scope: The scope of the connection.
@@ -188,7 +188,7 @@ class WebSockets:
 
 
 class _Lane(Struct):
-    """A lane.
+    """One lane of a connection, whose creates are answered one after another.
 
     Attributes:
         stream_id: The name; None for the default one.
@@ -221,7 +221,7 @@ class _Lane(Struct):
 
 
 class Connection:
-    """One WebSocket.
+    """One WebSocket of a client.
 
     Args:
         owner: What all connections share.
@@ -253,7 +253,7 @@ class Connection:
         self._tasks: TaskGroup
 
     async def run(self, receive: Receive) -> None:
-        """Read messages and answer them, until the client leaves or the connection is closed."""
+        """Read and answer messages until the client disconnects or the connection is closed."""
         draining = self._owner.draining
         try:
             async with anyio.create_task_group() as tasks:
@@ -271,13 +271,13 @@ class Connection:
             self._state.close()
 
     def _drain(self) -> None:
-        """Take no further create, and close the connection behind the last answer."""
+        """Refuse further creates, and close the connection after the last answer."""
         if self._retires_with is None:
             self._retires_with = _GOING_AWAY
         self._is_drained.set()
 
     async def _end_in_time(self, life: anyio.CancelScope) -> None:
-        """End a connection that is drained, or is open for too long."""
+        """Close the connection after it is drained, or at its maximum age."""
         with life:
             with anyio.move_on_after(MAX_LIFE_S):
                 await self._is_drained.wait()
@@ -290,7 +290,7 @@ class Connection:
         return any(lane.is_running for lane in self._lanes.values())
 
     async def _end_if_idle(self) -> None:
-        """Close a connection that takes no further creates, once it has answered all others."""
+        """Close a connection that takes no further creates if it is idle."""
         code = self._retires_with
         if code is None or self._is_busy:
             return
@@ -299,7 +299,7 @@ class Connection:
         await self._close(code)
 
     def _leave(self) -> None:
-        """Handle the disconnect of the client."""
+        """Handle the client's disconnect."""
         self._has_left = True
         for lane in self._lanes.values():
             lane.waiting.clear()
@@ -310,7 +310,7 @@ class Connection:
             exchange.leave()
 
     async def _close(self, code: int) -> None:
-        """Close the connection, and end all that runs on it."""
+        """Close the connection, and cancel everything that runs on it."""
         if self._is_closed or self._has_left:
             return
         self._is_closed = True
@@ -418,7 +418,7 @@ class Connection:
     # Answers
 
     async def _run_lane(self, lane: _Lane) -> None:
-        """Answer the creates of a lane, one after the other."""
+        """Answer the creates of a lane, one after another."""
         try:
             while lane.waiting:
                 data = lane.waiting.popleft()
@@ -432,7 +432,7 @@ class Connection:
         await self._end_if_idle()
 
     async def _answer(self, data: bytes, lane: _Lane) -> None:
-        """Answer one create: with a response, or with an error."""
+        """Answer one create with a response or an error."""
         owner, client = self._owner, self._client
         try:
             create = await self._bodies.run(
@@ -509,7 +509,7 @@ class Connection:
     async def _attend(
         self, create: Create, writer: MessageWriter, call: CallRecord, states: Continuation
     ) -> None:
-        """Let a create in and answer it, or refuse it."""
+        """Check a create, then answer or refuse it."""
         owner, client, request = self._owner, self._client, create.request
         asked = RequestedOperation("message").with_body(request.decoded or {})
         call.operation, call.model = asked.operation, asked.model
@@ -563,7 +563,7 @@ class Connection:
         return refusal_message(_limit_reached(), self._client, stream_id)
 
     async def _say(self, text: str) -> None:
-        """Send a message that belongs to no answer, within the time that a client has to read."""
+        """Send a message outside any answer, within the client's time to read."""
         try:
             async with asyncio.timeout(self._idle_s):
                 await self._send_text(text)

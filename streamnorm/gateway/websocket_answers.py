@@ -1,4 +1,4 @@
-"""Answers of a provider that is asked over a WebSocket.
+"""Answers of upstreams over WebSockets, read as the bodies of HTTP responses.
 
 The events of an answer come as messages, and become the body that the same answer would have over
 HTTP: server-sent events, or the response for a client that does not stream.
@@ -56,7 +56,7 @@ _HEADER_NAME = re.compile(r"[a-z0-9-]{1,64}")
 
 
 class ErrorAnswer(Struct, frozen=True):
-    """An error as the response that it would be over HTTP.
+    """An `error` message as the HTTP response that it replaces.
 
     Attributes:
         status: HTTP status.
@@ -72,7 +72,7 @@ class ErrorAnswer(Struct, frozen=True):
 
 
 class MessageReader:
-    """Reads the messages of one answer.
+    """Converts the messages of one answer to the body of an HTTP response.
 
     Args:
         input: The end of the input of the create; None if no create may continue the response.
@@ -119,7 +119,7 @@ class MessageReader:
         self._output = OutputDigest()
 
     def read(self, message: bytes) -> bytes:
-        """Return the bytes of the body that a message stands for.
+        """Return the body bytes for a message.
 
         Raises:
             RemoteProtocolError: The message is no event, or one of another response.
@@ -172,7 +172,7 @@ class MessageReader:
             self._steering.is_active = False
 
     def _is_refused_increment(self, message: bytes) -> bool:
-        """Return whether a failed response refuses an increment, which is its `error` then."""
+        """Return whether a failed response refuses an increment; if so, set `error`."""
         error = object_in(bytes(_response_in(message).get("error", b"")).decode())
         if self._echo is None or error.get("code") != NOT_FOUND:
             return False
@@ -220,7 +220,7 @@ class MessageReader:
         return self._with_own_id(msgspec.json.encode(response))
 
     def _check_id(self, response: dict[str, Raw]) -> str:
-        """Return the id of a response; "" if it has none.
+        """Check and return the id of a response; "" if it has none.
 
         Raises:
             RemoteProtocolError: It is that of the response before.
@@ -241,12 +241,12 @@ class MessageReader:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), message)
 
     def _with_own_id(self, message: bytes) -> bytes:
-        """Return JSON of a response without the id that it continues: its client named none."""
+        """Return a response's JSON without a `previous_response_id` unknown to the client."""
         return message if self._echo is None else self._echo.sub(rb"\1null", message)
 
 
 class SocketAnswer:
-    """The answer to one create, or to a handshake that was refused; the body of a response.
+    """The answer to one create or refused handshake, in the role of an HTTP response.
 
     Attributes:
         status: HTTP status.
@@ -279,21 +279,21 @@ class SocketAnswer:
 
     @classmethod
     def refusal(cls, refused: ErrorAnswer) -> SocketAnswer:
-        """Return the answer to a create whose connection was refused."""
+        """Return the answer to a create whose handshake was refused."""
         answer = cls(MessageReader(None, None, "", max_bytes=0, is_whole=False))
         answer._is_complete = True
         answer.fail_with(refused)
         return answer
 
     def fail_with(self, error: ErrorAnswer) -> None:
-        """Become the response that an error stands for."""
+        """Set status, headers and body from an error."""
         self.status, self.headers, self.code = error.status, error.headers, error.code
         self._pieces = deque([error.body] if error.body else [])
 
     # The body, as its reader finds it in `aiohttp.StreamReader`
 
     async def readany(self) -> bytes:
-        """Return what has come, or wait for it; b"" at the end."""
+        """Return the received bytes of the body, or wait for some; b"" at the end."""
         while True:
             if self._exception is not None:
                 raise self._exception
@@ -310,11 +310,11 @@ class SocketAnswer:
             await self._changed()
 
     def is_eof(self) -> bool:
-        """Return whether all of the body has come."""
+        """Return whether the whole body has arrived."""
         return self._is_complete
 
     def at_eof(self) -> bool:
-        """Return whether all of the body was read."""
+        """Return whether the whole body was read."""
         return self.is_eof() and not self._pieces and self._exception is None
 
     def exception(self) -> BaseException | None:
@@ -327,11 +327,11 @@ class SocketAnswer:
         self._wake()
 
     def release(self) -> None:
-        """Give the connection back for the next create: the body was read."""
+        """Return the connection to the pool, since the body was read."""
         self._finish(is_read=True)
 
     def close(self) -> None:
-        """Close the connection, on which more of the answer may come."""
+        """Close the connection, on which more of the answer may arrive."""
         self._finish(is_read=False)
 
     def _finish(self, *, is_read: bool) -> None:
@@ -342,7 +342,7 @@ class SocketAnswer:
     # The messages, as the connection reads them
 
     def read(self, message: bytes) -> bytes:
-        """Return the bytes of the body that a message stands for, which may be read in a thread.
+        """Return the body bytes for a message; safe to call in a thread.
 
         Raises:
             RemoteProtocolError: It is no message of the answer.
@@ -350,7 +350,7 @@ class SocketAnswer:
         return self._reader.read(message)
 
     def feed(self, data: bytes) -> None:
-        """Add the bytes that `read` has returned last."""
+        """Append body bytes that `read` has returned."""
         self._has_begun, self._is_complete = self._reader.has_begun, self._reader.is_ended
         if data:
             self._pieces.append(data)
@@ -358,7 +358,7 @@ class SocketAnswer:
         self._wake()
 
     def end(self, cause: Exception) -> None:
-        """End a body that is not complete, behind what has come of it."""
+        """End an incomplete body with an exception, after the received bytes."""
         self._end = cause
         self._wake()
 
@@ -368,16 +368,16 @@ class SocketAnswer:
 
     @property
     def is_full(self) -> bool:
-        """Whether the client has still to read much of what has come."""
+        """Whether so many bytes are unread that reading from the upstream must wait."""
         return self._held_bytes > _MAX_HELD_BYTES
 
     async def wait_for_space(self) -> None:
-        """Wait until the client has read."""
+        """Wait until the client has read the held bytes."""
         self._has_space.clear()
         await self._has_space.wait()
 
     async def begin(self, on_close: Callable[[bool], None]) -> ErrorAnswer | None:
-        """Wait for the first event of the response; return the error in its place, if one came.
+        """Wait for the first event; return the error if one arrives instead.
 
         Args:
             on_close: Called once the body was read, or will not be.
@@ -412,17 +412,17 @@ class SocketAnswer:
 
     @property
     def response_id(self) -> str:
-        """Id of the response that was read; "" if it has none."""
+        """Id of the response; "" if it has none."""
         return self._reader.id
 
     @property
     def known(self) -> KnownResponse | None:
-        """The response, if the next create may continue it."""
+        """The response, if the next create can continue it."""
         return self._reader.known
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing of this answer can come behind its end."""
+        """Whether no message of this answer can arrive after its end."""
         return self._reader.is_clean
 
     async def _changed(self) -> None:
@@ -441,7 +441,7 @@ def _echo_of(id: str) -> re.Pattern[bytes]:
 
 
 def type_of(message: bytes) -> str | None:
-    """Return the type of an event; None for a message that is no event."""
+    """Return the type of an event; None if the message is not an event."""
     found = _HEAD.match(message)
     if found is not None:
         return found[1].decode()
@@ -449,7 +449,7 @@ def type_of(message: bytes) -> str | None:
 
 
 def is_of_response(message: bytes) -> bool:
-    """Return whether a message without a create belongs to one: an event of a response, an error.
+    """Return whether a message belongs to a response, not to the connection.
 
     Others belong to the connection, such as rate limits.
     """
@@ -463,7 +463,7 @@ def _is_response_event(kind: str) -> bool:
 
 
 def error_answer(message: bytes) -> ErrorAnswer:
-    """Return an `error` event as the response that it stands for."""
+    """Return an `error` event as the HTTP response that it replaces."""
     value = object_in(message.decode(errors="replace"))
     nested = value.get("error")
     error: dict[str, Any] = dict(nested) if is_object(nested) else dict(value)
@@ -481,7 +481,7 @@ def error_answer(message: bytes) -> ErrorAnswer:
 
 
 def _header_object(value: object) -> dict[str, str]:
-    """Return the headers in an error, whose values may be strings, numbers or booleans."""
+    """Return an error's headers as strings."""
     found: dict[str, str] = {}
     for name, given in value.items() if is_object(value) else ():
         name = name.lower()
@@ -494,7 +494,7 @@ def _header_object(value: object) -> dict[str, str]:
 
 
 def _fields_in(text: bytes | Raw) -> dict[str, Raw]:
-    """Return the members of a JSON object; {} for any other text.
+    """Return the members of a JSON object; {} for other text.
 
     Half a surrogate pair becomes U+FFFD, at which a fast decoder stops: providers send it.
     """
@@ -518,7 +518,7 @@ def _items_in(response: dict[str, Raw]) -> list[Raw]:
 
 
 def string_in(value: Raw | None) -> str:
-    """Return a string of JSON; "" for any other value."""
+    """Return a JSON string's value; "" for other values."""
     try:
         found: object = None if value is None else msgspec.json.decode(value)
     except FAST_ERRORS:

@@ -1,4 +1,4 @@
-"""Requests for a provider that is asked over a WebSocket.
+"""Creates for upstreams over WebSockets: whole inputs, and increments of earlier ones.
 
 A request becomes a `response.create`.  The provider remembers the latest response of a connection:
 a create that continues it has only what is new of the input.
@@ -35,7 +35,7 @@ _MIN_SCANNED_BYTES = 16 * 1024
 
 
 class UpstreamCreate(Struct, frozen=True):
-    """A request as a `response.create`.
+    """A request as a `response.create` message.
 
     Attributes:
         fields: JSON of its fields but the input, by name.
@@ -52,11 +52,11 @@ class UpstreamCreate(Struct, frozen=True):
 
     @property
     def end(self) -> InputEnd | None:
-        """The end of its input; None if the request continues no response of the connection."""
+        """The end of its input; None if no later create can continue its response."""
         return InputEnd(len(self.digests) - 1, self.digests[-1]) if self.digests else None
 
     def message(self, known: KnownResponse | None = None, start: int = 0) -> bytes:
-        """Return the message.
+        """Return the `response.create` message.
 
         Args:
             known: A response that it continues; None to send the whole input.
@@ -71,7 +71,7 @@ class UpstreamCreate(Struct, frozen=True):
 
 
 class InputEnd(NamedTuple):
-    """The end of a whole input, behind which the output of its response follows.
+    """Size and digest of a whole input, by which a longer input is recognized.
 
     Attributes:
         item_count: Number of its items.
@@ -83,7 +83,7 @@ class InputEnd(NamedTuple):
 
 
 def read_upstream_create(body: bytes) -> UpstreamCreate | None:
-    """Return the body of a request as a create; None if it must be sent over HTTP.
+    """Return a request's body as a create; None if it must be sent over HTTP.
 
     Args:
         body: The body; JSON.
@@ -111,7 +111,7 @@ def read_upstream_create(body: bytes) -> UpstreamCreate | None:
 
 
 def _items_of(given: Raw) -> list[Raw] | None:
-    """Return the items of an input, of which text is a message of the user; None for no input."""
+    """Return the items of an input; a string is a user message."""
     match bytes(memoryview(given)[:1]):
         case b"[":
             return _ITEMS.decode(given)
@@ -122,7 +122,7 @@ def _items_of(given: Raw) -> list[Raw] | None:
 
 
 class KnownResponse(Struct, frozen=True):
-    """The latest response of a connection.
+    """The latest response of a connection, which a create may continue.
 
     Attributes:
         id: The id.
@@ -137,12 +137,12 @@ class KnownResponse(Struct, frozen=True):
     output_size: int
 
     def may_precede(self, create: UpstreamCreate) -> bool:
-        """Return whether a create begins with the whole input, and has the same other fields."""
+        """Return whether a create's input begins with this response's whole input."""
         count, digest = self.input
         return len(create.digests) > count and create.digests[count] == digest
 
     def first_new_item(self, create: UpstreamCreate) -> int | None:
-        """Return the number of the first item behind the output of this response.
+        """Return the position of a create's first item after this response's output.
 
         Items without content at the end of the output are old ones, too.
 
@@ -170,7 +170,7 @@ class KnownResponse(Struct, frozen=True):
 
 
 class OutputDigest:
-    """A digest of the items of an output, as they stand in the input of the next request, too.
+    """Digest of output items, equal for the same items in the next request's input.
 
     A client of another dialect returns what its own dialect has: no ids, statuses, log
     probabilities or annotations, and the texts of several messages in one.  Items without content
@@ -234,7 +234,7 @@ def _parts_of(item: dict[str, Any]) -> list[object]:
 
 
 def _canonical(arguments: str) -> object:
-    """Return arguments as a value: clients return the object, and not its spelling."""
+    """Return arguments as a JSON value, whatever their spelling."""
     try:
         return _OBJECT.decode(arguments)
     except FAST_ERRORS:

@@ -1,4 +1,4 @@
-"""Messages of the Responses API on a WebSocket: those of clients, and those of an answer.
+"""Messages of the Responses API on a client's WebSocket: creates, and the events of answers.
 
 A message is the JSON of one event.  A client's `response.create` has the fields of the request for
 a stream; its answer has the events of the stream, and an error with the status that the response
@@ -63,7 +63,7 @@ _OK = 200
 
 
 class ClientMessage(Struct):
-    """What every message of a client may have.
+    """Fields that every client message may have.
 
     Attributes:
         type: The type.
@@ -92,7 +92,7 @@ def read_message(data: bytes, limits: Limits) -> ClientMessage:
 
 
 def strip_handshake(received: ClientRequest, client: Dialect) -> ClientRequest:
-    """Return the request of a handshake as the one that a create on its connection stands for."""
+    """Return the handshake request without its WebSocket headers, for creates."""
     headers = {
         name: value
         for name, value in received.headers.items()
@@ -108,7 +108,7 @@ def strip_handshake(received: ClientRequest, client: Dialect) -> ClientRequest:
 
 
 class Create(Struct, frozen=True):
-    """A `response.create`.
+    """A client's `response.create`.
 
     Attributes:
         request: The request for a stream that it stands for.
@@ -120,7 +120,7 @@ class Create(Struct, frozen=True):
 
 
 def read_create(data: bytes, handshake: ClientRequest, limits: Limits) -> Create:
-    """Return a create as a request.
+    """Return a `response.create` message as a request.
 
     Args:
         data: The message.
@@ -189,7 +189,7 @@ _RESPONSE_EVENT: msgspec.json.Decoder[_ResponseEvent] = msgspec.json.Decoder(_Re
 
 
 class MessageWriter:
-    """The `send` of an exchange whose response is written as messages of a WebSocket.
+    """ASGI `send` that writes an HTTP response as WebSocket messages.
 
     An event is sent as it is; that of a lane has its `stream_id` last.  A response that is no
     stream is an `error` event.  Whatever an answer lacks, it has one end: `response.completed`,
@@ -233,7 +233,7 @@ class MessageWriter:
         self._is_ended = False
 
     async def __call__(self, message: Message) -> None:
-        """Handle a message of ASGI, of a response over HTTP."""
+        """Write an ASGI message as WebSocket messages."""
         is_last = not message.get("more_body", False)
         if self._is_whole and not is_last:
             # Nearly all reads are one delta as our encoders and the vendor write it.
@@ -262,7 +262,7 @@ class MessageWriter:
             await self.close()
 
     async def close(self) -> None:
-        """End an answer that has no end: the gateway failed, or the upstream has sent none."""
+        """End an answer that lacks its end, since the gateway or the upstream failed."""
         if self._is_ended:
             return
         failure = object_in(self._failure)
@@ -342,7 +342,7 @@ class MessageWriter:
 
 
 def _response_in(event: str) -> _Response:
-    """Return the response of an event; an empty one if it has none."""
+    """Return the response in an event; {} if there is none."""
     try:
         return _RESPONSE_EVENT.decode(event).response
     except FAST_ERRORS:

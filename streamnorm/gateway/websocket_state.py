@@ -1,4 +1,4 @@
-"""State of the responses of a WebSocket, which lasts as long as the connection.
+"""State of a WebSocket's responses, stored while the connection is open.
 
 The latest response of each lane can be continued by its id, also one with `store: false`; any
 other has to be stored, or the client sends its whole input again
@@ -34,7 +34,7 @@ _STATUS = 400
 
 
 class History(Struct, frozen=True):
-    """A response and all that precedes it.
+    """A response with all items that precede it.
 
     Attributes:
         id: Id of the response.
@@ -48,12 +48,12 @@ class History(Struct, frozen=True):
 
     @classmethod
     def of(cls, id: str, items: tuple[bytes, ...]) -> History:
-        """Return a history that consists of items, with their size."""
+        """Return a history of items, with their size."""
         return cls(id, items, sum([len(item) + _ITEM_BYTES for item in items]))
 
 
 class Histories:
-    """The histories of all connections of a gateway, by connection and lane.
+    """The histories of all connections, by connection and lane.
 
     Beyond the bound, the one that was not used for the longest time is forgotten: its client sends
     the whole input again.
@@ -69,11 +69,11 @@ class Histories:
 
     @property
     def size(self) -> int:
-        """Bytes that all of them take."""
+        """Size of all histories in bytes."""
         return self._bytes
 
     def put(self, key: _Key, history: History) -> None:
-        """Store the history of a lane, in place of the one that it has."""
+        """Store the history of a lane instead of its previous one."""
         self.drop(key)
         self._entries[key] = history
         self._bytes += history.size
@@ -81,7 +81,7 @@ class Histories:
             self.drop(next(iter(self._entries)))
 
     def find(self, key: _Key) -> History | None:
-        """Return the history of a lane; None if it has none."""
+        """Return the history of a lane; None if there is none."""
         found = self._entries.get(key)
         if found is not None:
             self._entries.move_to_end(key)
@@ -95,7 +95,7 @@ class Histories:
 
 
 class ConnectionState:
-    """The histories of the lanes of one connection.
+    """The histories of one connection's lanes.
 
     Args:
         histories: Those of all connections.
@@ -110,14 +110,14 @@ class ConnectionState:
         self._queued: dict[str | None, tuple[str, list[dict[str, Any]], int]] = {}
 
     def find(self, lane: str | None, id: str) -> History | None:
-        """Return the history of a response of a lane, or of another one that is forked."""
+        """Return the history of a response, on its lane or forked from another lane."""
         for name in dict.fromkeys((lane, *self._lanes)):
             if self._lanes.get(name) == id:
                 return self._histories.find((self, name))
         return None
 
     def put(self, lane: str | None, history: History) -> None:
-        """Store the history of the latest response of a lane."""
+        """Store the history of a lane's latest response."""
         self._lanes[lane] = history.id
         key = (self, lane)
         if history.size > self._max_bytes:
@@ -150,12 +150,12 @@ class ConnectionState:
         return sum([size for _, _, size in self._queued.values()])
 
     def evict(self, id: str) -> None:
-        """Forget a response that a failed request has named."""
+        """Forget the response that a failed request has named."""
         for name in [name for name, latest in self._lanes.items() if latest == id]:
             self._forget(name)
 
     def close(self) -> None:
-        """Forget all of them."""
+        """Forget all histories of the connection."""
         for name in [*self._lanes]:
             self._forget(name)
 
@@ -165,7 +165,7 @@ class ConnectionState:
 
 
 class Continuation(ResponseStates):
-    """Begins the turn of one create, and stores its response for the next one.
+    """Creates the state of one create, and stores its response for the next one.
 
     Args:
         store: Store of the answers; None if none are stored.
@@ -200,7 +200,7 @@ class Continuation(ResponseStates):
     async def begin(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
     ) -> ResponseState:
-        """Return the state of the request, with the history of the connection in its input."""
+        """Return the request's state, with the connection's history in the input."""
         with refusals():
             self._named = get_str(body, "previous_response_id")
             own = items_in(body)
@@ -220,7 +220,7 @@ class Continuation(ResponseStates):
     async def _begin_unknown(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
     ) -> ResponseState:
-        """Return the state of a request that continues nothing, or a stored response."""
+        """Return the state of a request that does not continue a known response."""
         if self._named is not None and self._store is None and not self._asks_upstream:
             with state_refusals(_STATUS):
                 raise previous_not_found(self._named)
@@ -244,7 +244,7 @@ class Continuation(ResponseStates):
         return None if self._turn is None else self._turn.steering
 
     async def end(self, response_id: str, output: list[bytes] | None) -> None:
-        """Store a response that is complete, unless the store has it.
+        """Store a complete response, unless the response store has it.
 
         Args:
             response_id: The id.
@@ -261,17 +261,17 @@ class Continuation(ResponseStates):
         self._connection.put(self._lane, history)
 
     def release(self) -> None:
-        """Let go of the request, which has been answered."""
+        """Drop the answered request."""
         self._turn = self._input = None
         self._before = ()
 
     def fail(self) -> None:
-        """Forget the response that the request has named: it was refused, or failed at once."""
+        """Forget the response that a refused or failed request has named."""
         if self._named is not None:
             self._connection.evict(self._named)
 
 
 def _expand(body: dict[str, Any], known: History, own: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a request with its whole input in place of the id of a response."""
+    """Return a request with its whole input instead of a previous response's id."""
     rest = {name: value for name, value in body.items() if name != "previous_response_id"}
     return {**rest, "input": [*map(value_of, known.items), *own]}

@@ -1,4 +1,4 @@
-"""The connections to providers that are asked over WebSockets.
+"""Connections to upstreams over WebSockets.
 
 A connection serves one conversation and one create at a time, so that the provider remembers the
 latest response of each conversation, and a client that leaves ends its own answer alone: a
@@ -78,7 +78,7 @@ _NO_HANDSHAKE_HEADERS = frozenset(
 
 
 class HandshakeRefused(aiohttp.ClientError):
-    """A server answered the handshake of a WebSocket with another response.
+    """A server refused a WebSocket handshake with an HTTP response.
 
     Attributes:
         status: HTTP status.
@@ -94,10 +94,10 @@ class HandshakeRefused(aiohttp.ClientError):
 
 
 class _Handshake(aiohttp.ClientResponse):
-    """The response to a handshake, whose refusal is read: aiohttp's own error has no body."""
+    """The response to a handshake, whose body is read if it is a refusal."""
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        """Read the head, and the body of a refusal.
+        """Read the head, and the body if it is a refusal.
 
         Raises:
             HandshakeRefused: The response opens no WebSocket; a redirect is not followed, which
@@ -113,7 +113,7 @@ class _Handshake(aiohttp.ClientResponse):
 
 
 class _Connection:
-    """A connection to a provider.
+    """A WebSocket to an upstream.
 
     Args:
         socket: The WebSocket.
@@ -149,7 +149,7 @@ class _Connection:
     async def ask(
         self, create: UpstreamCreate, start: int | None, *, is_whole: bool
     ) -> SocketAnswer:
-        """Send a create, and return the answer once it has begun.
+        """Send a create, and return its answer when that has begun.
 
         Args:
             create: The create.
@@ -179,7 +179,7 @@ class _Connection:
     async def _exchange(
         self, message: bytes, input: InputEnd | None, continued: str | None, *, is_whole: bool
     ) -> SocketAnswer:
-        """Send a message, and return the answer once it has begun."""
+        """Send a message, and return its answer when that has begun."""
         steering = Steering(partial(self._socket.send_frame, opcode=WSMsgType.TEXT))
         reader = MessageReader(
             input,
@@ -255,7 +255,7 @@ class _Connection:
             self._fail(exc)
 
     async def _receive(self) -> bytes | None:
-        """Return the next message; None at the end of the connection.
+        """Return the next message; None when the connection has ended.
 
         Raises:
             RemoteProtocolError: A message is binary or too large, or no frame of a WebSocket.
@@ -289,7 +289,7 @@ class _Connection:
         self._owner.close_if_idle(self)
 
     def close(self) -> None:
-        """Close the connection; the provider ends the answer on it."""
+        """Close the connection, which ends its answer."""
         if not self._is_closed:
             self._is_closed = self.retires = True
             answer, self._answer = self._answer, None
@@ -310,7 +310,7 @@ class _Connection:
 
 
 class UpstreamSockets:
-    """The WebSockets to all providers.
+    """The WebSockets to all upstreams.
 
     Args:
         max_message_bytes: Bound on a message of an answer.
@@ -331,7 +331,7 @@ class UpstreamSockets:
         self._is_draining = False
 
     async def ask(self, request: UpstreamRequest, target: Target) -> SocketAnswer | None:
-        """Send a request, and return the answer once it has begun; None to send it over HTTP.
+        """Send a request; return its answer when that has begun, None to use HTTP.
 
         Raises:
             aiohttp.ClientError: There is no answer.
@@ -378,7 +378,7 @@ class UpstreamSockets:
     async def _take(
         self, key: bytes, create: UpstreamCreate, size: int
     ) -> tuple[_Connection | None, int | None]:
-        """Return an idle connection, and the first item behind its latest response.
+        """Return an idle connection, and the first input item that is new to it.
 
         The connection is the one whose latest response the create continues, else that which was
         used last, without an item; None without an idle one.
@@ -425,7 +425,7 @@ class UpstreamSockets:
         return self._session
 
     def release(self, connection: _Connection) -> None:
-        """Hold a connection for the next create of its conversation, unless it takes none."""
+        """Keep a connection for its conversation's next create, if it takes one."""
         if connection.retires or self._is_draining:
             connection.close()
             return
@@ -434,7 +434,7 @@ class UpstreamSockets:
             next(iter(self._idle)).close()
 
     def close_if_idle(self, connection: _Connection) -> None:
-        """Close a connection, unless there is an answer on it."""
+        """Close a connection without a running answer."""
         if connection in self._idle:
             connection.close()
 
@@ -447,7 +447,7 @@ class UpstreamSockets:
         task.add_done_callback(self._closing.discard)
 
     def drain(self) -> None:
-        """Close the idle connections, and each other one behind its answer."""
+        """Close idle connections, and each other one after its answer."""
         self._is_draining = True
         for connection in [*self._idle]:
             connection.close()
@@ -465,7 +465,7 @@ class UpstreamSockets:
 
 
 def new_socket(address: tuple[int, int, int, str, object]) -> socket.socket:
-    """Return a socket that notices a lost host while nothing is sent."""
+    """Return a TCP socket with keep-alive, which detects a lost host."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -476,6 +476,6 @@ def new_socket(address: tuple[int, int, int, str, object]) -> socket.socket:
 
 
 def _key_of(url: str, headers: Mapping[str, str], conversation: str) -> bytes:
-    """Return a digest of what all creates of a connection have in common."""
+    """Return a digest of the request parts that all creates of a connection share."""
     # A digest, since the headers hold the key.
     return blake2b(dumps([url, sorted(headers.items()), conversation]), digest_size=16).digest()

@@ -50,7 +50,7 @@ class CodingError(Exception):
 
 
 def content_codings(header: str) -> list[str]:
-    """Return the codings that a `content-encoding` names, in the order they were applied.
+    """Return the codings in a `content-encoding`, in the order of their application.
 
     Names are in lower case and without aliases; `identity`, which changes nothing, is left out.
     """
@@ -59,7 +59,7 @@ def content_codings(header: str) -> list[str]:
 
 
 def supported_codings() -> tuple[str, ...]:
-    """Return the codings that can be decoded, those first that clients should prefer.
+    """Return the supported codings, in the order of preference.
 
     Raises:
         ModuleNotFoundError: Before Python 3.14, backports.zstd is not installed; br is optional.
@@ -68,7 +68,7 @@ def supported_codings() -> tuple[str, ...]:
 
 
 class ContentDecoder:
-    """Decodes a body of several codings step by step.
+    """Incremental decoder of a body with one or more codings.
 
     Args:
         codings: Names of its supported codings, in the order in which they were applied.
@@ -79,7 +79,7 @@ class ContentDecoder:
         self._stages = [CodingDecoder(name, max_bytes) for name in reversed(codings)]
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the pieces that a chunk of the body decodes to.
+        """Yield the decoded pieces of a chunk of the body.
 
         A piece may be empty: what one coding returns may be too little for the next.
 
@@ -89,7 +89,7 @@ class ContentDecoder:
         return _feed(self._stages, data)
 
     def close(self) -> None:
-        """Handle the end of the body.
+        """Check that the body is complete.
 
         Raises:
             CodingError: It ends early.
@@ -99,7 +99,7 @@ class ContentDecoder:
 
 
 class ResponseDecoder:
-    """Decodes the compressed body of a provider's response, as HTTP clients do.
+    """Incremental decoder of a provider's response body, as lenient as HTTP clients.
 
     Bytes behind the end are ignored, and a missing end is left to the reader of the body.  The
     size is not bounded, only that of a piece: the caller decides how much of the body it reads.
@@ -123,7 +123,7 @@ class ResponseDecoder:
         )
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the pieces of a read of the body, none of which is empty.
+        """Yield the decoded pieces of a read; none is empty.
 
         Raises:
             RemoteProtocolError: By a step: the body is not of its coding.
@@ -143,7 +143,7 @@ _RESPONSE_STEP_BYTES = 1024 * 1024
 
 
 class CodingDecoder:
-    """Decodes a body of one coding step by step, with the methods of `ContentDecoder`.
+    """Incremental decoder of a body with one coding.
 
     Args:
         name: Name of the coding.
@@ -178,7 +178,7 @@ class CodingDecoder:
         self._member: _Member | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the pieces that a chunk of the body decodes to; a piece may be empty."""
+        """Yield the decoded pieces of a chunk of the body; pieces may be empty."""
         member = self._member
         for start in range(0, len(data), self._slice_bytes):
             rest = data[start : start + self._slice_bytes]
@@ -201,7 +201,7 @@ class CodingDecoder:
                     break
 
     def close(self) -> None:
-        """Handle the end of the body."""
+        """Check that the body is complete."""
         if self._member is None or not self._member.is_ended:
             raise self._error("truncated", "a {} body that ends early, expected its end")
 
@@ -217,7 +217,7 @@ class CodingDecoder:
         return member
 
     def _error(self, fault: Fault, message: str) -> CodingError:
-        """Return the error of the current member, which may be no member but trailing bytes."""
+        """Return the error of the current member, or of trailing bytes."""
         is_trailing = self._members > 1 and self._size == self._size_before
         return CodingError(message.format(self._name), "trailing" if is_trailing else fault)
 
@@ -237,13 +237,13 @@ def _feed_all(stages: Sequence[CodingDecoder], data: bytes) -> Iterator[bytes]:
 
 
 class _Member(Protocol):
-    """A complete stream of a coding: a member of gzip, or a frame of zstd."""
+    """One complete stream of a coding: a gzip member or a zstd frame."""
 
     @property
     def is_ended(self) -> bool: ...
 
     def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bytes]:
-        """Return at most so much output, and the unread rest of the data.
+        """Return a bounded amount of output, and the unread input.
 
         Called again with the rest while there is one, or the output is as long as the bound.
         """
@@ -251,7 +251,7 @@ class _Member(Protocol):
 
 
 class _Coding(NamedTuple):
-    """A coding.
+    """A content coding.
 
     Attributes:
         open: Returns a member that begins with given data, which is not empty.
@@ -265,7 +265,7 @@ class _Coding(NamedTuple):
 
 
 def _coding(name: str) -> _Coding | None:
-    """Return a coding; None if it is unknown, or br without its package."""
+    """Return a coding by name; None if it is unknown or its package is missing."""
     match name:
         case "gzip":
             # RFC 1952, section 2.2: a file is a series of members.
@@ -282,7 +282,7 @@ def _coding(name: str) -> _Coding | None:
 
 
 class _Zlib:
-    """A stream of gzip or deflate."""
+    """A gzip or deflate stream."""
 
     def __init__(self, window_bits: int) -> None:
         self._stream = zlib.decompressobj(window_bits)
@@ -322,7 +322,7 @@ def _zstd() -> _Coding:
 
 
 class _Zstd:
-    """A frame of zstd."""
+    """A zstd frame."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -352,7 +352,7 @@ def _brotli() -> _Coding | None:
 
 
 class _Brotli:
-    """A stream of br, which is corrupt if anything follows its end."""
+    """A br stream, after which no bytes may follow."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""What passes between a client and its upstream: headers of lists, and why no response came.
+"""Headers forwarded between client and upstream, and errors of failed requests.
 
 All names are in lower case.
 
@@ -80,30 +80,30 @@ def request_headers(
 
 
 def error_type_in(headers: Mapping[str, Any]) -> str | None:
-    """Return the type of the error that the headers of a response state; None if none does."""
+    """Return the error type in a response's headers; None if there is none."""
     # AWS appends the address of its definition: `ThrottlingException:http://…` (botocore 1.44.5).
     stated = str(headers.get(BEDROCK.error_type_header) or "").partition(":")[0]
     return stated if stated.isidentifier() and len(stated) <= _MAX_TYPE_CHARS else None
 
 
 def request_id_in(headers: Mapping[str, Any]) -> str:
-    """Return the id of a request of AWS that the headers of its response state; "" for none."""
+    """Return the AWS request id in a response's headers; "" if there is none."""
     stated = str(headers.get(BEDROCK.request_id_header) or "")
     return stated if is_id(stated) else ""
 
 
 def is_id(value: str) -> bool:
-    """Return whether a value of a header, which may hold any bytes, can be the id of a message."""
+    """Return whether a header's value can be used as a message id."""
     return value.isascii() and value.isprintable() and len(value) <= Limits().max_id_chars
 
 
 def has_signature(headers: Mapping[str, str]) -> bool:
-    """Return whether a request has a signature of AWS in place of a key."""
+    """Return whether a request has an AWS signature instead of a key."""
     return headers.get("authorization", "").startswith(_SIGNATURE)
 
 
 def _key_header(received: Mapping[str, str], client: Dialect, upstream: Dialect) -> dict[str, str]:
-    """Return the header of the upstream that holds the client's key; {} if there is no key."""
+    """Return the header with the client's key, as the upstream names it; {} without a key."""
     names = client.endpoints.key_headers
     if has_signature(received):  # of this request, which no upstream gets
         return {}
@@ -124,7 +124,7 @@ def _key_header(received: Mapping[str, str], client: Dialect, upstream: Dialect)
 def response_headers(
     received: Mapping[str, str], client: Dialect, upstream: Dialect
 ) -> dict[str, str]:
-    """Return the headers of a response to the client, without those that describe its body.
+    """Return a response's headers for the client, except those about its body.
 
     A value other than printable ASCII is left out.
 
@@ -152,7 +152,7 @@ def response_headers(
 
 
 def cloud_headers(received: Mapping[str, str], client: Dialect, framing: Framing) -> dict[str, str]:
-    """Return the headers of a response that a cloud sends to clients at its own paths.
+    """Return the response headers that a cloud sends at its paths.
 
     Args:
         received: Headers of the upstream's response.
@@ -172,7 +172,7 @@ def cloud_headers(received: Mapping[str, str], client: Dialect, framing: Framing
 
 
 def failed_request(error: Exception) -> StreamError:
-    """Return the error of a request that got no response.
+    """Return the error of a request without a response.
 
     Args:
         error: The exception of the HTTP client, httpx or aiohttp.
@@ -181,7 +181,7 @@ def failed_request(error: Exception) -> StreamError:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason, without any part of the request or the name of the host.
+    """Return the reason of an HTTP client's error, without request details or host names.
 
     Args:
         error: The exception of the HTTP client, httpx or aiohttp.
@@ -210,13 +210,13 @@ def reason_of(error: Exception) -> str:
 
 
 def _detail(causes: list[BaseException], name: str) -> str:
-    """Return a detail of the first TLS error with one: errors raised in Python have none."""
+    """Return an attribute of the first TLS error that has it."""
     details = (getattr(cause, name, None) for cause in causes if isinstance(cause, ssl.SSLError))
     return next((str(detail) for detail in details if detail), "no details")
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes; a failed connect groups one error per address."""
+    """Yield an error and its causes, including those in exception groups."""
     pending = [error]
     while pending:
         current = pending.pop()

@@ -1,4 +1,4 @@
-"""URLs of upstreams and requests, and the names of servers by their hosts."""
+"""URLs of upstreams and requests, and server names by host."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SECOND_LEVEL = frozenset({"ac", "co", "com", "edu", "gov", "net", "org"})
 
 
 def check_base_url(url: str) -> str:
-    """Return a base URL without the slash at its end.
+    """Check a base URL, and return it without a trailing slash.
 
     Raises:
         ValueError: It is no http or https URL, or has a user, a query or a fragment.
@@ -67,12 +67,12 @@ def query_of(url: str) -> list[tuple[str, str]]:
 
 
 def detect_url(url: str) -> str | None:
-    """Return the name of the dialect whose endpoints match the path of a URL, or None."""
+    """Return the dialect whose endpoints match a URL's path, by name; None if none does."""
     return detect_path(path_of(url))
 
 
 def dialect_of_url(url: str) -> Dialect | None:
-    """Return the dialect whose endpoints match a URL, as it is spoken there, or None."""
+    """Return the dialect whose endpoints match a URL, with its framing there; None if none does."""
     known = dialect_at(path_of(url))
     if known is None or not is_websocket_url(url):
         return known
@@ -81,12 +81,12 @@ def dialect_of_url(url: str) -> Dialect | None:
 
 
 def is_websocket_url(url: str) -> bool:
-    """Return whether a URL is that of a WebSocket."""
+    """Return whether a URL has the scheme of WebSockets."""
     return split_url(url).scheme in ("ws", "wss")
 
 
 def split_url(url: str) -> SplitResult:
-    """Return the parts of a URL; empty ones for any other text."""
+    """Return the parts of a URL; empty parts if the text is no URL."""
     try:
         return urlsplit(url)
     except ValueError:  # a host in brackets that is no address
@@ -94,7 +94,7 @@ def split_url(url: str) -> SplitResult:
 
 
 def server_of(url: str) -> str | None:
-    """Return the name of the server of a URL, such as `deepseek` for `https://api.deepseek.com/…`.
+    """Return the server name for a URL, such as `deepseek` for `https://api.deepseek.com/…`.
 
     None for IP addresses, loopback, and names of private networks.
     """
