@@ -1,4 +1,4 @@
-"""Profiles: rules for versions, models and servers in TOML, applied to capabilities.
+"""Profiles: rules in TOML that narrow capabilities by version, model and server.
 
 A file is a list of `[[profile]]` tables.  A table states where it applies (`dialect`, `server`,
 `model`, `version`) and what it changes: `set`, `add` and `remove` have capabilities by name, and
@@ -42,12 +42,12 @@ _Key: TypeAlias = tuple[int, str | None, str, str | None]  # base, server, model
 
 
 def names_model(pattern: re.Pattern[str] | None, model: str) -> bool:
-    """Return whether a pattern matches the name of a model; None matches all."""
+    """Return whether a pattern matches a model's name; None matches all names."""
     return pattern is None or pattern.match(model[:_MAX_MODEL_CHARS].lower()) is not None
 
 
 def model_pattern(globs: tuple[str, ...], where: str) -> re.Pattern[str] | None:
-    """Return the pattern for globs of model names; None if there are no globs.
+    """Return a pattern for globs of model names; None without globs.
 
     A glob matches a whole name, or the part of it after a `/` or a `.`.  A `!` before a glob
     excludes the names that it matches.
@@ -115,7 +115,7 @@ _PATTERNS = (
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One profile: the changes of capabilities, and the targets that they apply to.
+    """One profile: changes of capabilities, and the targets they apply to.
 
     Attributes:
         dialects: Dialects of the targets.
@@ -145,7 +145,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     @property
     def layer(self) -> tuple[bool, bool, bool]:
-        """Precedence: rules for versions apply first, then models, then servers; later ones win."""
+        """Precedence: versions apply first, then models, then servers; later rules win."""
         return bool(self.servers), self.models is not None, self.version is not None
 
     def names_model(self, model: str) -> bool:
@@ -153,7 +153,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         return names_model(self.models, model)
 
     def apply(self, target: BodyCapabilities) -> BodyCapabilities:
-        """Return capabilities with the changes of the rule."""
+        """Return capabilities with the rule's changes."""
         changes = dict(self.changes)
         for name, added in self.added.items():
             changes[name] = changes.get(name, getattr(target, name)) | added
@@ -170,7 +170,7 @@ def _remove(before: Any, removed: frozenset[str]) -> Any:
 
 
 class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[[profile]]` of a file."""
+    """One `[[profile]]` table of a file."""
 
     dialect: Names
     server: Names = ()
@@ -190,7 +190,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_rules(text: str, name: str) -> list[Rule]:
-    """Return the rules of a file.
+    """Read the profiles in a file.
 
     Args:
         text: Text of the file.
@@ -251,7 +251,7 @@ def _dialect(name: str, where: str) -> str:
 
 
 def _read(change: Change, name: str, value: Any, where: str) -> Any:
-    """Return the value of one change, converted to the type of the capability."""
+    """Return one change's value, converted to the capability's type."""
     field = _FIELDS.get(name)
     if field is None:
         raise ProfileError(f"{where}: no such capability, expected one of {', '.join(_FIELDS)}")
@@ -289,7 +289,7 @@ def _restrict_words(name: str, kind: Any) -> Any:
 
 
 def _elements(change: Change, kind: Any, is_optional: bool, where: str) -> Any:
-    """Return the type of the elements to add to a capability, or to remove from it."""
+    """Return the element type of a capability, for additions and removals."""
     origin = get_origin(kind)
     if is_optional or origin not in (frozenset, dict, tuple):
         raise ProfileError(f"{where}: no set, expected it under set")
@@ -301,7 +301,7 @@ def _elements(change: Change, kind: Any, is_optional: bool, where: str) -> Any:
 
 
 def _check(name: str, value: Any, where: str) -> None:
-    """Check the values that types cannot: regular expressions and paths of fields."""
+    """Check values beyond their types: regular expressions and field paths."""
     try:
         if name in _PATTERNS:
             re.compile(value)
@@ -328,7 +328,7 @@ def _lower(exc: Exception) -> str:
 
 
 class Profiles:
-    """Facts about models, servers and API versions that narrow the capabilities of a dialect.
+    """Profiles of models, servers and API versions, which narrow a dialect's capabilities.
 
     Functions with an argument `profiles` use the shipped ones by default; `load` adds files.
 
@@ -355,7 +355,7 @@ class Profiles:
 
     @classmethod
     def load(cls, *paths: str | Path) -> Profiles:
-        """Return the shipped profiles together with the profiles of TOML files.
+        """Load the shipped profiles and those in TOML files.
 
         Later files win over earlier ones, and all files over the shipped profiles.
 
@@ -384,7 +384,7 @@ class Profiles:
         version: str | None = None,
         same_dialect: bool = False,
     ) -> BodyCapabilities:
-        """Return the capabilities of a dialect, narrowed to a target.
+        """Return a dialect's capabilities, narrowed to a target.
 
         Args:
             base: Capabilities of the dialect.

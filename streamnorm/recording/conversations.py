@@ -1,4 +1,4 @@
-"""Conversations over a WebSocket: each create and what answers it is one exchange.
+"""WebSocket conversations recorded as exchanges: one for each create and its answer.
 
 The create of a client is the request, a `POST` to the `wss` URL; what the server sends in its lane
 until the response ends is the body, a message a line (`WS_MESSAGE`).  So a conversation is
@@ -66,7 +66,7 @@ _MAX_HELD_BYTES = 1024 * 1024
 
 
 class MessageHead(Struct):
-    """The members that any message may have.
+    """Fields that any message may have.
 
     Attributes:
         type: The type; None if it has none.
@@ -81,7 +81,7 @@ _HEAD: msgspec.json.Decoder[MessageHead] = msgspec.json.Decoder(MessageHead)
 
 
 def head_of(message: bytes) -> MessageHead:
-    """Return the head of a message; an empty one if it is no JSON object."""
+    """Return the head of a message; an empty one if the message is not a JSON object."""
     try:
         return _HEAD.decode(message)
     except FAST_ERRORS:  # msgspec refuses half a surrogate pair, which providers send
@@ -91,20 +91,20 @@ def head_of(message: bytes) -> MessageHead:
 
 
 def body_of_create(create: dict[str, Any]) -> dict[str, Any]:
-    """Return the body of the request over HTTP that a create stands for."""
+    """Return a create as the body of an equivalent HTTP request."""
     rest = {name: value for name, value in create.items() if name not in _OWN_FIELDS}
     return {**rest, "stream": True}
 
 
 def compared_over_http(request: RecordedRequest) -> RecordedRequest:
-    """Return a create as the request over HTTP that it stands for; any other unchanged."""
+    """Return a create as the equivalent HTTP request; other requests unchanged."""
     if not is_websocket_url(request.url) or not is_object(request.body):
         return request
     return structs.replace(request, body=body_of_create(request.body))
 
 
 def is_handshake(request: WireRequest) -> bool:
-    """Return whether a request is for a WebSocket, and no create on one."""
+    """Return whether a request is a WebSocket handshake, not a create."""
     return is_websocket_url(request.url) and not request.body
 
 
@@ -112,7 +112,7 @@ def is_handshake(request: WireRequest) -> bool:
 
 
 def as_response(playback: Playback) -> Playback:
-    """Return the answer to a create as one over HTTP, if it is one on a WebSocket.
+    """Return a WebSocket answer as an HTTP response; other answers unchanged.
 
     An error in place of a response is an error response.
     """
@@ -131,7 +131,7 @@ def as_response(playback: Playback) -> Playback:
 
 
 def _end_last_line(playback: Playback) -> tuple[Step, ...]:
-    """Return the chunks, with the line end that a whole message at the clean end may lack."""
+    """Return the chunks, with a line end added to a complete last message."""
     line = playback.body.rpartition(b"\n")[2]
     if playback.end != "eof" or head_of(line).type is None:
         return playback.steps
@@ -158,7 +158,7 @@ def _error_response(event: dict[str, Any], playback: Playback, step: Step) -> Pl
 
 
 class MessageReader:
-    """Reads the messages of an answer to a create, from its chunks as they are played.
+    """Reads the WebSocket messages of an answer from its played chunks.
 
     An answer over HTTP becomes that of a WebSocket: an event is a message, and an error response
     is an `error` with its status.
@@ -188,7 +188,7 @@ class MessageReader:
         return [text for frame in self._frames.feed(data) if (text := self._message_of(frame))]
 
     def close(self) -> list[str]:
-        """Return the messages at the clean end of the answer."""
+        """Return the messages completed by the end of the answer."""
         if self._is_stream:
             rest = self._frames.unterminated()
             # Decoders, too, accept a last event without its end if it is whole.
@@ -214,7 +214,7 @@ class MessageReader:
 
 
 def _as_socket_error(text: str) -> str:
-    """Return an `error` event of server-sent events with the status that a message needs."""
+    """Return an `error` event with the status that WebSocket messages have."""
     event = object_in(text)
     if isinstance(event.get("status"), int):
         return text
@@ -226,7 +226,7 @@ def _as_socket_error(text: str) -> str:
 
 
 class ExchangeWriter(Protocol):
-    """Writes one exchange; `RecordingWriter` says what the methods are."""
+    """Protocol of writers of one exchange; see `RecordingWriter`."""
 
     def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Record status and headers."""
@@ -237,19 +237,19 @@ class ExchangeWriter(Protocol):
         ...
 
     def add_sent(self, message: bytes) -> None:
-        """Record what the client sends besides the create."""
+        """Record a client message other than the create."""
         ...
 
     def end(self, how: End, close_code: int | None = None) -> None:
-        """Record the end."""
+        """Record the end of the exchange."""
         ...
 
 
 class ExchangeRecorder(Protocol):
-    """Writes exchanges, such as a `Recorder` to files."""
+    """Protocol of recorders of exchanges, such as `Recorder`."""
 
     def start(self, request: WireRequest) -> ExchangeWriter:
-        """Begin an exchange."""
+        """Begin an exchange, and return its writer."""
         ...
 
 
@@ -258,7 +258,7 @@ class _Response(Struct):
 
 
 class _Position(Struct):
-    """Where an event stands.
+    """Position of an event in its response.
 
     Attributes:
         response: The response that it is of; None if it names none.
@@ -277,7 +277,7 @@ _POSITION: msgspec.json.Decoder[_Position] = msgspec.json.Decoder(_Position)
 
 
 def _position_of(message: str) -> _Position:
-    """Return the position of an event; an empty one if it cannot be read."""
+    """Return the position of an event; an empty one if it is unreadable."""
     try:
         return _POSITION.decode(message)
     except FAST_ERRORS:
@@ -303,7 +303,7 @@ class _PendingExchange(Struct):
 
 
 class _Lane(Struct):
-    """A lane of a connection.
+    """Recording state of one lane of a connection.
 
     Attributes:
         pending: Exchanges whose responses have not ended, oldest first; no other has begun.
@@ -333,7 +333,7 @@ class _Lane(Struct):
                 self.held.append(message)
 
     def begin_response(self, message: str) -> None:
-        """Record the first event of a response: that of the oldest exchange, if any is pending."""
+        """Record a response's first event, in the oldest pending exchange if there is one."""
         self.is_unasked = not self.pending
         if self.pending:
             first = self.pending[0]
@@ -358,7 +358,7 @@ class _Lane(Struct):
                 self.pending.popleft().writer.end("eof")
 
     def end_response(self, kind: str, message: str) -> None:
-        """Record an `error` or the terminal of a response, in the exchange that it ends."""
+        """Record a response's terminal or `error`, in the exchange that it ends."""
         if self.is_unasked or not self.pending:
             self.is_unasked = False
             return
@@ -375,7 +375,7 @@ class _Lane(Struct):
         self._end(first, kind, message, named)
 
     def settle_refusal(self, kind: str | None, message: str) -> None:
-        """Record `refusal` in its exchange, once a message or the end of the connection follows.
+        """Record a held `refusal` in its exchange, as the next message has arrived.
 
         The server has refused the create, and the running response goes on; unless another begins,
         or this one ends as failed, to which the error belongs then.
@@ -401,7 +401,7 @@ class _Lane(Struct):
 
 
 class ConversationRecorder:
-    """Records the exchanges on one WebSocket.
+    """Recorder of the exchanges on one WebSocket.
 
     Args:
         recorder: The recorder.
@@ -418,7 +418,7 @@ class ConversationRecorder:
         self._lanes: dict[str | None, _Lane] = {None: _Lane(deque(), [])}
 
     def add_sent(self, message: str) -> None:
-        """Record a message of the client."""
+        """Record a client message."""
         data = message.encode("utf-8", "replace")
         head = head_of(data)
         if head.type != CREATE:
@@ -437,7 +437,7 @@ class ConversationRecorder:
         lane.pending.append(_PendingExchange(writer))
 
     def add_received(self, message: str) -> None:
-        """Record a message of the server."""
+        """Record a server message."""
         head = head_of(message.encode("utf-8", "replace"))
         # A lane begins with a create: a server must not open any number of them.
         lane = self._lanes.get(_lane_in(head)) or self._lanes[None]

@@ -1,4 +1,4 @@
-"""Exchanges in memory, and their files: a body and its companions.
+"""Exchanges in memory, and the format of their files: a body and its companion files.
 
 `NAME.sse` is the exact body of a stream after content decoding, so that framing bugs
 reproduce, a person can read it, and `curl -N … > x.sse` is already a recording.  A body
@@ -98,7 +98,7 @@ CONTENT_TYPES: dict[Suffix, str] = {
 
 
 class WireRequest(Struct, frozen=True):
-    """A request as it was sent, credentials included: it must never be stored or shown.
+    """A request as sent, with credentials: never to be stored or shown.
 
     Attributes:
         method: HTTP method.
@@ -178,7 +178,7 @@ class Responder(Protocol):
 
 
 class SentMessage(Struct, frozen=True, forbid_unknown_fields=True):
-    """A message that a client sent on a WebSocket while its create was answered.
+    """A WebSocket message that the client sent during an answer.
 
     Attributes:
         after: Number of messages of the server that preceded it.
@@ -190,7 +190,7 @@ class SentMessage(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A request as it is stored: without secrets.
+    """A recorded request, without secrets.
 
     Attributes:
         method: HTTP method.
@@ -213,7 +213,7 @@ class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
-    """A response without the bytes of its body.
+    """A recorded response without its body.
 
     Attributes:
         status: HTTP status, 200 to 599.
@@ -245,7 +245,7 @@ class Companion(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RecordedRead(Struct, frozen=True):
-    """One read.
+    """One recorded read: its size and timing.
 
     Attributes:
         gap_ms: Milliseconds since the read before.
@@ -267,7 +267,7 @@ _CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
 
 
 def content_type_of(headers: Iterable[tuple[str, str]]) -> str:
-    """Return the content type of headers, in lower case without parameters; empty if none."""
+    """Return a lower-case content type without parameters; "" if there is none."""
     for name, value in headers:
         if name.lower() == "content-type":
             return value.partition(";")[0].strip().lower()
@@ -275,7 +275,7 @@ def content_type_of(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def suffix_of(content_type: str, framing: Framing = SSE) -> Suffix | None:
-    """Return the suffix of a body with a content type; None if the type is empty.
+    """Return the file suffix for a content type; None if the type is empty.
 
     Args:
         content_type: The content type.
@@ -291,7 +291,7 @@ def suffix_of(content_type: str, framing: Framing = SSE) -> Suffix | None:
 
 
 def split_name(path: Path) -> tuple[str, Suffix | None]:
-    """Return the NAME that all files of a recording share, with its folder, and the suffix.
+    """Return the common name of a recording's files with its folder, and the suffix.
 
     The suffix is None if the path is that of a companion, or the NAME alone.
     """
@@ -307,7 +307,7 @@ STREAM_SUFFIXES = frozenset(framing.suffix for framing in FRAMINGS.values())
 
 
 def own_framing(dialect: str | None, suffix: Suffix = SSE.suffix) -> Framing:
-    """Return the framing of a dialect's streams where a companion names none."""
+    """Return the framing of a dialect's streams if no companion names one."""
     if suffix == WS_MESSAGE.suffix:  # which no other framing has
         return WS_MESSAGE
     known = None if dialect is None else DIALECTS.get(dialect)
@@ -315,7 +315,7 @@ def own_framing(dialect: str | None, suffix: Suffix = SSE.suffix) -> Framing:
 
 
 def framing_name(dialect: str | None, framing: Framing, suffix: Suffix) -> str | UnsetType:
-    """Return the name of a framing that a companion must state; UNSET if it need not.
+    """Return the framing name to write in a companion; UNSET if it is the default.
 
     Args:
         dialect: Name of the dialect; None if unknown.
@@ -327,7 +327,7 @@ def framing_name(dialect: str | None, framing: Framing, suffix: Suffix) -> str |
 
 
 def framing_of(companion: Companion) -> Framing:
-    """Return how events stand in the body of a recording, if it is a stream.
+    """Return the framing of a recorded body.
 
     Raises:
         RecordingError: There is no such framing, or the body is in another.
@@ -348,7 +348,7 @@ def framing_of(companion: Companion) -> Framing:
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
-    """Return the content of a regular file.
+    """Return the content of a regular file, within a bound.
 
     Raises:
         RecordingError: It cannot be read, is no regular file, or is larger than `max_bytes`.
@@ -371,7 +371,7 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
 
 
 def create_file(path: Path) -> BinaryIO:
-    """Create a file that only its owner may read, and open it for writing.
+    """Create a file that only its owner can read, and open it for writing.
 
     Raises:
         FileExistsError: There is one of this name.
@@ -381,7 +381,7 @@ def create_file(path: Path) -> BinaryIO:
 
 
 def create_part(path: Path) -> BinaryIO:
-    """Create the file to which `path` is written until it is complete, and open it.
+    """Create and open the partial file for `path`.
 
     One that was left by a process that ended is replaced.
 
@@ -394,12 +394,12 @@ def create_part(path: Path) -> BinaryIO:
 
 
 def part_of(path: Path) -> Path:
-    """Return the file to which `path` is written until it is complete."""
+    """Return the path of the partial file for `path`."""
     return path.with_name(path.name + ".part")
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file that only its owner may read, completely or not at all.
+    """Write a file that only its owner can read, atomically.
 
     Raises:
         OSError: It cannot be written.
@@ -417,7 +417,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def decode_companion(
     data: bytes, path: Path, limits: Limits
 ) -> tuple[Companion, list[RecordedRead] | None]:
-    """Return the content of `NAME.json`, and its reads.
+    """Decode the content of `NAME.json`, and its reads.
 
     Raises:
         RecordingError: It is not of this format.
@@ -441,7 +441,7 @@ def decode_companion(
 
 
 def reads_of(companion: Companion, path: Path) -> list[RecordedRead] | None:
-    """Return the reads of a companion; None if they are unknown.
+    """Return a companion's reads; None if they are unknown.
 
     Raises:
         RecordingError: A line is no read.
@@ -458,7 +458,7 @@ def reads_of(companion: Companion, path: Path) -> list[RecordedRead] | None:
 
 
 def write_companion(file: BinaryIO, companion: Companion, chunks: Iterable[str] | None) -> None:
-    """Write `NAME.json`: the same bytes for the same content.
+    """Write `NAME.json`; equal content gives equal bytes.
 
     Args:
         file: File to write to.

@@ -1,4 +1,4 @@
-"""A library of recordings, which selects the one that answers a request."""
+"""A library of recordings, from which the one that matches a request is played."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _DIGITS = re.compile("([0-9]+)", re.ASCII)
 
 
 class DriftWarning(UserWarning):
-    """A recording was played although the request differs from the one that was recorded."""
+    """A recording was played although the request differs from the recorded one."""
 
 
 class ReplayOptions(TypedDict, total=False):
-    """The keyword arguments of `Library`: how recordings are selected and played."""
+    """Keyword arguments of `Library`."""
 
     match: Match
     drift: Drift
@@ -73,7 +73,7 @@ class ReplayOptions(TypedDict, total=False):
 
 
 class _LibraryEntry(Struct, eq=False):
-    """A recording of a library.
+    """One recording in a library.
 
     Attributes:
         recording: The recording.
@@ -88,7 +88,7 @@ class _LibraryEntry(Struct, eq=False):
     played: bool = False
 
     def is_for(self, compared: RecordedRequest) -> bool:
-        """Return whether a request has the method, path and dialect of this recording.
+        """Return whether a request has this recording's method, path and dialect.
 
         A recording without a request is for all paths of its dialect, in its framing.
         """
@@ -105,7 +105,7 @@ class _LibraryEntry(Struct, eq=False):
 
 
 class Library:
-    """A responder that answers requests from the recordings of a directory, or from one file.
+    """A responder that answers requests from recordings in a directory or file.
 
     Each recording of a directory is played once.  Of the unplayed ones with the request's
     method, path and dialect, the first by name whose request matches answers; concurrent
@@ -181,13 +181,13 @@ class Library:
 
     @property
     def unplayed(self) -> tuple[Recording, ...]:
-        """The recordings that have answered no request."""
+        """The recordings that were not played."""
         with self._lock:
             return tuple(entry.recording for entry in self._entries if not entry.played)
 
     @property
     def unrecorded(self) -> tuple[UnrecordedRequest, ...]:
-        """The errors that `respond` raised, at most 100; a client may have swallowed them."""
+        """The errors that `respond` raised, at most 100."""
         with self._lock:
             return tuple(self._unrecorded)
 
@@ -230,7 +230,7 @@ class Library:
         return playback
 
     def _shake_hands(self, compared: RecordedRequest) -> Playback:
-        """Return the answer to a handshake: 101, unless the next recording is a refusal."""
+        """Return the response to a handshake: 101, or a recorded refusal."""
         create = structs.replace(compared, method="POST")
         with self._lock:
             for entry in self._entries:
@@ -259,7 +259,7 @@ class Library:
     def _find(
         self, asked: RecordedRequest, compared: RecordedRequest
     ) -> tuple[_LibraryEntry | None, list[_LibraryEntry]]:
-        """Return the entry that answers, and the unplayed ones of this operation."""
+        """Return the entry that matches a request, and the operation's unplayed entries."""
         unplayed = [entry for entry in self._entries if not (self._once and entry.played)]
         left = [entry for entry in unplayed if entry.is_for(compared)]
         match = self._match
@@ -281,7 +281,7 @@ class Library:
     def _explain_refusal(
         self, request: WireRequest, compared: RecordedRequest, left: list[_LibraryEntry]
     ) -> UnrecordedRequest:
-        """Return the error that states why no recording answers."""
+        """Return the error that explains why no recording matches."""
         kin = [entry for entry in self._entries if entry.is_for(compared)]
         counted = left or kin or self._entries
         count = "1 recording" if len(counted) == 1 else f"{len(counted)} recordings"
@@ -302,7 +302,7 @@ class Library:
         return UnrecordedRequest("\n".join(lines), diff=diff, nearest=nearest)
 
     def _list_endpoints(self) -> str:
-        """Return the endpoints that have recordings, as the end of a message."""
+        """Return the endpoints with recordings, as an error text's suffix."""
         requests = [entry.compared for entry in self._entries if entry.compared is not None]
         endpoints = list(
             dict.fromkeys(f"{each.method} {each.url.partition('?')[0]}" for each in requests)
@@ -314,7 +314,7 @@ class Library:
 
 
 def open_responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) -> Responder:
-    """Return the responder of a source: a `Library` if the source is a path.
+    """Return a responder for a source: a `Library` for a path.
 
     Args:
         source: A directory of recordings, a file of one, or a responder.
@@ -343,7 +343,7 @@ def _summarise(request: WireRequest, compared: RecordedRequest) -> str:
 def _find_nearest(
     compared: RecordedRequest, entries: Sequence[_LibraryEntry]
 ) -> tuple[str | None, str]:
-    """Return the name of the recording that is most like a request, and the diff to it.
+    """Return the recording most similar to a request, by name, and their diff.
 
     Args:
         compared: The request.
@@ -363,7 +363,7 @@ def _find_nearest(
 
 
 def _load(path: Path, *, missing_ok: bool) -> list[Recording]:
-    """Read all recordings of a directory, or the one that a path names."""
+    """Load all recordings in a directory, or a single one."""
     if path.is_dir():
         return [Recording.load(file) for file in _find_files(path)]
     name, _ = split_name(path)
@@ -375,7 +375,7 @@ def _load(path: Path, *, missing_ok: bool) -> list[Recording]:
 
 
 def find_recording_folders(directory: str | Path) -> list[str]:
-    """Return the folders below a directory that hold recordings, by their paths within it."""
+    """Return the folders with recordings below a directory, as relative paths."""
     found: list[str] = []
     for folder, _, names in islice(os.walk(directory), _MAX_FOLDERS):
         if any(name.endswith(_SUFFIXES) and not name.startswith(".") for name in names):
@@ -384,7 +384,7 @@ def find_recording_folders(directory: str | Path) -> list[str]:
 
 
 def _find_files(directory: Path) -> list[Path]:
-    """Return one file of each recording, in the order of their names, `2-` before `10-`."""
+    """Return one file for each recording, in natural order (`2-` before `10-`)."""
     try:
         paths = sorted(path for path in directory.iterdir() if not path.is_dir())
     except OSError as exc:

@@ -1,4 +1,4 @@
-"""Comparison of requests, without the details that clients vary from one run to the next.
+"""Comparison of requests, ignoring details that vary between a client's runs.
 
 Read in requests that Claude Code, Codex, opencode, Gemini CLI, Qwen Code, pi and the
 official SDKs sent in November 2026.
@@ -106,7 +106,7 @@ _LEAD_CHARS = 60  # shown of a long line before the position at which it differs
 def normalise(
     request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
 ) -> RecordedRequest:
-    """Return a request without the details that clients vary from one run to the next.
+    """Return a request without details that vary between a client's runs.
 
     Left out or unified are: headers and the host; ids of the session, of input items and of the
     user; `cache_control`; system blocks with a volatile prefix; ids of tool calls, which become
@@ -123,7 +123,7 @@ def normalise(
 def mask_secrets(
     request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
 ) -> RecordedRequest:
-    """Return a request in which all redacted secrets are equal, without headers and the host.
+    """Return a request with equal masks for all redacted secrets, without headers and host.
 
     Args:
         request: Without secrets.
@@ -133,7 +133,7 @@ def mask_secrets(
 
 
 def same_operation(asked: RecordedRequest, recorded: RecordedRequest, dialect: str | None) -> bool:
-    """Return whether method, path and dialect are the same.
+    """Return whether two requests have the same method, path and dialect.
 
     One path may be a suffix of the other: a proxy or a base URL may add a prefix.
 
@@ -151,7 +151,7 @@ def same_operation(asked: RecordedRequest, recorded: RecordedRequest, dialect: s
 
 
 def same_request(asked: RecordedRequest, recorded: RecordedRequest) -> bool:
-    """Return whether query and body are the same.
+    """Return whether two requests have the same query and body.
 
     Numbers are compared by value; the order of an object's members does not count.
     A recorded request without a body, such as one written by hand, equals any.
@@ -191,7 +191,7 @@ def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
 
 
 class _Rewriter:
-    """Makes redacted secrets equal, and removes the matches of the patterns."""
+    """Rewrites strings: equal masks for redacted secrets, no matches of `ignore`."""
 
     def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
         self._ignore = [re.compile(pattern) for pattern in ignore]
@@ -205,7 +205,7 @@ class _Rewriter:
         return self.rewrite_opaque(value)
 
     def rewrite_opaque(self, value: Any) -> Any:
-        """Return a value whose member names have no meaning, with its strings rewritten."""
+        """Return a value of arbitrary structure with its strings rewritten."""
         if isinstance(value, str):
             return self.rewrite_text(value)
         if is_array(value):
@@ -219,7 +219,7 @@ class _Rewriter:
 
 
 class _Normaliser(_Rewriter):
-    """Removes the details that clients vary from one run to the next."""
+    """Removes details that vary between a client's runs."""
 
     def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
         super().__init__(ignore)
@@ -244,7 +244,7 @@ class _Normaliser(_Rewriter):
         }
 
     def _rewrite_field(self, key: str, value: Any) -> Any:
-        """Return a top-level member of the body."""
+        """Return a top-level field of the body without varying details."""
         if key == "input" and is_array(value):
             items = [item if _is_reference(item) else _drop(item, "id") for item in value]
             return _sort_results([self._rewrite_value(item, "") for item in items])
@@ -255,7 +255,7 @@ class _Normaliser(_Rewriter):
         return self._rewrite_value(value, key)
 
     def _rewrite_value(self, value: Any, place: str) -> Any:
-        """Return a value of the body without the details that vary.
+        """Return a value in the body without varying details.
 
         Args:
             value: Any JSON.
@@ -284,7 +284,7 @@ class _Normaliser(_Rewriter):
 
 
 def _sort_results(items: list[Any]) -> list[Any]:
-    """Return a list with adjacent tool results in the order of their calls.
+    """Return a list with adjacent tool results sorted by their calls.
 
     Parallel tools finish in any order, and Claude Code sends their results in that order.
     """
@@ -296,7 +296,7 @@ def _sort_results(items: list[Any]) -> list[Any]:
 
 
 def _call_number_of(item: Any) -> int:
-    """Return the number of the call of a tool result; 0 for any other item."""
+    """Return the position of a tool result's call; 0 for other items."""
     if not is_object(item):
         return 0
     if item.get("role") != "tool" and not str(item.get("type")).endswith(_RESULT_ENDS):
@@ -306,7 +306,7 @@ def _call_number_of(item: Any) -> int:
 
 
 def _is_scrubbed(key: str, value: Any) -> bool:
-    """Return whether a member is a redacted secret, of whatever length."""
+    """Return whether a field is a redacted secret, of any length."""
     return (
         isinstance(value, str)
         and value.strip("x") == "" != value
@@ -315,7 +315,7 @@ def _is_scrubbed(key: str, value: Any) -> bool:
 
 
 def _drop(value: Any, name: str) -> Any:
-    """Return a value without its member of a name."""
+    """Return a value without the field `name`."""
     if not is_object(value):
         return value
     return {key: item for key, item in value.items() if key != name}
@@ -326,7 +326,7 @@ def _is_reference(item: Any) -> bool:
 
 
 def _is_volatile(block: Any) -> bool:
-    """Return whether a system block is one that a client changes with each request."""
+    """Return whether a client changes a system block with each request."""
     prefixes = filter(None, (each.endpoints.volatile_system_prefix for each in DIALECTS.values()))
     return is_object(block) and str(block.get("text")).startswith(tuple(prefixes))
 
@@ -336,13 +336,13 @@ def _is_call(owner: dict[str, Any], place: str) -> bool:
 
 
 def measure_similarity(one: RecordedRequest, other: RecordedRequest) -> float:
-    """Return the share of lines that two requests have in common, from 0 to 1, in linear time."""
+    """Return the share of lines that two requests have in common, from 0 to 1."""
     ours, theirs = Counter(_write_lines(one)), Counter(_write_lines(other))
     return 2 * (ours & theirs).total() / (ours.total() + theirs.total())
 
 
 def diff_requests(asked: RecordedRequest, recorded: RecordedRequest, name: str) -> str:
-    """Return a unified diff from the recorded request to the one asked; empty if equal.
+    """Return a unified diff of a recorded and a received request; "" if they are equal.
 
     Both are written as indented JSON, object members in the order of the recording, and a
     string of several lines as several lines.
@@ -362,7 +362,7 @@ def diff_requests(asked: RecordedRequest, recorded: RecordedRequest, name: str) 
 
 
 def _write_lines(request: RecordedRequest, model: RecordedRequest | None = None) -> Iterator[str]:
-    """Yield the lines of a request, object members in the order of the members of `model`."""
+    """Yield the lines of a request, with fields in the order of `model`."""
     yield f"{request.method} {request.url}"
     if request.body is not UNSET:
         yield from _write_json_lines(request.body, None if model is None else model.body)
@@ -373,7 +373,7 @@ def _write_lines(request: RecordedRequest, model: RecordedRequest | None = None)
 
 
 def _write_json_lines(value: Any, model: Any) -> Iterator[str]:
-    """Yield the lines of a JSON value, a string of several lines as several lines.
+    """Yield the lines of a JSON value; multi-line strings become several lines.
 
     A comma ends each value, also the last, so that an added value changes no other line.
     """
@@ -385,7 +385,7 @@ def _write_json_lines(value: Any, model: Any) -> Iterator[str]:
 
 
 def _arrange(value: Any, model: Any) -> Any:
-    """Return a JSON value with its object members in the order of the members of `model`."""
+    """Return a JSON value with fields in the order of `model`."""
     if is_object(value):
         like = model if is_object(model) else {}
         names = [*(name for name in like if name in value), *(n for n in value if n not in like)]
@@ -401,7 +401,7 @@ def _escape(text: str) -> str:
 
 
 def _write_hunks(before: list[str], after: list[str]) -> Iterator[str]:
-    """Yield the lines of all hunks; none if nothing differs."""
+    """Yield the lines of all diff hunks."""
     if before == after:
         return
     start, left = _measure_common_start(before, after), _CONTEXT_LINES
@@ -422,7 +422,7 @@ def _write_hunks(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def _write_changes(before: list[str], after: list[str]) -> Iterator[str]:
-    """Yield replaced and replacing lines, each cut to where it begins to differ."""
+    """Yield the removed and added lines, each clipped to the first difference."""
     positions = [
         0 if one is None or other is None else _measure_common_start(one, other)
         for one, other in zip_longest(before, after)
@@ -432,7 +432,7 @@ def _write_changes(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def _clip(line: str, position: int) -> str:
-    """Return a line, cut to `_MAX_LINE_CHARS` around a position."""
+    """Return a line clipped to `_MAX_LINE_CHARS` around a position."""
     if len(line) <= _MAX_LINE_CHARS:
         return line
     start = max(0, min(position - _LEAD_CHARS, len(line) - _MAX_LINE_CHARS))
@@ -441,7 +441,7 @@ def _clip(line: str, position: int) -> str:
 
 
 def _measure_common_start(one: str | list[str], other: str | list[str]) -> int:
-    """Return the length of the common prefix, in items or characters, by bisection."""
+    """Return the length of the common prefix."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""The replay engine: the chunks of a playback at their recorded times, then its end."""
+"""Replay engine: plays a playback's chunks at their recorded times."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class PlaybackReset(StreamnormError):
 
 
 class PlaybackTimeout(StreamnormError):
-    """The recorded server was silent for longer than the reader waits."""
+    """The recorded server was silent for longer than the reader's timeout."""
 
 
 class Pace:
-    """The speed of a playback, and a bound on its gaps.
+    """The speed of a playback, with a bound on gaps.
 
     Args:
         speed: Factor over the recorded speed; 0 plays without waiting.
@@ -43,13 +43,13 @@ class Pace:
         self._max_gap_s = math.inf if max_gap_s is None else max_gap_s
 
     def wait_s(self, step: Step) -> float:
-        """Return the seconds to wait for a step; infinite if it never arrives."""
+        """Return the seconds before a step; infinite if it never arrives."""
         if not self.speed:
             return 0.0
         return (min(step.delay_s, self._max_gap_s) + step.stall_s) / self.speed
 
     def times_out(self, step: Step, read_timeout_s: float | None) -> bool:
-        """Return whether a reader with this timeout gives up before the step.
+        """Return whether a reader's timeout ends before a step.
 
         At speed 0 only the stall that a fault adds counts: a recorded gap is no failure.
         """
@@ -60,7 +60,7 @@ class Pace:
 
 
 class Player:
-    """The body of a playback, chunk by chunk at its time.
+    """Body of a playback, with each chunk at its recorded time.
 
     Iterated once: by `for`, or by `async for` on asyncio or trio.
 
@@ -110,7 +110,7 @@ class Player:
         return _check_arrival(data)
 
     def _advance(self) -> bytes | None:
-        """Advance the due time to the next chunk, and return its bytes.
+        """Return the next chunk, and advance the due time.
 
         They are None if the reader gives up at that time.
 

@@ -1,4 +1,4 @@
-"""Recording exchanges while they pass, without ever breaking or delaying them."""
+"""Recording of exchanges as they pass, without breaking or delaying them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
 
 class Recorder:
-    """Writes exchanges, concurrent ones too, as recordings in a directory.
+    """Records exchanges, also concurrent ones, in a directory.
 
     No method raises because of the disk: a failure is logged, stored in `failures`, passed
     to `on_failure`, and the exchange continues.
@@ -92,7 +92,7 @@ class Recorder:
         self._last_number: int | None = None
 
     def start(self, request: WireRequest) -> RecordingWriter:
-        """Begin the recording of an exchange; to be called when its request is sent.
+        """Begin to record an exchange, when its request is sent; return the writer.
 
         Recordings are numbered in the order of these calls, after those that are in the
         directory already.
@@ -117,7 +117,7 @@ class Recorder:
             self._on_recorded(path)
 
     def report_failed(self, error: RecordingError) -> None:
-        """Report a recording that could not be written completely; called by its writer."""
+        """Report an incomplete recording; called by its writer."""
         with self._lock:
             self.failures += (error,)
         _LOGGER.warning("not recorded: %s", error)
@@ -126,7 +126,7 @@ class Recorder:
 
 
 def _find_last_number(directory: Path) -> int:
-    """Return the highest number of the recordings in a directory; 0 if there are none."""
+    """Return the highest recording number in a directory; 0 if there is none."""
     try:
         names = [path.name for path in directory.iterdir()]
     except OSError:
@@ -135,7 +135,7 @@ def _find_last_number(directory: Path) -> int:
 
 
 class RecordingWriter:
-    """Writes the recording of one exchange.
+    """Writes the recording of one exchange to files.
 
     The body is written to a `.part`, such as `NAME.sse.part`, beside a companion with the end
     `incomplete`; it is renamed when it has ended.  Only their owner may read the files.
@@ -194,7 +194,7 @@ class RecordingWriter:
         self._try(self._open)
 
     def write(self, data: bytes) -> None:
-        """Record a read of the body, after content decoding."""
+        """Record a decoded read of the body."""
         # Times since the start are rounded, so that errors do not add up.
         elapsed_ms = round((time.monotonic() - self._started_at) * 1000)
         if self._out is None or not data:
@@ -208,7 +208,7 @@ class RecordingWriter:
             self._try(self._flush)
 
     def add_sent(self, message: bytes) -> None:
-        """Record what the client sends on a WebSocket, other than the create."""
+        """Record a client's WebSocket message other than the create."""
         request = self._companion.request
         self._sent_bytes += len(message)
         if request is None or not self._recorder.request_bodies:
@@ -223,7 +223,7 @@ class RecordingWriter:
         self._companion = structs.replace(self._companion, request=request)
 
     def end(self, how: End, close_code: int | None = None) -> None:
-        """Record the end of the body and complete the files; further calls do nothing.
+        """Record the end of the body, and complete the files; further calls do nothing.
 
         Args:
             how: How the body ended.
@@ -241,7 +241,7 @@ class RecordingWriter:
         self._lines.close()
 
     def fail(self, reason: str) -> None:
-        """Stop recording, and report why; the exchange continues."""
+        """Stop recording and report the reason; the exchange continues."""
         if self._error is None:
             self._error = RecordingError(f"{self._name}: {reason}")
             with suppress(OSError):  # the first failure is reported
@@ -249,7 +249,7 @@ class RecordingWriter:
             self._recorder.report_failed(self._error)
 
     def _try(self, step: Callable[[], object]) -> None:
-        """Run a step that writes; after the first failure do nothing."""
+        """Run a writing step, unless an earlier step has failed."""
         if self._error is not None:
             return
         try:
@@ -319,7 +319,7 @@ class RecordingWriter:
         )
 
     def _leave_incomplete(self) -> None:
-        """Rename the part that was written; its companion has the end `incomplete`."""
+        """Rename the partial body, and give its companion the end `incomplete`."""
         body, companion = self._body_path, Path(self._name + ".json")
         with suppress(OSError):
             if companion.stat().st_size:
@@ -338,7 +338,7 @@ def _create(path: Path) -> bool:
 
 
 def slug_of(url: str) -> str:
-    """Return a name for the file of an exchange, such as `chat-completions`.
+    """Return a file name for an exchange, such as `chat-completions`.
 
     It has at most 60 characters of `A-Z a-z 0-9 . _ -`.  Segments before the version in the
     path, and segments that look like an id or a secret, are left out.

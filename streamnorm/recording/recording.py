@@ -1,4 +1,4 @@
-"""A recording in memory: loaded from its files, decoded, cut into chunks and saved."""
+"""A recording in memory: loading, decoding, chunking and saving."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
 def find_cut_points(
     body: bytes, how: Rechunk, recorded: Sequence[int] | None, framing: Framing = SSE
 ) -> list[int]:
-    """Return the offset at which each chunk of a body ends, ascending; the last is its length.
+    """Return the end offset of each chunk of a body, ascending.
 
     Args:
         body: The bytes.
@@ -86,7 +86,7 @@ def find_cut_points(
 
 
 def split_at(body: bytes, ends: Sequence[int]) -> list[bytes]:
-    """Return the chunks of a body that end at these offsets."""
+    """Return the chunks of a body, given their end offsets."""
     return [body[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
@@ -100,7 +100,7 @@ def _check_size(how: Rechunk) -> int:
 
 
 def _draw_ends(length: int, seed: str) -> Iterator[int]:
-    """Yield offsets that are the same for the same seed on every version of Python."""
+    """Yield pseudo-random offsets, equal for equal seeds on every Python version."""
     generator = random.Random(seed)  # noqa: S311 - no secret
     end = 0
     while (end := end + 1 + int(generator.random() * 2 * _MEAN_RANDOM_BYTES)) < length:
@@ -108,7 +108,7 @@ def _draw_ends(length: int, seed: str) -> Iterator[int]:
 
 
 def load_companion(path: str | Path) -> Companion:
-    """Read the `NAME.json` of a body; a default companion if the file does not exist.
+    """Load the `NAME.json` of a body; a default companion if there is no file.
 
     Raises:
         RecordingError: It is not of this format.
@@ -173,7 +173,7 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path, *, limits: Limits = _LIMITS) -> Recording:
-        """Read a body and its `NAME.json`, if there is one.
+        """Load a body and its `NAME.json`, if any.
 
         Args:
             path: `NAME.sse`, `NAME.eventstream` or another file of the recording.
@@ -202,7 +202,7 @@ class Recording:
             raise RecordingError(f"{file}: {exc}") from exc
 
     def save(self, path: str | Path | None = None) -> None:
-        """Write the body and its companion.
+        """Save the body and its companion.
 
         The same recording gives the same bytes.  If the file already holds the same body,
         the timing recorded with it is preserved.
@@ -232,7 +232,7 @@ class Recording:
         self.path = file
 
     def _choose_reads(self, file: Path) -> list[RecordedRead] | None:
-        """Return the reads of the file if it holds the same body, else `reads`."""
+        """Return the reads of an existing file with the same body, else `reads`."""
         if not file.is_file() or file == self.path:
             return self.reads
         try:
@@ -268,7 +268,7 @@ class Recording:
         return split_at(self.body, self._find_ends(rechunk))
 
     def playback(self, rechunk: Rechunk = "recorded") -> Playback:
-        """Return the answer to play, with its recorded timing.
+        """Return the playback with the recorded timing.
 
         A chunk is due when its last byte arrived.  An `aborted` or `incomplete` recording
         ends in a broken connection, unless it holds the whole message.
@@ -294,7 +294,7 @@ class Recording:
         )
 
     def events(self) -> list[Event]:
-        """Return the events that the body decodes to.
+        """Return the decoded events of the body.
 
         Raises:
             UnknownDialect: Its dialect cannot be read.
@@ -302,7 +302,7 @@ class Recording:
         return list(self._decoded[0])
 
     def message(self) -> Message:
-        """Return the message that the events accumulate to.
+        """Return the message accumulated from the events.
 
         Raises:
             UnknownDialect: Its dialect cannot be read.
@@ -311,7 +311,7 @@ class Recording:
 
     @property
     def outcome(self) -> Outcome:
-        """How the stream ended, considering how its connection ended.
+        """How the stream ended, given how its connection ended.
 
         Raises:
             UnknownDialect: Its dialect cannot be read.
@@ -358,7 +358,7 @@ class Recording:
         return find_cut_points(self.body, rechunk, sizes, self.framing)
 
     def _sum_arrivals_ms(self, ends: list[int]) -> list[int]:
-        """Return when the last byte of each chunk arrived, in ms since the request."""
+        """Return the arrival time of each chunk, in ms since the request."""
         if self.reads is None:
             return [0] * len(ends)
         received = list(itertools.accumulate(read.size for read in self.reads))
@@ -379,7 +379,7 @@ class Recording:
                 return "eof" if self.is_stream and self._is_whole() else "reset"
 
     def _is_whole(self) -> bool:
-        """Return whether the stream is known to hold its terminal."""
+        """Return whether the stream is known to have its terminal."""
         try:
             return not isinstance(self.outcome, Abandoned)
         except UnknownDialect:
@@ -387,7 +387,7 @@ class Recording:
 
 
 def companion_of(recording: Recording) -> Companion:
-    """Return the content of `NAME.json` for a recording, without `chunks`."""
+    """Return a recording's companion, without `chunks`."""
     return Companion(
         1,
         recording.dialect,

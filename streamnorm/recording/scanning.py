@@ -1,4 +1,4 @@
-"""Secrets in files: in recordings, and in cassettes and HAR files of other tools."""
+"""Search for secrets in recordings, cassettes and HAR files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _NAME = re.compile("[A-Za-z_-]{1,40}|[A-Za-z_][A-Za-z0-9_-]{0,14}")
 
 
 class Finding(Struct, frozen=True):
-    """A secret in a file; it holds nothing of the secret itself.
+    """The position and kind of a secret in a file, without the secret.
 
     Attributes:
         file: The file.
@@ -68,7 +68,7 @@ class Finding(Struct, frozen=True):
 
 
 def find_files(path: Path) -> Iterator[Path]:
-    """Yield the regular files in a directory and below, by name; or the path of a file itself.
+    """Yield the regular files in a directory tree, by name; or a file's own path.
 
     Hidden directories are omitted, and links are not followed.
 
@@ -110,7 +110,7 @@ def scan_file(path: Path) -> Iterator[Finding]:
 
 
 def _find_in_messages(path: Path) -> Iterator[Finding]:
-    """Yield the secrets in the base64 of an event stream's messages."""
+    """Yield the secrets in the Base64 of an event stream's messages."""
     try:
         data = read_bounded(path, _MAX_DECODED_BYTES)
     except RecordingError as exc:
@@ -128,7 +128,7 @@ def _find_in_messages(path: Path) -> Iterator[Finding]:
 
 
 def _find_shapes(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
-    """Yield place, value and kind of each secret of a known shape."""
+    """Yield the position, value and kind of each secret with a known shape."""
     places = _LineCounter()
     data, low = b"", 0
     last = Secret(0, 0, "")
@@ -156,14 +156,14 @@ def _find_shapes(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
 
 
 class _LineCounter:
-    """Lines and columns of offsets in a file that is read in pieces."""
+    """Converter of offsets to lines and columns, in a file read in pieces."""
 
     def __init__(self) -> None:
         self._line = 1
         self._column = 1  # of the first byte held
 
     def locate(self, data: bytes, at: int) -> str:
-        """Return the place of an offset."""
+        """Return the line and column of an offset."""
         line, column = self._count(data, at)
         return f"line {line}, column {column}"
 
@@ -179,7 +179,7 @@ class _LineCounter:
 
 
 def _find_at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
-    """Yield the credentials at known positions, except the secrets `known` by their shape."""
+    """Yield the credentials at known positions, except those in `known`."""
     reported: set[tuple[str, str]] = set()
     for place, kind, value in find_credentials(_decode_file(path)):
         octets = value.encode(errors="replace")
@@ -190,7 +190,7 @@ def _find_at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
 
 
 def _decode_file(path: Path) -> Any:
-    """Return the content of a JSON or YAML file; None if it is neither, or too large."""
+    """Return the content of a JSON or YAML file; None if it is invalid or too large."""
     try:
         data = read_bounded(path, _MAX_DECODED_BYTES)
         if path.suffix.lower() in (".yaml", ".yml"):
@@ -204,7 +204,7 @@ def _decode_file(path: Path) -> Any:
 
 
 class Credential(NamedTuple):
-    """A credential at a position that is known to hold one.
+    """A credential found at a known position.
 
     Attributes:
         path: The position, as `request.headers.x-api-key`.
@@ -218,14 +218,14 @@ class Credential(NamedTuple):
 
 
 def find_credentials(value: Any) -> Iterator[Credential]:
-    """Yield the credentials in the decoded JSON or YAML of a file, in its order."""
+    """Yield the credentials in a file's decoded JSON or YAML, in order."""
     for position in _find_in_value(value, ""):
         if len(position.value) >= _SHORTEST and not is_replaced(position.value):
             yield position
 
 
 def is_replaced(value: str) -> bool:
-    """Return whether a value stands in place of a secret, such as `xxxxxxxx` or `REDACTED`."""
+    """Return whether a value is a placeholder of a secret, such as `xxxxxxxx` or `REDACTED`."""
     return _REPLACED.fullmatch(value) is not None
 
 
@@ -269,7 +269,7 @@ def _find_in_field(name: str, value: Any, path: str) -> Iterator[Credential]:
 
 
 def _read_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield position, name and value of headers or the like, as each tool stores them."""
+    """Yield the path, name and value of headers and similar pairs, in any tool's format."""
     if is_object(value):
         for number, (name, item) in enumerate(value.items()):
             for text in item if is_array(item) else [item]:
@@ -285,7 +285,7 @@ def _read_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _place_credentials(path: str, kind: str, values: Iterable[str]) -> Iterator[Credential]:
-    """Yield the credentials of one position, the longest first: others may be parts of it."""
+    """Yield the credentials at one position, the longest first."""
     for value in sorted(dict.fromkeys(values), key=len, reverse=True):
         yield Credential(path, kind, value)
 
@@ -295,7 +295,7 @@ def _is_secret_parameter(name: str) -> bool:
 
 
 def _join_path(path: str, name: str, number: int) -> str:
-    """Return the path of a field; by its number if its name might be a secret."""
+    """Return a field's path, with a number for a name that may be a secret."""
     if not _NAME.fullmatch(name):
         return f"{path}[{number}]"
     return f"{path}.{name}" if path else name

@@ -1,4 +1,4 @@
-"""Request rules of providers, as TOML: which requests they refuse, with which errors.
+"""Request rules of providers in TOML: which requests they refuse, and with which error.
 
 A file is a list of `[[rule]]` tables.  A table states where the rule holds (`dialect`, `server`,
 `model`), its demand (`summary`), the provider's error (`says`, `status`, `type`, `code`), its
@@ -78,7 +78,7 @@ class RequestRule(Struct, frozen=True, kw_only=True):
 
 
 class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[[rule]]` of a file."""
+    """One `[[rule]]` table of a file."""
 
     id: str
     dialect: Names
@@ -111,7 +111,7 @@ def shipped_rules() -> tuple[RequestRule, ...]:
 
 
 def read_request_rules(text: str, name: str) -> list[RequestRule]:
-    """Return the rules of a file.
+    """Read the request rules in a file.
 
     Args:
         text: Text of the file.
@@ -136,7 +136,7 @@ def read_request_rules(text: str, name: str) -> list[RequestRule]:
 
 
 def _rules_of(table: _Table, where: str) -> Iterator[RequestRule]:
-    """Yield the rule of a table, once for each of its dialects."""
+    """Yield the rule in a table, once for each of its dialects."""
     if _ID.fullmatch(table.id) is None:
         raise ProfileError(f"{where}.id: no name, expected two words with a dot between")
     _check_text(table.says, where)

@@ -1,4 +1,4 @@
-"""Checks of fields, for the request rules of all dialects; `kind` in a rule selects one.
+"""Checks of fields for request rules of all dialects, selected by a rule's `kind`.
 
 A check is read from the `check` table of a rule.  `at` has the paths of the fields.  A missing
 or null field is no violation, unless the check is `required`.
@@ -40,7 +40,7 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CheckBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all checks: the checked fields, and the requests that the rule applies to.
+    """Base of all checks, with the paths to check and the conditions of the rule.
 
     Attributes:
         at: Paths of the checked fields; "" is the body.
@@ -66,7 +66,7 @@ class CheckBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 
 
 class _Check(CheckBase, frozen=True):
-    """Base of the checks of one field at a time."""
+    """Base of checks that check one field at a time."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
         """Yield each violation of the rule."""
@@ -209,7 +209,7 @@ class Unique(CheckBase, frozen=True, tag="unique"):
     """No two of the fields have the same value."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
-        """Yield each field whose value a field before it has."""
+        """Yield each field whose value an earlier field has."""
         if not self.counts(facts):
             return
         seen: set[str] = set()
@@ -231,7 +231,7 @@ class WellFormed(CheckBase, frozen=True, tag="well_formed"):
 
 
 class OwnCheck(CheckBase, frozen=True, tag="own"):
-    """A check in the code of the dialect.
+    """A check that the dialect implements in code.
 
     Attributes:
         check_name: Name of the check among those of the dialect.
@@ -254,7 +254,7 @@ def _fields(body: dict[str, Any], at: str) -> Iterator[tuple[str, Any]]:
 
 
 def _items(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of an array, or else the value itself, with their paths."""
+    """Yield the elements of an array, or any other value itself, with their paths."""
     if is_array(value):
         for position, item in enumerate(value):
             yield f"{place}[{position}]", item
@@ -263,7 +263,7 @@ def _items(place: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_one_of(value: object, words: tuple[Word, ...]) -> bool:
-    """Return whether a value is one of some words."""
+    """Return whether a value is one of the listed words."""
     # 1 is 1.0, and not true.
     return any(
         value == word and isinstance(value, bool) == isinstance(word, bool) for word in words

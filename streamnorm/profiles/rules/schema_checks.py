@@ -1,4 +1,4 @@
-"""Checks of JSON schemas for the request rules of all dialects, and their traversal.
+"""Checks of JSON Schemas for request rules of all dialects, and schema traversal.
 
 `at` has the paths of the schemas.  A finding has the path of a subschema or of a keyword in it,
 the vendor's spelling of this path (`{context}`), the name of the schema (`{name}`) and the refused
@@ -43,7 +43,7 @@ _Kind: TypeAlias = Literal["array", "boolean", "null", "number", "object", "stri
 
 
 class SchemaNode(NamedTuple):
-    """A subschema, or the schema itself.
+    """A schema or subschema, with its path.
 
     Attributes:
         schema: The subschema.
@@ -57,7 +57,7 @@ class SchemaNode(NamedTuple):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types in `type`, in lower case."""
+        """The values of `type`, in lower case."""
         named = self.schema.get("type")
         names = named if is_array(named) else [named]
         # Google's types are in upper case.
@@ -65,13 +65,13 @@ class SchemaNode(NamedTuple):
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The properties; {} if there are none."""
+        """The schema's properties; {} if there are none."""
         named = self.schema.get("properties")
         return named if is_object(named) else {}
 
 
 def nodes_of(schema: dict[str, Any]) -> Iterator[SchemaNode]:
-    """Yield a schema and its subschemas, outer ones first, in the order of the keys.
+    """Yield a schema and its subschemas, outer ones first, in key order.
 
     References are not followed, so the size of the schema bounds the number of nodes.
     """
@@ -102,17 +102,17 @@ def _children(node: SchemaNode) -> Iterator[SchemaNode]:
 
 
 def is_within_definition(node: SchemaNode) -> bool:
-    """Return whether a subschema is a definition, or within one."""
+    """Return whether a subschema is, or is inside, a definition."""
     return bool(node.steps) and node.steps[0] in _DEFINITIONS
 
 
 def path_of(place: str, steps: Steps) -> str:
-    """Return the path of a subschema in a request, from the path of the schema."""
+    """Return the path of a subschema in a request."""
     return place + "".join([f"[{at}]" if isinstance(at, int) else f".{at}" for at in steps])
 
 
 def recursive_reference(root: dict[str, Any]) -> tuple[SchemaNode, str] | None:
-    """Return a recursive reference of a schema and its value; None if there is none.
+    """Return the node and value of a recursive reference in a schema; None if there is none.
 
     Definitions without references to others are removed, until only those remain that lead into
     a cycle.
@@ -145,7 +145,7 @@ def recursive_reference(root: dict[str, Any]) -> tuple[SchemaNode, str] | None:
 
 
 def _definition(pointer: str) -> str | None:
-    """Return the definition that a pointer leads into, `#` for the root, or None."""
+    """Return the definition that a pointer leads into, `#` for the root; None if there is none."""
     parts = pointer.split("/")
     if len(parts) > 2 and parts[1] in _DEFINITIONS:
         return "/".join(parts[:3])
@@ -163,7 +163,7 @@ def _entry_name(entries: dict[str, Any], name: str) -> str:
 def _protobuf(
     place: str, root: dict[str, Any], steps: Steps, entry: Callable[[dict[str, Any], str], str]
 ) -> str:
-    """Return a path in the names of protocol buffers; `entry` spells the entries of maps."""
+    """Return a path with protocol buffer field names."""
     text, value = _snake(place), root
     for at in steps:
         if isinstance(at, int):
@@ -199,7 +199,7 @@ PLACES: Mapping[PlaceWords, Callable[[str, dict[str, Any], SchemaNode], str]] = 
 
 
 class _Schema(NamedTuple):
-    """A schema of a request.
+    """A schema in a request, with its context.
 
     Attributes:
         root: The schema.
@@ -240,7 +240,7 @@ class _SchemasCheck(CheckBase, frozen=True, kw_only=True):
                 ) from exc
 
     def schemas(self, body: dict[str, Any]) -> Iterator[tuple[_Schema, bool]]:
-        """Yield the schemas to check, and whether each is from `at_strict`."""
+        """Yield the schemas to check, and whether each is at an `at_strict` path."""
         for at in self.at:
             for schema, _ in self._schemas(body, at):
                 yield schema, False
@@ -250,7 +250,7 @@ class _SchemasCheck(CheckBase, frozen=True, kw_only=True):
                     yield schema, True
 
     def _schemas(self, body: dict[str, Any], at: str) -> Iterator[tuple[_Schema, dict[str, Any]]]:
-        """Yield the schemas at a path, each with the object around it."""
+        """Yield the schemas at a path, each with its parent object."""
         holders, _, name = at.rpartition(".")
         for place, found in fields_at(body, parse_path(holders)):
             for position, holder in enumerate(found if is_array(found) else [found]):
@@ -266,22 +266,22 @@ class _SchemasCheck(CheckBase, frozen=True, kw_only=True):
 
 
 class _SchemaCheck(_SchemasCheck, frozen=True, kw_only=True):
-    """Base of the checks of one schema at a time."""
+    """Base of checks that check one schema at a time."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
-        """Yield each place that breaks the rule."""
+        """Yield the violations in all schemas."""
         if self.counts(facts):
             for schema, _ in self.schemas(facts.body):
                 yield from self.check(schema)
 
     @abstractmethod
     def check(self, schema: _Schema) -> Iterator[Finding]:
-        """Yield the violations of one schema."""
+        """Yield the violations in one schema."""
 
     def _finding(
         self, schema: _Schema, node: SchemaNode, keyword: str = "", **fields: Any
     ) -> Finding:
-        """Return a finding at a subschema, or at a keyword of it."""
+        """Return a finding for a subschema or one of its keywords."""
         path = path_of(schema.place, node.steps)
         context = PLACES[self.context](schema.place, schema.root, node)
         at = f"{path}.{keyword}" if keyword else path
@@ -290,7 +290,7 @@ class _SchemaCheck(_SchemasCheck, frozen=True, kw_only=True):
 
 
 class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
-    """The root of a schema has a type, and lacks keywords.
+    """Schema roots have a type, and no forbidden keywords.
 
     Attributes:
         types: Legal types of the root; empty = any, or no type.
@@ -340,7 +340,7 @@ class SchemaKeywords(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keywor
 
 
 class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword"):
-    """A keyword has a legal value.
+    """A keyword's value is legal.
 
     Attributes:
         keyword: The keyword.
@@ -383,7 +383,7 @@ class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword
 
 
 class SchemaRequired(_SchemaCheck, frozen=True, kw_only=True, tag="schema_required"):
-    """Every property of an object is required."""
+    """All properties of an object are required."""
 
     def check(self, schema: _Schema) -> Iterator[Finding]:
         for node in nodes_of(schema.root):
@@ -406,7 +406,7 @@ class SchemaTyped(_SchemaCheck, frozen=True, kw_only=True, tag="schema_typed"):
 
 
 class SchemaBeside(_SchemaCheck, frozen=True, kw_only=True, tag="schema_beside"):
-    """A keyword excludes others in the same subschema.
+    """A keyword excludes other keywords in the same subschema.
 
     Attributes:
         keyword: The keyword.
@@ -430,7 +430,7 @@ class SchemaBeside(_SchemaCheck, frozen=True, kw_only=True, tag="schema_beside")
 
 
 class SchemaReferences(_SchemaCheck, frozen=True, kw_only=True, tag="schema_references"):
-    """References lead to definitions of their own schema.
+    """References lead to definitions in the same schema.
 
     Attributes:
         keywords: Keywords with a reference.
@@ -470,7 +470,7 @@ class SchemaRecursion(_SchemaCheck, frozen=True, kw_only=True, tag="schema_recur
 
 
 class SchemaSize(_SchemaCheck, frozen=True, kw_only=True, tag="schema_size"):
-    """A schema is within bounds.
+    """Each schema is within size bounds.
 
     Attributes:
         most_properties: Bound on the properties of all objects.
@@ -505,7 +505,7 @@ class SchemaSize(_SchemaCheck, frozen=True, kw_only=True, tag="schema_size"):
 
 
 class SchemaTotals(_SchemasCheck, frozen=True, kw_only=True, tag="schema_totals"):
-    """All schemas of a request together are within one bound.
+    """All schemas of a request together are within a size bound.
 
     Attributes:
         most_strict: Number of the strict ones.
@@ -518,7 +518,7 @@ class SchemaTotals(_SchemasCheck, frozen=True, kw_only=True, tag="schema_totals"
     most_unions: int | None = None
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
-        """Yield the place of the first schema with which the bound is exceeded."""
+        """Yield the first schema that exceeds the bound."""
         if not self.counts(facts):
             return
         strict = optional = unions = 0

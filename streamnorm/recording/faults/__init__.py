@@ -1,4 +1,4 @@
-"""Faults: failures between a provider and its client, as values.
+"""Faults: failures to inject between a provider and its client.
 
 `fault(playback)` returns a played answer with the fault injected; a list of faults is applied
 in order.  Faults with equal arguments are equal, and `str(fault)` is an id for a parametrised
@@ -230,7 +230,7 @@ class reorder(PositionedFault, frozen=True):
 
 
 class drop_terminal(Fault, frozen=True):
-    """Each terminal is missing: the events that `Dialect.is_terminal` accepts, such as `[DONE]`."""
+    """All terminals are missing, such as `[DONE]`."""
 
     def __call__(self, playback: Playback) -> Playback:
         events = events_of(playback)
@@ -260,7 +260,7 @@ class crlf(Fault, frozen=True):
 
 
 class bom(Fault, frozen=True):
-    """A byte order mark comes first, if none does already."""
+    """A byte order mark comes first."""
 
     def __call__(self, playback: Playback) -> Playback:
         if not _is_text(playback):
@@ -287,7 +287,7 @@ class content_type(Fault, frozen=True):
 
 
 class http(ReplacingFault, frozen=True):
-    """An error response that replaces the recording, which is not used up.
+    """An error response replaces the recording, which stays unplayed.
 
     Its body is the provider's error of that status; if the dialect is unknown, an error of
     Chat Completions.

@@ -1,4 +1,4 @@
-"""The fault, its position in a body, and the queue of the faults of the next playbacks.
+"""Base class of faults, positions in a body, and the queue of faults to inject.
 
 Events of a body, its terminals and its errors are found by their offsets.
 """
@@ -28,16 +28,16 @@ _SHOWN_BYTES = 16
 
 
 class ReplayFault(Protocol):
-    """A fault that changes playbacks."""
+    """Protocol of faults, which change playbacks."""
 
     @property
     def times(self) -> int | None:
-        """Number of requests that it affects; None for all."""
+        """Number of requests that the fault affects; None for all."""
         ...
 
     @property
     def replaces(self) -> bool:
-        """Whether it answers instead of a recording, which remains unplayed."""
+        """Whether the fault answers instead of a recording, which stays unplayed."""
         ...
 
     def __call__(self, playback: Playback, /) -> Playback:
@@ -46,7 +46,7 @@ class ReplayFault(Protocol):
 
 
 class FaultQueue:
-    """The faults that remain, counted request by request; not thread-safe.
+    """The remaining faults, counted by request; not thread-safe.
 
     Args:
         faults: All faults, in the order in which they are applied.
@@ -57,7 +57,7 @@ class FaultQueue:
         self._times_left = [fault.times for fault in self._faults]
 
     def take(self) -> Sequence[ReplayFault]:
-        """Return the faults of the next request, and count them.
+        """Return the faults for the next request, and count that request.
 
         A fault that replaces the recording comes first, and is the only one of its request.
         """
@@ -70,7 +70,7 @@ class FaultQueue:
 
 
 class Fault(Struct, frozen=True):
-    """A failure to inject into a played answer.
+    """A fault to inject into a played answer.
 
     Attributes:
         replaces: Whether it answers instead of a recording, which remains unplayed.
@@ -85,11 +85,11 @@ class Fault(Struct, frozen=True):
 
     @property
     def times(self) -> int | None:
-        """Number of requests it applies to, the first ones; None for all."""
+        """Number of first requests that the fault affects; None for all."""
         return None
 
     def __call__(self, playback: Playback) -> Playback:
-        """Return the answer with the fault injected.
+        """Return an answer with the fault injected.
 
         Raises:
             ValueError: The answer lacks what the fault needs.
@@ -97,7 +97,7 @@ class Fault(Struct, frozen=True):
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        """Return the call that makes the fault, without keyword arguments of default value.
+        """Return a Python call that creates the fault.
 
         The seconds of a pause are always part of it.
         """
@@ -124,7 +124,7 @@ def _show(value: Any) -> str:
 
 
 class PositionedFault(Fault, frozen=True, kw_only=True):
-    """A fault at one position of the body: exactly one of `byte`, `event` and `when`.
+    """A fault at a position in the body, given by exactly one of `byte`, `event` and `when`.
 
     Attributes:
         byte: Offset in bytes.
@@ -144,7 +144,7 @@ class PositionedFault(Fault, frozen=True, kw_only=True):
             raise ValueError(f"{self.name} at byte {self.byte}, expected 0 or more")
 
     def _find_offset(self, playback: Playback) -> int:
-        """Return the offset of the position in bytes."""
+        """Return the byte offset of the position."""
         if self.byte is None:
             return self._locate(events_of(playback))[1].start
         size = len(playback.body)
@@ -190,7 +190,7 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 class Located(Struct, frozen=True):
-    """An event and its byte range in the body, with its blank line or its checksum.
+    """An event and its byte range in the body.
 
     Attributes:
         start: Offset of its first byte.
@@ -204,7 +204,7 @@ class Located(Struct, frozen=True):
 
 
 def events_of(playback: Playback) -> list[Located]:
-    """Return the events of a body; the last one may lack its blank line."""
+    """Return the events of a body; the last one may be incomplete."""
     body, layout = playback.body, playback.framing.layout
     reader = layout.frame_reader(Limits())
     events: list[Located] = []
@@ -219,13 +219,13 @@ def events_of(playback: Playback) -> list[Located]:
 
 
 def is_stream(playback: Playback) -> bool:
-    """Return whether a body may be a stream: one of events starts as neither JSON nor HTML."""
+    """Return whether a body may be a stream, since it starts as neither JSON nor HTML."""
     start = playback.body.lstrip(_BLANK)[:1]
     return playback.framing is WS_MESSAGE or start not in (b"{", b"[", b"<")
 
 
 def find_event_boundary(playback: Playback, at: int) -> int:
-    """Return the last offset up to `at` where an event may begin."""
+    """Return the last offset, at most `at`, where an event may begin."""
     body, layout = playback.body, playback.framing.layout
     ends = layout.find_event_ends(body)
     if not layout.is_whole(body):
@@ -234,13 +234,13 @@ def find_event_boundary(playback: Playback, at: int) -> int:
 
 
 def find_line_end(body: bytes, default: bytes) -> bytes:
-    """Return the first line end of a body, or the default if it has none."""
+    """Return the first line end in a body; the default if there is none."""
     found = _LINE_END.search(body)
     return default if found is None else found[0]
 
 
 def split(steps: Iterable[Step], at: int) -> tuple[list[Step], list[Step]]:
-    """Return the steps before and after an offset.
+    """Return a playback's steps before and after an offset.
 
     A step across it becomes two, which arrive at the same time.
     """
@@ -271,13 +271,13 @@ def delay(playback: Playback, at: int, s: float) -> Playback:
 
 
 def insert(playback: Playback, at: int, data: bytes) -> Playback:
-    """Return a playback with bytes inserted; they arrive with the bytes before them."""
+    """Return a playback with inserted bytes, which arrive with the bytes before them."""
     before, after = split(playback.steps, at)
     return structs.replace(playback, steps=(*before, Step(0.0, data), *after))
 
 
 def insert_after(playback: Playback, event: Located, data: bytes) -> Playback:
-    """Return a playback with an event inserted after another, which gets a missing blank line."""
+    """Return a playback with an event inserted after another."""
     body = playback.body
     # Only lines can be an event without its end: half a message is none.
     if event.end == len(body) and not playback.framing.layout.is_whole(body):
@@ -288,7 +288,7 @@ def insert_after(playback: Playback, event: Located, data: bytes) -> Playback:
 
 
 def remove(playback: Playback, event: Located) -> Playback:
-    """Return a playback without an event; later bytes arrive when they did."""
+    """Return a playback without an event; later bytes keep their timing."""
     before, rest = split(playback.steps, event.start)
     gone, after = split(rest, event.end - event.start)
     if after:
@@ -302,7 +302,7 @@ def remove(playback: Playback, event: Located) -> Playback:
 
 
 def find_dialect(name: str | None, events: list[Located]) -> Dialect | None:
-    """Return the dialect of an answer by its name, or else by its events; None if unknown.
+    """Return an answer's dialect, by its name or its events; None if unknown.
 
     A variant goes by the name of its dialect, and is recognised by its first event.
     """
@@ -325,21 +325,21 @@ def _detect(frame: Frame) -> str | None:
 
 
 def find_terminals(dialect: Dialect | None, events: list[Located]) -> list[int]:
-    """Return the numbers of the events that report the end of the message."""
+    """Return the numbers of the terminal events."""
     if dialect is None:
         return []
     return [n for n, event in enumerate(events) if dialect.is_terminal(event.frame)]
 
 
 def find_overloaded_status(dialect: Dialect | None, cloud: Cloud | None) -> int:
-    """Return the HTTP status of an overloaded server."""
+    """Return the HTTP status of an overloaded server in a dialect."""
     if cloud is not None:
         return cloud.overloaded_status
     return 503 if dialect is None else dialect.overloaded_status
 
 
 def make_error(status: int) -> StreamError:
-    """Return the error of an error response."""
+    """Return the error for an error response."""
     # Of a request for an answer only the model can be missing.
     code = "model_not_found" if status == 404 else None
     return StreamError("upstream", f"status {status}, injected as a fault", code, status)
@@ -359,7 +359,7 @@ def encode_error(dialect: Dialect | None, status: int) -> bytes:
 def encode_overload(
     dialect: Dialect, playback: Playback, events: list[Located], before: int
 ) -> bytes:
-    """Return the events by which a server reports in a stream that it is overloaded.
+    """Return the events that report an overloaded server within a stream.
 
     Args:
         dialect: Dialect of the stream.

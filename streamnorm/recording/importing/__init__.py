@@ -1,4 +1,4 @@
-"""Files of other tools, detected and read: cassettes of vcrpy and cassetter, and HAR 1.2.
+"""Import of other tools' files (vcrpy and cassetter cassettes, HAR 1.2), and HAR export.
 
 Both are a list of interactions, and differ in the bodies:
 
@@ -75,7 +75,7 @@ def import_file(
     *,
     on_present: Callable[[Recording], None] | None = None,
 ) -> list[Recording]:
-    """Write the exchanges of a cassette, a HAR file or a transcript of a WebSocket as recordings.
+    """Import the exchanges of a cassette, HAR file or WebSocket transcript as recordings.
 
     Cassettes of vcrpy and cassetter are read, and transcripts as `transcripts` describes them.  The
     format is detected from the content, YAML or JSON from the suffix.  Secrets are removed as when
@@ -128,7 +128,7 @@ def _is_yaml(data: bytes, path: Path) -> bool:
 def _save(
     recordings: list[Recording], directory: Path, on_present: Callable[[Recording], None]
 ) -> None:
-    """Save all recordings that the directory lacks, or none."""
+    """Save all recordings that are new to the directory, or none."""
     present = _find_saved(directory, {len(recording.body) for recording in recordings})
     recorder = Recorder(directory)
     saved: list[tuple[str, Recording]] = []
@@ -153,7 +153,7 @@ def _save(
 
 
 def _find_saved(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], list[Path]]:
-    """Return the recordings of a directory whose bodies have one of these sizes."""
+    """Return the recordings in a directory whose body sizes are among `sizes`."""
     present: dict[tuple[str, bytes], list[Path]] = {}
     with suppress(OSError):  # there is no such directory yet
         for path in sorted(directory.iterdir()):
@@ -165,7 +165,7 @@ def _find_saved(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], lis
 
 
 def _identify(recording: Recording) -> tuple[str, bytes]:
-    """Return the request and the response of a recording, which are equal in a copy."""
+    """Return a key of a recording's request and response, equal for copies."""
     return compact([recording.request, recording.response]), recording.body
 
 
@@ -216,7 +216,7 @@ class _CassetteStatus(Struct):
 
 
 def read_cassette(value: dict[str, Any], max_bytes: int) -> Iterator[ForeignExchange]:
-    """Yield the exchanges of a cassette in the order in which they were recorded.
+    """Yield the exchanges of a cassette in recorded order.
 
     Cassettes of vcrpy are in that order; cassetter sorts interactions, and stores their times.
 
@@ -245,7 +245,7 @@ def read_cassette(value: dict[str, Any], max_bytes: int) -> Iterator[ForeignExch
 def _sort_by_time(
     interactions: list[_CassetteInteraction],
 ) -> list[tuple[int, _CassetteInteraction]]:
-    """Return interactions with their positions in the file, sorted by time if all have one."""
+    """Return interactions with their positions in the file, sorted by time if all have times."""
     numbered = list(enumerate(interactions))
     try:
         times = [datetime.fromisoformat(item.recorded_at) for item in interactions]
@@ -274,7 +274,7 @@ def _read_status(response: _CassetteResponse) -> int:
 
 
 def _read_headers(value: Any) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a mapping of names to a value or a list of values."""
+    """Return headers as pairs, from a mapping to single values or lists."""
     if value is None:
         return ()
     if not is_object(value):
@@ -322,7 +322,7 @@ def _read_response_body(
 
 
 def _read_body(body: Any) -> str | bytes:
-    """Return a stored body of either tool, as text or bytes."""
+    """Return a stored body of vcrpy or cassetter, as text or bytes."""
     if is_object(body):
         if body.keys() == {"type"} or body.keys() == {"type", "content"}:
             return _read_typed_body(body["type"], body.get("content"))
@@ -478,7 +478,7 @@ def _decode_text(text: str, encoding: str | None) -> bytes:
 def _restore_companion(
     exchange: ForeignExchange, item: _HAREntry, where: Path, limits: Limits
 ) -> ForeignExchange:
-    """Return an entry with companion and reads from our custom fields."""
+    """Return an exported entry's companion and reads, from custom fields."""
     if item.companion is None:
         return check_exchange(exchange)
     if not is_object(item.companion):
@@ -491,7 +491,7 @@ def _restore_companion(
 
 
 def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
-    """Write recordings as one HAR file, in their order.
+    """Write recordings to one HAR file, in order.
 
     `import_file` restores the same recordings.  The same recordings give the same bytes.
 

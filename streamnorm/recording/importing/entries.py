@@ -1,4 +1,4 @@
-"""Exchanges in files of other tools: their YAML, and the recordings made of them."""
+"""Exchanges in other tools' files: YAML parsing, and conversion to recordings."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ _EVENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 
 
 class Unreadable(Exception):
-    """A file cannot be imported; the text has neither its name nor any of its content."""
+    """A file cannot be imported; the text contains neither its name nor its content."""
 
 
 class PlainScalar(str):
-    """A plain (unquoted) scalar, which may mean a number."""
+    """An unquoted YAML scalar, which may be a number."""
 
     __slots__ = ()
 
 
 class UnsupportedValue(Struct, frozen=True):
-    """A value with an unsupported tag, such as a Python object."""
+    """A YAML value with an unsupported tag, such as a Python object."""
 
 
 def read_json(data: bytes, *, max_depth: int) -> Any:
-    """Return the value of a JSON file.
+    """Parse a JSON file.
 
     Raises:
         Unreadable: It is no JSON, or nests deeper.
@@ -95,7 +95,7 @@ def read_json(data: bytes, *, max_depth: int) -> Any:
 
 
 def read_yaml(data: bytes, *, max_depth: int) -> Any:
-    """Return the document of a YAML file.
+    """Parse a YAML file with one document.
 
     Scalars are `str`, plain ones `PlainScalar`; `!!binary` is bytes, a plain null is None.
 
@@ -126,7 +126,7 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
 
 
 def resolve_scalars(value: Any) -> Any:
-    """Return a YAML value as JSON, with plain scalars resolved to numbers and booleans.
+    """Return a YAML value as JSON; unquoted scalars become numbers and booleans.
 
     Raises:
         Unreadable: It holds a value that JSON has not.
@@ -169,7 +169,7 @@ class _OpenNode(Struct):
 
 
 class _DocumentBuilder:
-    """Builds the value of one document from the parser's events.
+    """Builds a document's value from the parser's events.
 
     Args:
         max_depth: Bound on nesting, aliases included.
@@ -188,7 +188,7 @@ class _DocumentBuilder:
         self._documents = 0
 
     def take(self, event: Any) -> None:
-        """Handle one event of PyYAML's parser."""
+        """Process one event of PyYAML's parser."""
         match type(event).__name__:
             case "ScalarEvent":
                 self._size += 1 + len(event.value)
@@ -228,7 +228,7 @@ class _DocumentBuilder:
         self._put(value, done.anchor, self._size - done.size_before)
 
     def _add_alias(self, anchor: str) -> None:
-        """Add the anchored value; it is not copied, but counts as a copy."""
+        """Add the value of an anchor again; its size is counted again."""
         if anchor not in self._anchors:  # unknown, or still open and would contain itself
             raise Unreadable("a YAML alias of nothing that is complete")
         value, size = self._anchors[anchor]
@@ -264,7 +264,7 @@ def _read_scalar(event: Any) -> Any:
 
 
 def decode_base64(text: str, what: str) -> bytes:
-    """Return the bytes of base64 with white space anywhere.
+    """Decode Base64 that may contain white space.
 
     Raises:
         Unreadable: `what` is no base64.
@@ -276,7 +276,7 @@ def decode_base64(text: str, what: str) -> bytes:
 
 
 class ForeignExchange(Struct, frozen=True):
-    """An exchange of a foreign file, credentials included.
+    """An exchange from another tool's file, with credentials.
 
     Attributes:
         request: The request.
@@ -305,7 +305,7 @@ class ForeignExchange(Struct, frozen=True):
 
 
 def check_exchange(exchange: ForeignExchange) -> ForeignExchange:
-    """Check that an exchange of a file is one of HTTP, and return it.
+    """Check that an entry is an HTTP exchange, and return it.
 
     Raises:
         Unreadable: Its URL, its method or its status is not one of HTTP.
@@ -326,7 +326,7 @@ def check_exchange(exchange: ForeignExchange) -> ForeignExchange:
 
 
 def make_recording(exchange: ForeignExchange) -> Recording:
-    """Return the recording of an exchange, without its secrets."""
+    """Return the recording of an exchange, without secrets."""
     secrets = Secrets()
     if exchange.companion is not None:
         return _restore(exchange, exchange.companion, secrets)
@@ -361,7 +361,7 @@ def make_recording(exchange: ForeignExchange) -> Recording:
 
 
 def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) -> Recording:
-    """Return a recording that was exported; secrets are removed, as the file may be edited."""
+    """Return an exported recording, with secrets removed again."""
     before = companion.request
     request = None if before is None else secrets.scrub_recorded(before)
     if before is not None and before.text is not None and request is not None:
@@ -386,7 +386,7 @@ def _detect_suffix(body: bytes) -> Suffix:
 
 
 def decode_body(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int) -> bytes:
-    """Return a body without the content codings of its headers.
+    """Return a body decoded by the content codings in its headers.
 
     Some tools decode the body and leave the header: a body without gzip's magic number is
     not decoded.
@@ -406,7 +406,7 @@ def decode_body(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int)
 
 
 def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
-    """Return the content of a gzip member or a deflated body."""
+    """Return the content of a gzip member or deflated body."""
     decoder = CodingDecoder(coding, max_bytes, max_members=1)
     try:
         content = b"".join(decoder.feed(body))

@@ -1,4 +1,4 @@
-"""Transcripts of WebSockets: a line of JSON for each message, in both directions.
+"""WebSocket transcripts of other tools: one JSON line for each message.
 
     {"at": "handshake", "method": "GET", "path": "/v1/responses", "headers": {…}, "status": 101}
     {"at": "client", "data": {"type": "response.create", …}}
@@ -29,7 +29,7 @@ _JSON = (("content-type", "application/json"),)
 
 
 class _Exchange:
-    """An exchange of a transcript, in memory."""
+    """An exchange of a transcript."""
 
     def __init__(self, request: WireRequest) -> None:
         self._request = request
@@ -66,7 +66,7 @@ class _Exchange:
 
 
 class _Exchanges:
-    """Collects the exchanges of a transcript."""
+    """Collector of the exchanges in a transcript."""
 
     def __init__(self) -> None:
         self.found: list[_Exchange] = []
@@ -77,7 +77,7 @@ class _Exchanges:
 
 
 def is_transcript(data: bytes) -> bool:
-    """Return whether the first line of a file is one of a transcript."""
+    """Return whether a file's first line is a transcript's."""
     try:
         value = read_json(data.lstrip().partition(b"\n")[0], max_depth=MAX_FILE_DEPTH)
     except Unreadable:
@@ -86,7 +86,7 @@ def is_transcript(data: bytes) -> bool:
 
 
 def read_transcript(data: bytes) -> list[ForeignExchange]:
-    """Return the exchanges of a transcript: one for each create, or that of a refused handshake.
+    """Return the exchanges of a transcript, one for each create or refused handshake.
 
     Raises:
         Unreadable: It is no transcript.

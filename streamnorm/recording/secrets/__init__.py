@@ -1,4 +1,4 @@
-"""Redaction: the secrets of one exchange, those in its bodies, and the exchange without them.
+"""Redaction of the secrets in one exchange.
 
 Each is replaced by "x", also in a body that arrives in chunks.  `credentials` finds them in
 headers, URLs and JSON, `patterns` finds keys and tokens of known shapes, and known values in any
@@ -91,7 +91,7 @@ _OPEN_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
 
 
 class Field(NamedTuple):
-    """A credential in a text.
+    """A credential's value and its span in a text.
 
     Attributes:
         start: Offset at which it is spelt.
@@ -105,7 +105,7 @@ class Field(NamedTuple):
 
 
 def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]:
-    """Return the text of a body without its content codings, and whether it is the whole body.
+    """Return a body's decoded text, and whether it is complete.
 
     It is not for a body that is no text, that is damaged, or that is too large once decoded:
     then the text serves only to search for credentials.
@@ -127,7 +127,7 @@ def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]
 
 
 def _decode_body(body: bytes, coding: str) -> tuple[bytes, bool]:
-    """Return a body without a coding, and whether that is the whole body.
+    """Return a body without one content coding, and whether it is complete.
 
     Some clients name a coding that they do not use: a body that has none is returned as it is.
     """
@@ -146,7 +146,7 @@ def _decode_body(body: bytes, coding: str) -> tuple[bytes, bool]:
 
 
 def find_in_text(text: str, kind: str) -> Iterator[Field]:
-    """Yield the credentials in a text that is not one JSON value; they may overlap.
+    """Yield the credentials in a text that is not a single JSON value; they may overlap.
 
     Args:
         text: The body of a request.
@@ -171,7 +171,7 @@ def _find_fields(
 
 
 def _find_in_parts(text: str, boundary: str) -> Iterator[Field]:
-    """Yield the credentials in the parts of `multipart/form-data` and the like (RFC 7578)."""
+    """Yield the credentials in the parts of a multipart body (RFC 7578)."""
     delimiters = (match.span() for match in re.finditer(re.escape(f"--{boundary}"), text))
     # A line end belongs to the delimiter behind it.
     last = (len(text) + len("\r\n"), 0)
@@ -196,7 +196,7 @@ def _find_in_part(text: str, start: int, headers_end: re.Match[str], end: int) -
 
 
 def _find_in_lines(text: str) -> Iterator[Field]:
-    """Yield the credentials in lines of JSON (NDJSON, JSON Lines), up to one that is no JSON."""
+    """Yield the credentials in lines of JSON, up to the first invalid line."""
     for line in text.splitlines():
         if not line.strip():
             continue
@@ -209,7 +209,7 @@ def _find_in_lines(text: str) -> Iterator[Field]:
 
 
 def _unquote(quoted: str) -> str:
-    """Return the meaning of a JSON string without its quotes; itself if it is no JSON."""
+    """Decode the inside of a JSON string; return it unchanged if it is invalid."""
     try:
         value = decode_any(f'"{quoted}"', max_depth=1)
     except InvalidJSON:
@@ -222,7 +222,7 @@ class _Secrets(Protocol):
 
 
 class MessageScrubber:
-    """Replaces each byte of a secret by "x" in the messages of a body that arrives in chunks.
+    """Redacts the binary messages of a body that arrives in chunks.
 
     The output has the same length as the input.  A message is held until its end arrives, and so
     are up to 16 MiB of what follows a wrong message, where no reader finds another one.  All bytes
@@ -241,7 +241,7 @@ class MessageScrubber:
         self._is_blind = False  # whether all further bytes are replaced
 
     def feed(self, data: bytes) -> bytes:
-        """Add a chunk; return the bytes that are settled."""
+        """Add a chunk; return the bytes that are final."""
         if self._is_blind:
             return b"x" * len(data)
         self._held += data
@@ -258,7 +258,7 @@ class MessageScrubber:
         return rest[: len(rest) - replaced] + b"x" * replaced
 
     def close(self) -> bytes:
-        """Return the rest."""
+        """Return the remaining bytes."""
         rest = bytes(self._held)
         self._held.clear()
         return self._rewriter.rewrite_rest(rest, self._replace)
@@ -282,7 +282,7 @@ class Secrets:
         self._forms: Forms | None = None
 
     def scrub_request(self, request: WireRequest) -> RecordedRequest:
-        """Collect the credentials of a request, and return it without them."""
+        """Collect the credentials in a request, and return it redacted."""
         for name, value in request.headers:
             self._learn(find_in_header(name, value))
         self._learn(find_in_url(request.url))
@@ -295,7 +295,7 @@ class Secrets:
         )
 
     def scrub_recorded(self, request: RecordedRequest) -> RecordedRequest:
-        """Collect the credentials of a recorded request, which may be written by hand."""
+        """Collect the credentials in a recorded request, and return it redacted."""
         body: bytes | None = (request.text or "").encode(errors="replace")
         if request.body is not UNSET:
             body = msgspec.json.encode(request.body)
@@ -305,19 +305,19 @@ class Secrets:
         return structs.replace(scrubbed, bytes=request.bytes, sent=sent)
 
     def scrub_response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Collect the credentials of a response; return its public headers without them."""
+        """Collect the credentials in response headers; return the public headers, redacted."""
         headers = list(headers)
         found = chain.from_iterable(find_in_header(name, value) for name, value in headers)
         self._learn(islice(found, _MAX_RESPONSE_VALUES))
         return self._scrub_headers(headers, _RESPONSE_HEADERS)
 
     def scrub(self, data: bytes, framing: Framing = SSE) -> bytes:
-        """Return a complete body with an "x" for each byte of a secret."""
+        """Return a complete body with "x" for each byte of a secret."""
         scrubber = self.open_scrubber(framing)
         return scrubber.feed(data) + scrubber.close()
 
     def scrub_all(self, texts: Sequence[bytes]) -> list[bytes]:
-        """Scrub many texts at once: one by one would be slow for a large prompt."""
+        """Redact many texts together, which is faster than one by one."""
         # A pattern must match within one text, and not across two.
         special = {text for text in texts if any(p.search(_decode(text)) for p in self._patterns)}
         pieces = [b"" if text in special else text for text in texts]
@@ -334,7 +334,7 @@ class Secrets:
         return scrubbed
 
     def open_scrubber(self, framing: Framing = SSE) -> Scrubber | MessageScrubber:
-        """Return a scrubber of a body in chunks, which uses the secrets known at each step."""
+        """Return a scrubber of a body in chunks, which also uses secrets found later."""
         rewriter = framing.layout.rewriter
         if rewriter is not None:
             return MessageScrubber(self, rewriter)
@@ -384,7 +384,7 @@ class Secrets:
         return kept
 
     def _record_body(self, request: WireRequest) -> RecordedRequest:
-        """Return a request without URL and headers: its JSON, its text, or its size."""
+        """Return a request without URL and headers: its JSON or text, or only its size."""
         recorded = RecordedRequest(request.method, "", {})
         if not request.body:
             return recorded
@@ -405,7 +405,7 @@ class Secrets:
         return structs.replace(recorded, text=text)
 
     def _hide_fields(self, fields: Iterable[Field], text: str) -> str:
-        """Return a text with the fields replaced; they are in order, and may overlap."""
+        """Return a text with the spans of credentials masked."""
         pieces: list[str] = []
         at = 0
         for start, end, _ in fields:
@@ -415,7 +415,7 @@ class Secrets:
         return "".join([*pieces, text[at:]])
 
     def _scrub_json(self, value: Any) -> Any:
-        """Collect the credentials of decoded JSON, and return it without secrets."""
+        """Collect the credentials in decoded JSON, and return it redacted."""
         texts: list[str] = []
 
         def collect(position: Position, name: str, text: str) -> str:
@@ -437,7 +437,7 @@ class Secrets:
         return visit_strings(value, replace)
 
     def _scrub_texts(self, texts: list[str]) -> list[str]:
-        """Return texts without secrets; the same list if there are none."""
+        """Return texts redacted; the same list if they have no secrets."""
         pieces = [_encode(text) for text in texts]
         scrubbed = self.scrub_all(pieces)
         if scrubbed == pieces:
@@ -449,7 +449,7 @@ class Secrets:
         return "x" * len(_encode(text))
 
     def scrub_text(self, text: str) -> str:
-        """Return a complete text with an "x" for each byte of a secret."""
+        """Return a complete text with "x" for each byte of a secret."""
         # A match may end inside a character where a long text is cut.
         return self.scrub(_encode(text)).decode("utf-8", "replace")
 
@@ -478,7 +478,7 @@ def _find_matches(
 
 
 class Scrubber:
-    """Replaces each byte of a secret by "x" in a body that arrives in chunks.
+    """Redacts a body that arrives in chunks.
 
     The output has the same length as the input, and does not depend on the chunks.  At most
     56 KiB are held back; secrets of up to 8 KiB are found.
@@ -499,7 +499,7 @@ class Scrubber:
         self._covered = -1  # end of the last span
 
     def feed(self, data: bytes) -> bytes:
-        """Add a chunk; return the bytes that are settled."""
+        """Add a chunk; return the bytes that are final."""
         if len(self._held) - self._context + len(data) < _STRIDE + _LOOKAHEAD:
             self._held += data
             return b""
@@ -511,14 +511,14 @@ class Scrubber:
         return b"".join(settled)
 
     def close(self) -> bytes:
-        """Return the rest."""
+        """Return the remaining bytes."""
         settled: list[bytes] = []
         while rest := len(self._held) - self._context:
             settled.append(self._settle(min(rest, _STRIDE)))
         return b"".join(settled)
 
     def _settle(self, size: int) -> bytes:
-        """Return the next bytes, without secrets."""
+        """Return the next final bytes, redacted."""
         start, end = self._context, self._context + size
         data = bytes(self._held[: end + _LOOKAHEAD])
         first = start + _SHIFT if self._settled else start
@@ -531,7 +531,7 @@ class Scrubber:
         return piece
 
     def _replace(self, piece: bytes, spans: list[Span]) -> bytes:
-        """Return a stride with its spans replaced; store the spans that reach beyond it."""
+        """Return a piece of the body with secrets masked; store spans that exceed it."""
         size = len(piece)
         for start, end in spans:
             # Overlapping and adjacent spans count as one secret.
@@ -555,7 +555,7 @@ def _cover(out: bytearray, start: int, end: int) -> None:
 
 
 def _leave_escape(data: bytes, start: int) -> int:
-    r"""Return a start that splits no escape: `\n` before a secret must not become `\x`."""
+    r"""Return a mask's start that splits no escape: `\n` must not become `\x`."""
     if b"\\" not in data[max(0, start - 5) : start]:
         return start
     match = _OPEN_ESCAPE.search(data, max(0, start - 64), start)

@@ -1,4 +1,4 @@
-"""The credentials in a request or a response, by their positions in headers, JSON and the URL."""
+"""Search for credentials by position, in headers, JSON and URLs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _RANDOM_IN_BASE64 = (
 
 
 class Position(Enum):
-    """The position of a string in decoded JSON, which decides whether it is a credential.
+    """A string's position in decoded JSON, which decides whether it is a credential.
 
     NAME: the name of a field.
     TEXT: a value that is searched only for known secrets and their typical shapes.
@@ -101,13 +101,13 @@ Visitor: TypeAlias = Callable[[Position, str, str], str]
 
 
 def is_secret_header(name: str) -> bool:
-    """Return whether a header with this name holds a secret."""
+    """Return whether a header of this name holds a secret."""
     name = name.lower()
     return bool(_SECRET_HEADER.search(name)) and not _HARMLESS_HEADER.search(name)
 
 
 def is_secret_field(name: str) -> bool:
-    """Return whether a field of JSON or of a form with this name holds a secret."""
+    """Return whether a JSON or form field of this name holds a secret."""
     name = _normalise(name)
     return name in _SECRET_FIELDS or name.endswith(_SECRET_ENDS)
 
@@ -115,7 +115,7 @@ def is_secret_field(name: str) -> bool:
 def visit_strings(
     value: Any, visit: Visitor, position: Position = Position.TEXT, name: str = ""
 ) -> Any:
-    """Return decoded JSON with its strings replaced, names of fields included.
+    """Return decoded JSON with all strings replaced by a function, including names.
 
     Args:
         value: The value.
@@ -142,7 +142,7 @@ def visit_strings(
 
 
 def _find_position(position: Position, name: str, value: Any) -> Position:
-    """Return the position of a field's value in an object that is not secret itself."""
+    """Return the position of a field's value in an object that is not itself secret."""
     in_headers = position is Position.HEADERS
     if is_secret_header(name) if in_headers else is_secret_field(name):
         return Position.SECRET
@@ -152,7 +152,7 @@ def _find_position(position: Position, name: str, value: Any) -> Position:
 
 
 def _find_public_fields(value: dict[str, Any]) -> frozenset[str]:
-    """Return the fields of an object in a secret field that are not secret themselves."""
+    """Return the fields that are not secret in an object at a secret field."""
     names = {name: _normalise(name) for name in value}
     is_schema = not _SCHEMA_MARKS.isdisjoint(names.values())
     public = _DESCRIPTIONS | _SCHEMA_FIELDS if is_schema else _DESCRIPTIONS
@@ -164,7 +164,7 @@ def _normalise(name: str) -> str:
 
 
 def _text_of(value: Any) -> str | None:
-    """Return a string, or the text of a number; None for any other value."""
+    """Return a string, or a number's text; None for other values."""
     if isinstance(value, str):
         return value
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -172,7 +172,7 @@ def _text_of(value: Any) -> str | None:
 
 
 def find_in_json(value: Any, position: Position = Position.TEXT) -> list[str]:
-    """Return the credentials in decoded JSON, from fields with secret names."""
+    """Return the credentials in decoded JSON, by field names."""
     found: list[str] = []
 
     def visit(position: Position, name: str, text: str) -> str:
@@ -199,7 +199,7 @@ def find_in_string(position: Position, name: str, text: str) -> Iterator[str]:
 
 
 def find_in_header(name: str, value: str) -> Iterator[str]:
-    """Yield the credentials in a header of a request or a response."""
+    """Yield the credentials in a header."""
     match name.lower():
         case "authorization" | "proxy-authorization":
             yield from _find_in_authorization(value)
@@ -237,7 +237,7 @@ def _find_in_cookies(cookies: Iterable[str]) -> Iterator[str]:
 
 
 def decode_container(text: str) -> Any:
-    """Return the JSON object or array that a text is; None if it is neither."""
+    """Return a text's value if it is a JSON object or array; else None."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -255,7 +255,7 @@ def _find_in_authorization(value: str) -> Iterator[str]:
 
 
 def find_in_value(value: str) -> Iterator[str]:
-    """Yield the credentials in the value of any header or field, behind a known scheme."""
+    """Yield the credentials in a header's or field's value, after a known scheme."""
     scheme, rest = _split(value)
     if scheme in _TOKEN_SCHEMES and len(rest.split()) == 1:
         yield rest
@@ -264,7 +264,7 @@ def find_in_value(value: str) -> Iterator[str]:
 
 
 def _split(value: str) -> tuple[str, str]:
-    """Return the scheme in lower case, and the text after it, which may be empty."""
+    """Return the lower-case scheme, and the text after it."""
     scheme, _, rest = value.strip().replace("\t", " ").partition(" ")
     return scheme.lower(), rest.strip()
 
@@ -347,7 +347,7 @@ def _find_in_path(path: str) -> Iterator[str]:
 
 
 def _is_token(part: str, before: str) -> bool:
-    """Return whether a part of a path looks random, and is no id of an object."""
+    """Return whether a path segment looks random, and is not an object's id."""
     if _names_token(before):
         return len(part) >= _MIN_NAMED_TOKEN_CHARS and re.search("[0-9]", part) is not None
     # In `/v1/responses/resp_…` the name of a collection precedes an id.
@@ -359,12 +359,12 @@ def _is_token(part: str, before: str) -> bool:
 
 
 def _names_token(name: str) -> bool:
-    """Return whether a segment or a parameter names the token that follows."""
+    """Return whether a path segment or parameter announces a token after it."""
     return _normalise(name).removesuffix("s") in _TOKEN_NAMES
 
 
 def strip_url(url: str) -> str:
-    """Return a URL without userinfo, fragment and non-public parameters of the query."""
+    """Return a URL without userinfo, fragment and non-public query parameters."""
     scheme, authority, path, query, _ = _split_url(url)
     host = authority.rpartition("@")[2]
     kept = "&".join(

@@ -1,4 +1,4 @@
-"""Patterns of well-known keys and tokens, found without knowing their values."""
+"""Search for keys and tokens by their shape, and for known values in any encoding."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Secret(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The shape of a secret.
+    """The shape of a kind of secret.
 
     Attributes:
         kind: Kind of the secret, such as `AWS access key`.
@@ -179,7 +179,7 @@ _FIELD = re.compile(
 
 
 def find_tokens(data: bytes, low: int, high: int) -> Iterator[Secret]:
-    """Yield the typical secrets that start at or after `low` and before `high`."""
+    """Yield the secrets of known shapes that start in a range of offsets."""
     for start, shape in _find_candidates(data, low, high):
         match = shape.pattern.match(data, start, start + _MAX_MATCH)
         if match is not None:
@@ -187,7 +187,7 @@ def find_tokens(data: bytes, low: int, high: int) -> Iterator[Secret]:
 
 
 def _find_candidates(data: bytes, low: int, high: int) -> Iterator[tuple[int, _Shape]]:
-    """Yield where a secret may start, and its shape."""
+    """Yield the offsets where a secret may start, and its shape."""
     classes = data.translate(_TO_CLASS)
     at = classes.find(_PREFIX, low, high + _LONGEST_PREFIX)
     while at >= 0:
@@ -201,7 +201,7 @@ def _find_candidates(data: bytes, low: int, high: int) -> Iterator[tuple[int, _S
 
 
 def _split_lines(data: bytes, start: int, end: int, kind: str) -> Iterator[Secret]:
-    """Yield the lines of a secret: line ends frame the events of a body, and stay."""
+    """Yield the lines of a multi-line secret, without line ends."""
     for line in _LINE.finditer(data, start, end):
         yield Secret(*line.span(), kind)
 
@@ -223,7 +223,7 @@ def _find_all(word: bytes, data: bytes, low: int, high: int) -> Iterator[int]:
 
 
 class Forms:
-    """Finds known values in bytes, in any of their forms.
+    """Searches bytes for known values in any encoding.
 
     Args:
         values: The values to find.
@@ -236,7 +236,7 @@ class Forms:
         self._escapes = _Escapes(frozenset("".join(texts))) if texts else None
 
     def find(self, data: bytes, low: int, high: int) -> Iterator[Span]:
-        """Yield the spans of values that start at or after `low` and before `high`."""
+        """Yield the spans of known values that start in a range of offsets."""
         yield from self._find_plain(data, low, high)
         if self._escapes is not None and self._escapes.occur_in(data, low):
             plain = _Unescaped(data, low, self._escapes.pattern)
@@ -255,7 +255,7 @@ class Forms:
 
 
 class _Escapes:
-    """A pattern of the escapes of the characters in known values."""
+    """Pattern of the escapes of characters in known values."""
 
     def __init__(self, characters: frozenset[str]) -> None:
         text = "".join(sorted(characters))
@@ -283,14 +283,14 @@ class _Escapes:
         )
 
     def occur_in(self, data: bytes, low: int) -> bool:
-        """Return whether `data` may contain one of the escapes from `low` on."""
+        """Return whether `data` may contain such an escape, from `low` on."""
         return any(gate.search(data, low) is not None for gate in self._gates) or any(
             data.find(pair, low) >= 0 for pair in self._pairs
         )
 
 
 class _Unescaped:
-    """Bytes with escapes resolved, and a map from their offsets to the original ones."""
+    """Bytes with escapes decoded, and a map of offsets to the original bytes."""
 
     def __init__(self, data: bytes, low: int, pattern: re.Pattern[bytes]) -> None:
         pieces: list[bytes] = []
@@ -311,7 +311,7 @@ class _Unescaped:
         self.data = b"".join(pieces)
 
     def locate(self, start: int, end: int) -> Span:
-        """Return the span in the original bytes of a span in `data`."""
+        """Return the original span of a span in `data`."""
         first = bisect_right(self._starts, start) - 1
         last = bisect_right(self._starts, end - 1) - 1
         inside = start < self._ends[first]
@@ -355,7 +355,7 @@ def _cut(value: str) -> Iterator[str]:
 
 
 def _base64_of(value: bytes) -> Iterator[str]:
-    """Yield the base64 characters that depend on the value alone, for each alignment."""
+    """Yield a value's Base64 in each alignment, without alignment-dependent characters."""
     for shift in range(3):
         first, last = (shift * 8 + 5) // 6, (shift + len(value)) * 8 // 6
         if last - first < _MIN_BASE64:
