@@ -1,4 +1,4 @@
-"""State of a Responses client whose provider stores none.
+"""Stored responses for clients whose provider stores none.
 
 https://platform.openai.com/docs/guides/conversation-state (read 2026-11-23).  By default a
 client of the Responses API lets the server store each answer (`store`), and names it in the
@@ -79,7 +79,7 @@ __all__ = [
 
 
 def open_store(url: str, *, ttl_s: float = DEFAULT_TTL_S) -> MemoryStore | SQLiteStore | RedisStore:
-    """Return the store that a URL names; nothing is opened before its first use.
+    """Return the store at a URL; nothing is opened before its first use.
 
     Args:
         url: `memory:` for one process; `sqlite:PATH` for the processes of one machine;

@@ -1,4 +1,4 @@
-"""A conversation as a summary of itself, where the provider compacts none.
+"""Compaction of a conversation to a summary, for providers without compaction.
 
 https://platform.openai.com/docs/guides/conversation-state (read 2026-11-23).  A client asks for
 it with an item `compaction_trigger` at the end of its input, or with `POST /responses/compact`,
@@ -93,7 +93,7 @@ def asks_for_compaction(body: dict[str, Any]) -> bool:
 
 
 def add_trigger(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a request that asks for compaction; for `/responses/compact`, where all do.
+    """Return a request with a compaction item, as `/responses/compact` implies.
 
     Raises:
         DecodeError: The input is no text and no array of objects.
@@ -102,7 +102,7 @@ def add_trigger(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_summaries(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
-    """Return a request with the summaries that `compaction` items hold as messages of the user.
+    """Return a request whose sealed summaries are opened to user messages.
 
     Answers, calls and results before the last summary are left out: it stands for them, as at
     the vendor.  A client may leave them out itself; one that names a stored response cannot.
@@ -142,7 +142,7 @@ def open_summaries(body: dict[str, Any], sealer: Sealer, *, passes_others: bool)
 
 
 def summary_request(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the request for a summary, streamed, of the conversation of a request.
+    """Return a streamed request for a summary of a request's conversation.
 
     Args:
         body: The request, opened.
@@ -170,7 +170,7 @@ def summary_request(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def compact_answer(message: Message, sealer: Sealer) -> Message | StreamError:
-    """Return the answer that is a compacted conversation, or the error that prevents it.
+    """Return the answer with the compacted conversation, or the error that prevents it.
 
     A summary that is cut, refused, empty or no text at all would let an agent forget its task.
 
@@ -239,7 +239,7 @@ _PROBLEMS: dict[StopReason, str | None] = {
 
 
 def _lasting(before: list[Any], after: list[Any]) -> list[Any]:
-    """Return the items before a summary that it does not stand for."""
+    """Return the items before a summary that the summary does not replace."""
     done = {string_of(item, "call_id") for item in before if _is_output(item)}
     late = {string_of(item, "call_id") for item in after if _is_output(item)} - done - {""}
     if any(is_object(item) and string_of(item, "call_id") in late for item in before):
@@ -283,7 +283,7 @@ _MAX_SEAL_CHARS = MAX_SEALED_BYTES * 4 // 3 + 128
 
 
 class Sealer:
-    """Seals texts, and opens the seals of all servers that have one of its keys.
+    """Encrypts texts ("seals"), and decrypts seals of all servers that share a key.
 
     Args:
         keys: The keys.  The first one seals, all of them open: a new key is put first, and the
@@ -297,7 +297,7 @@ class Sealer:
         self._first = _id_of(keys[0])
 
     def seal(self, text: str) -> str:
-        """Return a text with a seal.
+        """Return a text as a seal.
 
         Raises:
             ValueError: It has more than `MAX_SEALED_BYTES`.
@@ -310,7 +310,7 @@ class Sealer:
         return f"{_PREFIX}{self._first}.{tag}.{payload}"
 
     def open(self, seal: str) -> str | None:
-        """Return the text of a seal; None if none of the keys made it, or it was changed."""
+        """Return the text in a seal; None if no key fits or the seal was changed."""
         if not has_seal(seal) or len(seal) > _MAX_SEAL_CHARS or not seal.isascii():
             return None
         id, _, rest = seal.removeprefix(_PREFIX).partition(".")
@@ -323,12 +323,12 @@ class Sealer:
 
 
 def has_seal(text: str) -> bool:
-    """Return whether a text looks like a seal, whoever made it."""
+    """Return whether a text looks like a seal of any key."""
     return text.startswith(_PREFIX)
 
 
 def _id_of(key: bytes) -> str:
-    """Return the id of a key, which shows nothing of it."""
+    """Return the id of a key, which reveals nothing of the key."""
     return hmac.digest(key, b"streamnorm key id", "sha256")[:_ID_BYTES].hex()
 
 

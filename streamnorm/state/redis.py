@@ -1,4 +1,4 @@
-"""A store in Redis or Valkey, for processes of several machines.
+"""Response store in Redis or Valkey, for processes on several machines.
 
 https://redis.io/docs/latest/develop/programmability/eval-intro/ (read 2026-11-23).  Scripts run
 in the server, so a lookup takes one round trip, however long its chain is.  Since a script holds
@@ -186,7 +186,7 @@ _MAX_ITEMS = 10_000
 
 
 class RedisStore:
-    """A store in Redis or Valkey: a `ResponseStore` for asyncio.
+    """A `ResponseStore` in Redis or Valkey, for asyncio.
 
     A response is forgotten at most 1/32 of `ttl_s` late, and earlier if the server evicts it.
     Of its items, the first 10,000 are found by their ids.
@@ -276,7 +276,7 @@ class RedisStore:
 
 
 def _prefix(scope: str) -> bytes:
-    """Return what all keys of a scope begin with; a digest, so that none contains another."""
+    """Return the prefix of all keys of a scope."""
     # In braces, so that all keys of a scope would have one slot of a cluster.
     return b"streamnorm:{%b}:" % sha256(key_of(scope)).hexdigest().encode()
 
@@ -287,7 +287,7 @@ _NUMBER = struct.Struct(">I")
 
 
 class Entry(Struct):
-    """A response that a script found.
+    """A stored response in a script's reply.
 
     Attributes:
         id: The id.
@@ -303,7 +303,7 @@ class Entry(Struct):
 
 
 def read_reply(reply: object, count: int) -> tuple[list[Entry], int, list[int]]:
-    """Return what the script for a lookup returned.
+    """Parse the reply of the lookup script.
 
     Args:
         reply: The reply.
@@ -335,7 +335,7 @@ def read_reply(reply: object, count: int) -> tuple[list[Entry], int, list[int]]:
 
 
 def batches_of(entries: Sequence[Entry], max_bytes: int) -> list[list[Entry]]:
-    """Return the entries without content, in batches of so many bytes or of one entry."""
+    """Return entries without content, in batches of bounded size."""
     batches: list[list[Entry]] = []
     left = 0
     for entry in entries:
@@ -350,7 +350,7 @@ def batches_of(entries: Sequence[Entry], max_bytes: int) -> list[list[Entry]]:
 
 
 def add_contents(entries: Sequence[Entry], reply: object) -> None:
-    """Add the contents that a script returned to their entries.
+    """Add the contents in a script's reply to their entries.
 
     Raises:
         StoreError: The script returned something else.
@@ -367,7 +367,7 @@ def add_contents(entries: Sequence[Entry], reply: object) -> None:
 
 
 def found_in(entries: Sequence[Entry], length: int, holders: Mapping[str, int]) -> Found:
-    """Return what was found.
+    """Return the stored responses and items in entries.
 
     Args:
         entries: The responses with their contents; one without has expired meanwhile.
@@ -399,7 +399,7 @@ def found_in(entries: Sequence[Entry], length: int, holders: Mapping[str, int]) 
 
 
 def _bytes(data: bytes, start: int, length: int) -> tuple[bytes | None, int]:
-    """Return a part of a string, or None if its length is -1; and where it ends."""
+    """Return a length-prefixed part of a string (None for length -1), and its end."""
     if length == -1:
         return None, start
     end = start + length

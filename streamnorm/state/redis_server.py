@@ -1,4 +1,4 @@
-"""Clients of Redis and Valkey, and what their failures mean."""
+"""Clients of Redis and Valkey, and conversion of their errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REFUSALS = {
 
 
 def open_client(url: str, timeout_s: float) -> Redis:
-    """Return a client that waits for a connection, and for an answer, for some time only.
+    """Return a client with time limits for connecting and for replies.
 
     Raises:
         ValueError: The URL is none.
@@ -74,7 +74,7 @@ def open_client(url: str, timeout_s: float) -> Redis:
 
 @contextmanager
 def store_failures() -> Generator[None]:
-    """Raise `StoreError` for what the client raises."""
+    """Raise the client's errors as `StoreError`."""
     from redis.exceptions import RedisError
 
     try:

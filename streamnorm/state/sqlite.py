@@ -1,4 +1,4 @@
-"""A store in a SQLite file, for the processes of one machine."""
+"""Response store in a SQLite file, for processes on one machine."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _STEPS = 32
 
 
 class SQLiteStore:
-    """A store in a SQLite file: a `ResponseStore` and a `SyncResponseStore` in one.
+    """A `ResponseStore` and `SyncResponseStore` in a SQLite file.
 
     Any number of processes and threads of one machine may share the file.  A response is
     forgotten at most 1/32 of `ttl_s` late; each `put` also removes some of those from the file.
@@ -174,7 +174,7 @@ class SQLiteStore:
         return Found(tuple(chain), items)
 
     def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response, in place of one with its id."""
+        """Store a response, replacing one with the same id."""
         now, expires = self._times()
         key = {"scope": key_of(scope), "id": key_of(response.id)}
         with self._file.connection() as connection, self._file.writing(connection):
@@ -213,7 +213,7 @@ class SQLiteStore:
         self._file.close()
 
     def _times(self) -> tuple[int, int]:
-        """Return the time, and the expiry of a response used now, in milliseconds.
+        """Return the current time and the expiry of a response used now, in milliseconds.
 
         The latter is rounded up to steps, so that most uses change nothing.
         """
@@ -223,7 +223,7 @@ class SQLiteStore:
 
 
 class _Reader:
-    """Reads the results of one lookup, in one transaction.
+    """Reads the results of a lookup in one transaction.
 
     Args:
         connection: A connection in a transaction.
@@ -243,7 +243,7 @@ class _Reader:
         self._bytes_left = max_bytes
 
     def chain(self, id: str | None) -> list[StoredResponse]:
-        """Return a chain, the last response first, as far as the bound allows."""
+        """Return a chain of responses, the last first, within the bound."""
         chain: list[StoredResponse] = []
         if id is None:
             return chain
@@ -260,7 +260,7 @@ class _Reader:
         return chain
 
     def items(self, ids: Iterable[str]) -> dict[str, Item]:
-        """Return items by their ids, each as the response stored last has it."""
+        """Return items by id; of equal ids, the most recently stored item."""
         items: dict[str, Item] = {}
         items_of: dict[int, dict[str, Item]] = {}
         for id in dict.fromkeys(ids):
@@ -283,6 +283,6 @@ class _Reader:
         return {} if response is None else response.items_by_id
 
     def _counted(self, response: StoredResponse) -> StoredResponse | None:
-        """Return a response, or None if it exceeds the bound with those before."""
+        """Return a response; None if it exceeds the bound together with earlier ones."""
         self._bytes_left -= response.size + RESPONSE_BYTES
         return None if self._bytes_left < 0 else response

@@ -1,4 +1,4 @@
-"""SQLite files: their schemas, and connections to them.
+"""SQLite files with schemas, and connections to them.
 
 https://www.sqlite.org/wal.html (read 2026-11-23).  With a write-ahead log readers and the one
 writer do not wait for each other, and what was committed survives the end of any process.
@@ -39,7 +39,7 @@ _MAX_IDLE = 8  # connections
 
 
 class Schema(NamedTuple):
-    """The schema of the files of one kind of store.
+    """Schema of one kind of store's files.
 
     Attributes:
         application: `PRAGMA application_id` of the files.
@@ -53,7 +53,7 @@ class Schema(NamedTuple):
 
 
 class SQLiteFile:
-    """A file that any number of processes and threads of one machine share.
+    """A file shared by processes and threads of one machine.
 
     Args:
         path: Path of the file, which is created if there is none.
@@ -69,7 +69,7 @@ class SQLiteFile:
 
     @contextmanager
     def connection(self) -> Generator[Connection]:
-        """Lend a connection; an error closes it.
+        """Lend a connection; close it after an error.
 
         Raises:
             StoreError: SQLite failed.
@@ -113,7 +113,7 @@ class SQLiteFile:
             lock.release()
 
     def version(self) -> tuple[int, int] | None:
-        """Return what commits of all processes change, unless the file system's clock is coarse."""
+        """Return a value that changes with every commit of any process."""
         try:
             status = os.stat(f"{self._path}-wal")
         except OSError:
@@ -135,7 +135,7 @@ class SQLiteFile:
         self._write_lock = Lock()
 
     def _pop_idle(self, file: FileID | None) -> tuple[Connection, FileID] | None:
-        """Return a connection to a file that is not lent; close those to a deleted one."""
+        """Return an idle connection; close those to a deleted file."""
         while True:
             try:
                 idle = self._idle.pop()
@@ -147,7 +147,7 @@ class SQLiteFile:
 
 
 def connect(path: str, schema: Schema, timeout_s: float) -> tuple[Connection, FileID]:
-    """Open a file with its schema; return the connection and the identity of the file.
+    """Open a file, with its schema created if necessary; return the connection and file identity.
 
     Args:
         path: Path of the file.
@@ -186,7 +186,7 @@ def connect(path: str, schema: Schema, timeout_s: float) -> tuple[Connection, Fi
 
 
 def identify_file(path: str) -> FileID | None:
-    """Return the identity of the file at a path; None if there is no file."""
+    """Return a file's identity; None if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -196,14 +196,14 @@ def identify_file(path: str) -> FileID | None:
 
 @contextmanager
 def transaction(connection: Connection, begin: str) -> Generator[None]:
-    """Commit the block; after an error the connection must be closed."""
+    """Commit the block as one transaction."""
     connection.execute(begin)
     yield
     connection.execute("COMMIT")
 
 
 def failure(error: sqlite3.Error | UnicodeError) -> StoreError:
-    """Return the error that one of SQLite stands for.
+    """Return the `StoreError` for an error of SQLite.
 
     A `UnicodeError` is one whose text quotes a damaged schema.
     """
@@ -213,7 +213,7 @@ def failure(error: sqlite3.Error | UnicodeError) -> StoreError:
 
 
 def _create_file(path: str) -> None:
-    """Create an empty file, unless another process is faster, without the log of a deleted one.
+    """Create an empty file, unless another process has, and remove a stale log.
 
     Processes that have the deleted file open go on with its log and its index of that, until
     they notice; those of the new file must be others.
@@ -232,7 +232,7 @@ def _create_file(path: str) -> None:
 
 @contextmanager
 def _locked_folder(folder: str) -> Generator[None]:
-    """Let one process after the other create files in a folder, where the system can."""
+    """Lock a folder, so that one process at a time creates files in it."""
     if sys.platform == "win32":
         yield
         return
@@ -248,7 +248,7 @@ def _locked_folder(folder: str) -> Generator[None]:
 
 
 def _use_write_ahead_log(connection: Connection, timeout_s: float) -> None:
-    """Switch the file to a write-ahead log, which lasts."""
+    """Switch the file permanently to a write-ahead log."""
     end = monotonic() + timeout_s
     while True:
         try:
@@ -263,14 +263,14 @@ def _use_write_ahead_log(connection: Connection, timeout_s: float) -> None:
 
 
 def _marks(connection: Connection) -> tuple[int, int]:
-    """Return the application and the version of the schema that a file says it has."""
+    """Return the file's application id and schema version."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
     return application, version
 
 
 def _create(connection: Connection, schema: Schema) -> None:
-    """Create a schema, if the file is still empty.
+    """Create the schema if the file is still empty.
 
     Raises:
         StoreError: It has another.

@@ -1,4 +1,4 @@
-"""Stored responses, the protocols of a store, and the store in the memory of one process."""
+"""Stored responses, the protocols of stores, and a store in memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Key: TypeAlias = tuple[str, str]
 
 
 class Item(Struct, frozen=True):
-    """An item of an input or an output.
+    """An item of a response's input or output.
 
     Attributes:
         id: The id; one that the client sent without has an id for the lists of items alone.
@@ -47,7 +47,7 @@ class Item(Struct, frozen=True):
 
 
 class StoredResponse(Struct, frozen=True):
-    """A response with the input that it answers.
+    """A response with its request's input items.
 
     Attributes:
         id: The id.
@@ -65,18 +65,18 @@ class StoredResponse(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in memory, approximately."""
+        """Approximate size in memory, in bytes."""
         items = self.input + self.output
         return len(self.body) + sum([len(item.json) + _ITEM_BYTES for item in items])
 
     @property
     def items_by_id(self) -> dict[str, Item]:
-        """The items by their ids."""
+        """The items by id."""
         return {item.id: item for item in (*self.input, *self.output)}
 
 
 class Lookup(Struct, frozen=True):
-    """What a request needs of a store.
+    """The responses and items that a request needs from a store.
 
     Attributes:
         response: Id of the last response of a chain; None if none is needed.
@@ -88,7 +88,7 @@ class Lookup(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """What a store has of a lookup.
+    """The stored responses and items for a lookup.
 
     Attributes:
         chain: The response, the one that it continues, and so on to the first.  The chain
@@ -101,7 +101,7 @@ class Found(Struct, frozen=True):
 
 
 class ResponseStore(Protocol):
-    """A store for asynchronous callers.
+    """Protocol of stores for asynchronous callers.
 
     Nothing is found or deleted under another scope than it was put under.  A store may forget
     any response at any time, so its callers expect all of them to be missing.
@@ -112,7 +112,7 @@ class ResponseStore(Protocol):
         ...
 
     async def aput(self, scope: str, response: StoredResponse) -> None:
-        """Store a response, in place of one with its id."""
+        """Store a response, replacing one with the same id."""
         ...
 
     async def adelete(self, scope: str, id: str) -> bool:
@@ -121,14 +121,14 @@ class ResponseStore(Protocol):
 
 
 class SyncResponseStore(Protocol):
-    """A store for synchronous callers, of any thread; the twin of `ResponseStore`."""
+    """Protocol of stores for synchronous callers, in any thread."""
 
     def find(self, scope: str, lookup: Lookup) -> Found:
         """Return the stored responses and items of a lookup."""
         ...
 
     def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response, in place of one with its id."""
+        """Store a response, replacing one with the same id."""
         ...
 
     def delete(self, scope: str, id: str) -> bool:
@@ -137,12 +137,12 @@ class SyncResponseStore(Protocol):
 
 
 def scope_of(credential: str) -> str:
-    """Return the scope of a caller: a digest of its credential, which is never stored itself."""
+    """Return a caller's scope: a digest of its credential."""
     return sha256(credential.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def value_of(json: bytes) -> dict[str, Any]:
-    """Return the object that stored JSON is.
+    """Return the object in stored JSON.
 
     Raises:
         StoreError: It is none.
@@ -160,7 +160,7 @@ _Items = list[tuple[bytes, bytes]]
 
 
 class _Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The content of a stored response: all but its id and that of the response it continues."""
+    """Content of a stored response, without its id and its predecessor's."""
 
     body: bytes
     input: _Items
@@ -177,7 +177,7 @@ def key_of(id: str) -> bytes:
 
 
 def id_of(key: object) -> str:
-    """Return the id that bytes of a store are.
+    """Return an id from its stored bytes.
 
     Raises:
         StoreError: They are none.
@@ -191,14 +191,14 @@ def id_of(key: object) -> str:
 
 
 def pack(response: StoredResponse) -> bytes:
-    """Return the content of a response."""
+    """Return a response's content as bytes."""
     return _ENCODER.encode(
         _Content(response.body, _packed(response.input), _packed(response.output))
     )
 
 
 def unpack(id: str, previous: str | None, content: object) -> StoredResponse:
-    """Return a response made of its content.
+    """Return a response from its content's bytes.
 
     Args:
         id: The id.
@@ -227,7 +227,7 @@ def _unpacked(items: _Items) -> tuple[Item, ...]:
 
 
 class _Entry(NamedTuple):
-    """A stored response, its size, and when it was last used."""
+    """A stored response with its size and time of last use."""
 
     response: StoredResponse
     size: int
@@ -235,7 +235,7 @@ class _Entry(NamedTuple):
 
 
 class MemoryStore:
-    """A store for one process: a `ResponseStore` and a `SyncResponseStore` in one.
+    """A `ResponseStore` and `SyncResponseStore` in the memory of one process.
 
     Beyond a bound, the response that was not used for the longest time is forgotten first.
     Using a response uses all that it continues, so none is forgotten before those that
@@ -267,7 +267,7 @@ class MemoryStore:
         self._bytes = 0
 
     def __len__(self) -> int:
-        """Return the number of responses that are stored."""
+        """Return the number of stored responses."""
         with self._lock:
             self._expire()
             return len(self._entries)
@@ -285,7 +285,7 @@ class MemoryStore:
         return self.delete(scope, id)
 
     async def aclose(self) -> None:
-        """Return at once: there is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def find(self, scope: str, lookup: Lookup) -> Found:
         """Return the stored responses and items of a lookup."""
@@ -304,7 +304,7 @@ class MemoryStore:
             return Found(tuple(chain), items)
 
     def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response, in place of one with its id."""
+        """Store a response, replacing one with the same id."""
         size = response.size
         with self._lock:
             self._remove((scope, response.id))
@@ -326,7 +326,7 @@ class MemoryStore:
             return self._remove((scope, id))
 
     def _use(self, scope: str, chains: _Chains) -> None:
-        """Make all responses of chains the most recently used, each chain's first the most."""
+        """Mark all responses of chains as most recently used, the first of a chain last."""
         now = self._clock()
         for chain in reversed(chains.found):  # a later chain continues in an earlier one
             for response in chain:
@@ -335,7 +335,7 @@ class MemoryStore:
                 self._entries.move_to_end(key)
 
     def _expire(self) -> None:
-        """Delete responses that are too old or beyond a bound."""
+        """Delete expired responses, and the least recently used beyond a bound."""
         oldest = self._clock() - self._max_age_s
         while self._entries:
             key, entry = next(iter(self._entries.items()))
@@ -359,7 +359,7 @@ class MemoryStore:
 
 
 class _Chains:
-    """Chains of responses of one scope, each response in one of them.
+    """Chains of responses in one scope; each response is in one chain.
 
     Attributes:
         found: The chains, the last response first.
@@ -372,7 +372,7 @@ class _Chains:
         self._seen: set[str] = set()
 
     def follow(self, id: str | None) -> list[StoredResponse]:
-        """Add a chain, and return it: up to a response that is missing or in a chain already."""
+        """Add and return a chain, up to a missing response or one in another chain."""
         chain: list[StoredResponse] = []
         while id is not None and id not in self._seen:
             entry = self._entries.get((self._scope, id))

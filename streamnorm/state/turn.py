@@ -1,4 +1,4 @@
-"""Requests with state: one for an answer, and those about a stored answer.
+"""Requests that refer to stored state, and requests on stored responses.
 
 https://platform.openai.com/docs/api-reference/responses (read 2026-11-23) and
 https://ai.google.dev/gemini-api/docs/interactions (read 2026-11-27).  The `StoredAnswers` of a
@@ -47,7 +47,7 @@ _DEFAULT_LISTED = "20"
 
 
 def error_body(error: StateError, dialect: str = DEFAULT_STATE_DIALECT) -> bytes:
-    """Return the JSON body of the error response; its status is that of the error.
+    """Return the JSON body for an error.
 
     Args:
         error: The error.
@@ -61,7 +61,7 @@ def error_body(error: StateError, dialect: str = DEFAULT_STATE_DIALECT) -> bytes
 
 
 def form_of(dialect: str) -> StoredAnswers:
-    """Return how answers of a dialect are stored.
+    """Return a dialect's rules for stored answers.
 
     Raises:
         UnknownDialect: There is no such dialect, or its clients expect no stored answers.
@@ -73,7 +73,7 @@ def form_of(dialect: str) -> StoredAnswers:
 
 
 def previous_not_found(id: str, noun: str = "response") -> StateError:
-    """Return the error of a `previous_response_id` whose chain is not stored to its start."""
+    """Return the error for a `previous_response_id` whose chain is not stored completely."""
     return StateError(
         f"Previous {noun} with id {_quoted(id)} not found. "
         "Send the whole conversation as `input` instead.",
@@ -85,7 +85,7 @@ def previous_not_found(id: str, noun: str = "response") -> StateError:
 
 
 def item_not_found(id: str) -> StateError:
-    """Return the error of an `item_reference` to an item that is not stored."""
+    """Return the error for a reference to an item that is not stored."""
     return StateError(
         f"Item with id {_quoted(id)} not found. Items are not persisted when `store` is set to "
         "false. Try again with `store` set to true, or remove this item from your input.",
@@ -95,7 +95,7 @@ def item_not_found(id: str) -> StateError:
 
 
 def duplicate_item(id: str) -> StateError:
-    """Return the error of an `item_reference` to an item that the input has already."""
+    """Return the error for a reference to an item that the input already has."""
     return StateError(
         f"Duplicate item found with id {_quoted(id)}. "
         "Remove duplicate items from your input and try again.",
@@ -105,17 +105,17 @@ def duplicate_item(id: str) -> StateError:
 
 
 def response_not_found(id: str, noun: str = "response") -> StateError:
-    """Return the error of a URL whose response is not stored."""
+    """Return the error for a URL of a response that is not stored."""
     return StateError(f"{noun.capitalize()} with id {_quoted(id)} not found.", status=404)
 
 
 def not_cancellable(noun: str = "response") -> StateError:
-    """Return the error of a response that has ended, as all that are stored have."""
+    """Return the error for cancelling a response that has ended."""
     return StateError(f"Cannot cancel a synchronous {noun}.", status=400)
 
 
 def unsupported(name: str) -> StateError:
-    """Return the error of a parameter that asks for state of another kind."""
+    """Return the error for a parameter that needs unsupported state."""
     return StateError(
         f"Unsupported parameter: '{name}' is not supported by this provider.",
         status=400,
@@ -125,7 +125,7 @@ def unsupported(name: str) -> StateError:
 
 
 def invalid_value(name: str, expected: str) -> StateError:
-    """Return the error of a value of a query that is not the expected one."""
+    """Return the error for an unexpected value in the query."""
     return StateError(
         f"Invalid value for '{name}': expected {expected}.",
         status=400,
@@ -135,7 +135,7 @@ def invalid_value(name: str, expected: str) -> StateError:
 
 
 def unverified_content(name: str) -> StateError:
-    """Return the error of sealed content that was not sealed here, or was changed."""
+    """Return the error for sealed content that has another key or was changed."""
     return StateError(
         f"The encrypted content of '{name}' could not be verified. It was not made by this "
         "provider, or was changed.",
@@ -146,12 +146,12 @@ def unverified_content(name: str) -> StateError:
 
 
 def _quoted(id: str) -> str:
-    """Return an id in quotes; one that no server issues only with its length."""
+    """Return an id in quotes; only its length if no server could have issued it."""
     return f"'{id}'" if _ID.fullmatch(id) else f"of {len(id)} characters"
 
 
 class Turn:
-    """One request and its answer.
+    """One request with its stored state, and its answer.
 
     Args:
         body: The client's request: JSON text, or the decoded object, which stays unchanged.
@@ -196,7 +196,7 @@ class Turn:
         self._resolved: list[Item | dict[str, Any]] | None = None
 
     def expand(self, found: Found) -> dict[str, Any]:
-        """Return the request with its whole input, and without references to stored state.
+        """Return the request with its whole input in place of references.
 
         Input and output of the chain precede the request's own input.  Instructions, tools and
         all other options are those of the request alone, as the API has it.
@@ -239,7 +239,7 @@ class Turn:
         return body
 
     def reply(self, reply: Reply) -> Reply:
-        """Return a reply with which the answer is written under `id`, if it is stored.
+        """Return a `Reply` by which the answer gets the id to be stored under.
 
         Args:
             reply: The one of the request that was sent to the provider.
@@ -250,12 +250,12 @@ class Turn:
 
     @property
     def answer_fields(self) -> dict[str, Any]:
-        """Fields of the answer that its store decides: its id, and what it continues."""
+        """Fields of the answer that depend on its storage."""
         id = self.id if self.stores else None
         return self.form.answer_fields(id, self.lookup.response)
 
     def stored(self, response: dict[str, Any]) -> StoredResponse | None:
-        """Return the response to store; None if the answer failed or is not to be stored.
+        """Return the response to store; None if it failed or must not be stored.
 
         Args:
             response: The whole response that the client gets, written with `reply`; of a
@@ -287,7 +287,7 @@ class Turn:
 
 
 class CheckedTurn(Turn):
-    """The turn of a body that `body_object` has returned, which is not checked again.
+    """The turn of a body that `body_object` has already checked.
 
     Args:
         body: The body.
@@ -305,7 +305,7 @@ class CheckedTurn(Turn):
 def forbid_storing(
     body: dict[str, Any], dialect: str = DEFAULT_STATE_DIALECT, *, encrypts_reasoning: bool
 ) -> dict[str, Any]:
-    """Return a request whose answer its provider does not store, although it could.
+    """Return a request whose provider must not store the answer.
 
     Args:
         body: The request, with its whole input.
@@ -323,7 +323,7 @@ def forbid_storing(
 
 
 def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:
-    """Return the items of a chain, oldest first; None if a response of it is missing.
+    """Return the items of a chain, oldest first; None if a response is missing.
 
     Args:
         chain: The chain as a store found it, the last response first.
@@ -340,12 +340,12 @@ def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:
 
 
 def items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the items of the input of a Responses request; text is a message of the user."""
+    """Return a request's input as items; text becomes a user message."""
     return form_of(DEFAULT_STATE_DIALECT).input_items(body)
 
 
 def _items_of(values: Sequence[Any], stem: str, *, has_ids: bool) -> tuple[Item, ...]:
-    """Return items with their ids; those without one get an id made of `stem`."""
+    """Return items with ids; missing ids are derived from `stem`."""
     items: list[Item] = []
     for number, value in enumerate(values):
         if isinstance(value, Item):
@@ -360,7 +360,7 @@ def _items_of(values: Sequence[Any], stem: str, *, has_ids: bool) -> tuple[Item,
 
 
 class Operation(Struct, frozen=True):
-    """A request about a stored response.
+    """A request on a stored response.
 
     Attributes:
         action: Action that the request asks for.
@@ -381,11 +381,11 @@ class Operation(Struct, frozen=True):
 
     @property
     def deletes(self) -> bool:
-        """Whether the response is to be deleted once the answer is known."""
+        """Whether the request deletes the response."""
         return self.action == "delete"
 
     def answer(self, found: Found) -> dict[str, Any]:
-        """Return the body of the answer.
+        """Return the body of the response to the request.
 
         Args:
             found: Result of `lookup`.
@@ -400,14 +400,14 @@ class Operation(Struct, frozen=True):
 
     @property
     def form(self) -> StoredAnswers:
-        """How answers of the client's dialect are stored."""
+        """Rules of the client's dialect for stored answers."""
         return form_of(self.dialect)
 
 
 def read_operation(
     method: str, path: str, query: Mapping[str, str] | None = None
 ) -> Operation | None:
-    """Return the operation of a request; None if it is not about a stored response.
+    """Return the operation of a request; None if it is not on a stored response.
 
     Args:
         method: Method of the request.
@@ -447,7 +447,7 @@ def _cancel(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str
 
 
 def _list_input(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
-    """Return a page of the input items of a response, including those of its chain."""
+    """Return a page of a response's input items, including its chain's."""
     last, *before = chain
     items = [] if last.previous is None else history_of(tuple(before), last.previous)
     if items is None:
@@ -488,7 +488,7 @@ def _items_after(items: list[Item], id: str) -> list[Item]:
 
 
 def _listed(item: Item) -> dict[str, Any]:
-    """Return an item as lists have it: with type and id, and its text in parts."""
+    """Return an item as in lists: with type, id and text in parts."""
     value: dict[str, Any] = {**value_of(item.json), "id": item.id}
     if "role" in value:
         value.setdefault("type", "message")

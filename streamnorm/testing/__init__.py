@@ -1,4 +1,4 @@
-"""Helpers for tests of code that reads or writes provider streams.
+"""Test helpers for code that reads or writes provider streams.
 
     from streamnorm.testing import FakeProvider, assert_same_message, replay
 

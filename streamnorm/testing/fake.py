@@ -1,4 +1,4 @@
-"""A fake provider: scripted answers in the dialect of each request."""
+"""A fake provider, which gives scripted answers in the dialect of each request."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _PREPARED: tuple[Event, ...] = (
 
 
 class _ScheduledAnswer(NamedTuple):
-    """The answer to one request.
+    """A scripted answer with its timing.
 
     Attributes:
         answer: The answer, or the function that returns it.
@@ -75,7 +75,7 @@ class _ScheduledAnswer(NamedTuple):
 
 
 class FakeProvider:
-    """A provider that answers requests by a script, in the dialect of each request.
+    """A provider that answers requests from a script, in each request's dialect.
 
         provider = FakeProvider([tool_call("get_weather", city="Oslo"), "It snows in Oslo."])
         with provider.client(httpx2.Client) as http:
@@ -155,19 +155,19 @@ class FakeProvider:
 
     @property
     def requests(self) -> tuple[FakeRequest, ...]:
-        """The requests so far, in the order of their arrival."""
+        """The received requests, in order of arrival."""
         with self._lock:
             return tuple(self._requests)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The losses of the answers so far in the dialects of their requests, in order."""
+        """The losses of the answers in their dialects, in order."""
         with self._lock:
             return tuple(self._losses)
 
     @property
     def violations(self) -> tuple[RequestViolation, ...]:
-        """The violations of the requests so far, in order; none unless it is strict."""
+        """The violations in the requests, in order; none unless `strict`."""
         with self._lock:
             return tuple(self._violations)
 
@@ -231,7 +231,7 @@ class FakeProvider:
     def transport(self, family: Literal["httpx2"]) -> Httpx2Transport: ...
 
     def transport(self, family: FamilyName) -> HttpxTransport | Httpx2Transport:
-        """Return a transport, synchronous and asynchronous, that this provider answers.
+        """Return an HTTP transport, synchronous and asynchronous, to this provider.
 
         Args:
             family: Name of the package.
@@ -239,7 +239,7 @@ class FakeProvider:
         return make_replaying_transport(family, self, {})
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
-        """Return a client that this provider answers.  The caller must close it.
+        """Return an HTTP client of this provider.  The caller must close it.
 
         Args:
             kind: `Client` or `AsyncClient` of httpx or httpx2, or a subclass, such as
@@ -252,7 +252,7 @@ class FakeProvider:
         return kind(transport=make_replaying_transport(family_of(kind), self, {}), **options)
 
     def app(self) -> ReplayApp:
-        """Return an ASGI application that this provider answers."""
+        """Return an ASGI application of this provider."""
         from streamnorm.asgi import ReplayApp  # transports and clients do not need it
 
         return ReplayApp(self)
@@ -333,7 +333,7 @@ def _streams(received: FakeRequest) -> bool:
 
 
 def _refuse(received: FakeRequest) -> StreamError | None:
-    """Return the error that answers a request for no message; None if it is for one."""
+    """Return the error for a request that is no message request; None for others."""
     if _streams(received):
         return None
     if not is_object(received.body):

@@ -1,4 +1,4 @@
-"""The value of the fixture `streamnorm_recording`: the recordings of one test."""
+"""The value of the pytest fixture `streamnorm_recording`: the recordings of one test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PACE = ("speed", "max_gap_s")
 
 
 class RecordingFixture:
-    """The recordings of one test, and a factory of clients that replay or record them.
+    """The recordings of one test, with factories of replaying or recording clients.
 
         @pytest.mark.parametrize("fault", faults.every(RECORDING), ids=str)
         @pytest.mark.streamnorm("agent")
@@ -96,7 +96,7 @@ class RecordingFixture:
 
     @property
     def unplayed(self) -> tuple[Recording, ...]:
-        """The recordings that answered no request.
+        """The recordings that were not played.
 
         Raises:
             RecordingError: One cannot be read.
@@ -106,12 +106,12 @@ class RecordingFixture:
 
     @property
     def recorded(self) -> int:
-        """Number of exchanges recorded."""
+        """Number of recorded exchanges."""
         return len(self._recorded)
 
     @property
     def replayed(self) -> int:
-        """Number of requests answered by a recording."""
+        """Number of requests answered by recordings."""
         return 0 if self._library is None else self._library.replayed
 
     @property
@@ -121,14 +121,14 @@ class RecordingFixture:
 
     @property
     def unrecorded(self) -> tuple[str, ...]:
-        """Messages about requests that neither a recording nor the provider answered."""
+        """Messages about requests that were neither replayed nor answered."""
         if self._library is None or self._recorder is not None:
             return ()
         return tuple(dict.fromkeys(map(str, self._library.unrecorded)))
 
     @property
     def ran_without_faults(self) -> bool:
-        """Whether the test has faults that were not injected, because it was recorded."""
+        """Whether faults were not injected because the test was recorded."""
         return bool(self._recorded) and self._has_faults
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
@@ -185,7 +185,7 @@ class RecordingFixture:
         return cast("HttpxTransport | Httpx2Transport", transport)
 
     def app(self, upstream: str, **options: object) -> ReplayApp | RecordingProxy:
-        """Return an ASGI application that replays, or records what it forwards to a provider.
+        """Return an ASGI application that replays, or records while it forwards.
 
         For what no transport answers, such as a client that opens a WebSocket: the test serves it
         on loopback.  Where something is recorded it replays, also in mode `new`.
@@ -210,7 +210,7 @@ class RecordingFixture:
         return ReplayApp(cast("Library", self._library), **pace)  # one of the two is set
 
     def finish(self, *, passed: bool) -> list[str]:
-        """End the recordings after the test; return the reasons to fail a test that passed.
+        """End the recordings after the test; return reasons to fail a passed test.
 
         Args:
             passed: Whether the test passed.
@@ -246,7 +246,7 @@ class RecordingFixture:
         return make_recording_transport(family, self._recorder, replay, inner, network)
 
     def _start(self, given: dict[str, Any]) -> None:
-        """Set up replaying and recording for the first client; check the options of others."""
+        """Set up replay and recording for the first client; check later clients' options."""
         if self._options is not None:
             first = self._options
             changed = sorted(n for n in given if n not in first or first[n] != given[n])
@@ -274,7 +274,7 @@ class RecordingFixture:
         return self._options is not None and bool(self._options.get("faults"))
 
     def _explain_recording(self) -> str:
-        """Return the instruction that records a request which has no recording."""
+        """Return instructions to record a missing recording."""
         command = self._command("new")
         if self.path.is_file():
             return f"delete {self.path}, which answers all requests, then run: {command}"
@@ -342,7 +342,7 @@ def open_recordings(item: pytest.Item, mode: Mode) -> RecordingFixture:
 
 
 def _bodies_of(path: Path) -> list[Path]:
-    """Return the body files of the recordings at `path`, by name.
+    """Return the body files of recordings at `path`, by name.
 
     `path` is a folder, one body file, or nothing yet.
     """
@@ -354,7 +354,7 @@ def _bodies_of(path: Path) -> list[Path]:
 
 
 def _replace_recordings(folder: Path, fresh: Path) -> None:
-    """Replace the recordings of a folder by new ones.
+    """Replace the recordings in a folder by new ones.
 
     The timing of a recording is preserved if its body is the same.
 
@@ -383,7 +383,7 @@ def _replace_recordings(folder: Path, fresh: Path) -> None:
 
 
 class EndingRecorder(Recorder):
-    """A recorder that can end all exchanges that its test left open."""
+    """A recorder that can end all open exchanges of its test."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         super().__init__(directory, **options)
@@ -391,12 +391,12 @@ class EndingRecorder(Recorder):
         self._writers: list[RecordingWriter] = []
 
     def start(self, request: WireRequest) -> RecordingWriter:
-        """Begin the recording of an exchange, when its request is sent."""
+        """Begin to record an exchange, when its request is sent."""
         writer = super().start(request)
         self._writers.append(writer)
         return writer
 
     def end(self) -> None:
-        """End all recordings; an open one as `aborted`."""
+        """End all recordings; open ones as `aborted`."""
         for writer in self._writers:
             writer.end("aborted")  # ignored if it has ended

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `streamnorm_recording`, which replays and records exchanges.
+"""The pytest plugin with the fixture `streamnorm_recording`.
 
     def test_agent(streamnorm_recording):
         http = streamnorm_recording.client(openai.DefaultHttpxClient)
@@ -62,7 +62,7 @@ _MAX_CHARS = 100
 
 @dataclass
 class _Tally:
-    """Totals of a run.
+    """Totals of a test run.
 
     Attributes:
         recorded: Number of exchanges recorded.
@@ -89,7 +89,7 @@ _PASSED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options."""
+    """Declare the plugin's options."""
     group = parser.getgroup("streamnorm", "recorded streams of LLM providers")
     group.addoption(
         "--streamnorm-record",
@@ -130,7 +130,7 @@ def _read_mode(config: pytest.Config) -> Mode:
 
 @pytest.fixture
 def streamnorm_recording(request: pytest.FixtureRequest) -> Iterator[RecordingFixture]:
-    """The recordings of this test: HTTP clients and transports that replay or record them."""
+    """The recordings of this test, with replaying or recording HTTP clients."""
     from streamnorm.testing.fixture import open_recordings
 
     config, item = request.config, request.node
@@ -152,7 +152,7 @@ def streamnorm_recording(request: pytest.FixtureRequest) -> Iterator[RecordingFi
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Store whether a test passed, for the teardown of the fixture."""
+    """Store whether a test passed, for the fixture's teardown."""
     report = yield
     if call.when == "call" and _FIXTURE in getattr(item, "fixturenames", ()):
         item.stash[_PASSED] = report.passed
@@ -170,14 +170,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Add the totals of a pytest-xdist worker; one that crashed has sent none."""
+    """Add the totals of a pytest-xdist worker, unless it crashed."""
     output = getattr(node, "workeroutput", {})
     if "streamnorm" in output:
         node.config.stash[_TALLY].add(_Tally(**output["streamnorm"]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the requests without a recording, the failures and the totals."""
+    """Print requests without recordings, failures and totals."""
     tally = terminalreporter.config.stash[_TALLY]
     if tally.unrecorded:
         # A test may have swallowed the error, and `--tb=no` shows none.
@@ -196,7 +196,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 class MarkerOptions(NamedTuple):
-    """The options of all markers of a test; the nearest marker overrides the others.
+    """Options of a test's markers; the nearest marker overrides others.
 
     Attributes:
         name: Name of shared recordings; None for recordings of this test alone.
@@ -210,7 +210,7 @@ class MarkerOptions(NamedTuple):
 
 
 def read_markers(item: pytest.Item) -> MarkerOptions:
-    """Return the options of the markers of a test.
+    """Return the options of a test's markers.
 
     Raises:
         pytest.UsageError: A marker has other arguments.
@@ -234,7 +234,7 @@ def read_markers(item: pytest.Item) -> MarkerOptions:
 
 
 def _check_name(name: object, item: pytest.Item) -> str:
-    """Return a name after checking that it stays within its folder on every system."""
+    """Return a name, checked to stay within its folder on every system."""
     inside = (
         isinstance(name, str)
         and not re.search(r'[\\:*?"<>|\x00-\x1f]', name)
@@ -249,7 +249,7 @@ def _check_name(name: object, item: pytest.Item) -> str:
 
 
 def locate_recordings(item: pytest.Item, name: str | None) -> Path:
-    """Return the folder of a test's recordings, or the single file; it need not exist.
+    """Return the folder or file of a test's recordings, which need not exist.
 
     Args:
         item: The test.
@@ -271,7 +271,7 @@ def locate_recordings(item: pytest.Item, name: str | None) -> Path:
 
 
 def _name_of(item: pytest.Item) -> str:
-    """Return the name of a test with its classes and parameters."""
+    """Return a test's name with its classes and parameters."""
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     call = getattr(item, "callspec", None)
     if call is None:
@@ -281,7 +281,7 @@ def _name_of(item: pytest.Item) -> str:
 
 
 def _make_safe(name: str) -> str:
-    """Return a valid file name that is unique for each name."""
+    """Return a valid file name, unique for each name."""
     safe = _UNSAFE.sub("_", name)
     if safe == name and len(safe) <= _MAX_CHARS:
         return name

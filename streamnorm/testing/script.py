@@ -1,4 +1,4 @@
-"""The script of a fake provider: its answers, and their parser."""
+"""Script of a fake provider: its answers and their parsing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class FakeRequest(Struct, frozen=True):
-    """A request that a fake provider received.
+    """A request received by a fake provider.
 
     Attributes:
         method: HTTP method.
@@ -78,7 +78,7 @@ Script: TypeAlias = Sequence[Turn] | Turn
 
 
 class Answer(Struct, frozen=True):
-    """A turn in its parsed form.
+    """A parsed answer of the script.
 
     Attributes:
         content: A message, the events of a whole stream (or a single error instead of a stream),
@@ -92,7 +92,7 @@ class Answer(Struct, frozen=True):
     faults: tuple[Fault, ...] = ()
 
     def number_calls(self, call_numbers: Iterator[int]) -> Answer:
-        """Return the answer with `call_1`, `call_2`, … as the ids of its calls without an id."""
+        """Return the answer with ids `call_1`, `call_2`, … for calls without an id."""
         if not isinstance(self.content, Message):
             return self
         blocks = tuple(
@@ -105,7 +105,7 @@ class Answer(Struct, frozen=True):
 
 
 def split_message(message: Message, error: StreamError | None, input_tokens: int) -> list[Event]:
-    """Return the events of a message in small deltas, with the values that it lacks.
+    """Return a message as events with small deltas.
 
     Args:
         message: The message.
@@ -128,7 +128,7 @@ TurnFactory: TypeAlias = Callable[[FakeRequest], Turn]
 def tool_call(
     name: str, arguments: Mapping[str, object] | None = None, /, **more: object
 ) -> ToolCall:
-    """Return a tool call for the script of a fake provider.
+    """Return a tool call for a script.
 
         tool_call("get_weather", city="Oslo")
 
@@ -147,7 +147,7 @@ def tool_call(
 
 
 def parse_script(script: object) -> tuple[list[Answer | TurnFactory], bool]:
-    """Return the parsed turns of a script, and whether its only turn answers every request.
+    """Parse a script; return its answers, and whether its only answer is repeated.
 
     Raises:
         TypeError: An item is no turn.
@@ -168,7 +168,7 @@ def _parse_turn(turn: object, where: str) -> Answer | TurnFactory:
 
 
 def parse_answer(turn: object, where: str) -> Answer:
-    """Return a turn in its parsed form.
+    """Parse one answer of a script.
 
     Args:
         turn: The turn, which is not a function.
@@ -208,7 +208,7 @@ def _is_turn_factory(value: object) -> TypeGuard[TurnFactory]:
 
 
 def _has_events(parts: Iterable[object]) -> bool:
-    """Return whether an answer is written as events; an error may also end a list of blocks."""
+    """Return whether an answer consists of events rather than blocks."""
     return any(isinstance(part, _EVENTS) and not isinstance(part, StreamError) for part in parts)
 
 
@@ -242,7 +242,7 @@ def _choose_stop_reason(blocks: Sequence[Block]) -> StopReason:
 
 
 def estimate_tokens(characters: int) -> int:
-    """Return an estimate of the tokens of a text: a quarter of its characters, rounded up."""
+    """Return a text's estimated number of tokens: a quarter of its characters."""
     return -(-characters // _CHARACTERS_PER_TOKEN)
 
 
@@ -259,7 +259,7 @@ def _count_characters(block: Block) -> int:
 
 
 def _split_delta(event: Event) -> Iterator[Event]:
-    """Yield a delta in pieces of the size that models send; other events unchanged."""
+    """Yield a delta in small pieces; other events unchanged."""
     match event:
         case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text):
             for word in _WORD.findall(text):

@@ -1,4 +1,4 @@
-"""Helpers of tests: recordings as sources, chunks of bytes, and assertions."""
+"""Test helpers: recordings as sources, chunkings, and assertions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MINTED = re.compile(r"call_[0-9a-f]{24}")
 
 
 class ReplaySource(Player):
-    """The bytes of a recorded response, read once: by `async for` or by `for`.
+    """Bytes of a recorded response, iterated once by `async for` or `for`.
 
     It ends as the recording does.  `streamnorm.events` reads its status and headers like those
     of a response, so that a recorded error response is the provider's error.  Made by `replay`.
@@ -91,7 +91,7 @@ def replay(
     rechunk: Rechunk = "recorded",
     faults: Sequence[Callable[[Playback], Playback]] = (),
 ) -> ReplaySource:
-    """Return the bytes of a recording in the chunks in which they arrived.
+    """Return the bytes of a recording in their recorded chunks.
 
         async for event in streamnorm.events(replay("recordings/answer.sse")):
             ...
@@ -115,7 +115,7 @@ def replay(
 
 
 def assert_grammatical(events: Iterable[Event]) -> None:
-    """Assert that the events of a whole stream follow the event grammar.
+    """Assert that a stream's events follow the event grammar.
 
     Raises:
         AssertionError: They do not; it lists every violation.
@@ -128,7 +128,7 @@ def assert_grammatical(events: Iterable[Event]) -> None:
 
 
 def assert_same_message(got: Message, expected: Message) -> None:
-    """Assert that two messages are equal in content.
+    """Assert that two messages have equal content.
 
     Compared are blocks and stop reason, and usage and stop sequence where both messages have
     them.  An id minted by streamnorm equals any id; empty arguments equal an empty object.
@@ -149,7 +149,7 @@ def assert_same_message(got: Message, expected: Message) -> None:
 
 
 def _reduce(message: Message, other: Message) -> Message:
-    """Return the part of a message that is compared with another."""
+    """Return the part of a message that is compared."""
     both = message.stop_sequence is not None and other.stop_sequence is not None
     counterparts = [*other.blocks, *[None] * len(message.blocks)]
     return Message(
@@ -183,7 +183,7 @@ def _reduce_usage(usage: Usage, other: Usage) -> Usage:
 
 
 def _write_lines(message: Message) -> list[str]:
-    """Return a message as lines of JSON, strings broken at their line ends."""
+    """Return a message as lines of JSON, with multi-line strings split."""
     text = msgspec.json.format(msgspec.json.encode(message), indent=2).decode()
     return [
         part
@@ -193,7 +193,7 @@ def _write_lines(message: Message) -> list[str]:
 
 
 def chunkings(data: bytes, *, framing: Framing = SSE) -> SearchStrategy[list[bytes]]:
-    """Return a hypothesis strategy of the chunks in which bytes may arrive.
+    """Return a hypothesis strategy for dividing bytes into chunks.
 
         @given(chunkings(Recording.load(path).body))
         def test_chunks_do_not_matter(chunks: list[bytes]) -> None: ...

@@ -1,4 +1,4 @@
-"""The transports of tests: a replaying one, and one that also records missing exchanges."""
+"""Test transports: one that replays, and one that also records missing exchanges."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NETWORK_OPTIONS = ("verify", "cert", "trust_env", "http1", "http2", "limits", "p
 
 
 def family_of(kind: object) -> FamilyName:
-    """Return the package of a client class.
+    """Return the HTTP package of a client class.
 
     Raises:
         TypeError: It is no client class of httpx or httpx2.
@@ -50,7 +50,7 @@ def family_of(kind: object) -> FamilyName:
 def make_replaying_transport(
     family: FamilyName, answers: Responder, pace: Mapping[str, Any]
 ) -> HttpxTransport | Httpx2Transport:
-    """Return a transport that replays and reaches no network."""
+    """Return a transport that only replays."""
     # Its class derives from those of a package that may not be installed.
     transport: HttpxTransport | Httpx2Transport = _import_family(family).ReplayTransport(
         answers, **pace
@@ -65,7 +65,7 @@ def make_recording_transport(
     inner: object | None,
     network: Mapping[str, object],
 ) -> object:
-    """Return a transport that sends and records the requests it cannot replay.
+    """Return a transport that replays requests, or sends and records them.
 
     Args:
         family: Name of the package.

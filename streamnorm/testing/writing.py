@@ -1,4 +1,4 @@
-"""The writer of a fake provider's answers: HTTP responses in a dialect."""
+"""Writer of a fake provider's HTTP responses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JSON = {"content-type": "application/json"}
 
 
 class AnswerWriter(Struct, kw_only=True):
-    """A writer of one answer as an HTTP response.
+    """Writes one answer as an HTTP response.
 
     Attributes:
         spoken: The dialect to write, as it is spoken at the path of the request.
@@ -85,7 +85,7 @@ class AnswerWriter(Struct, kw_only=True):
         return self._play(200, steps, end=end)
 
     def _encode_events(self, events: list[Event], id: str) -> Iterator[bytes]:
-        """Yield the bytes of each event, in the framing of the path, and those of the end."""
+        """Yield the framed bytes of each event, and of the end."""
         framing = self.spoken.framing
         frame_writer = None if framing.writer is None else framing.writer()
         writer = StreamWriter(self.encoder, frame_writer=frame_writer)
@@ -101,7 +101,7 @@ class AnswerWriter(Struct, kw_only=True):
         is_stream: bool = True,
         end: PlaybackEnd = "eof",
     ) -> Playback:
-        """Return an answer with the headers of its form."""
+        """Return a playback with headers for its content."""
         spoken = self.spoken
         framing = spoken.framing
         headers = {"content-type": framing.media_type, **framing.headers} if is_stream else JSON
@@ -143,7 +143,7 @@ class AnswerWriter(Struct, kw_only=True):
         return self._play(status, (Step(0.0, body),), is_stream=False)
 
     def write_recording(self, recording: Recording) -> Playback:
-        """Return a recorded answer, translated if its dialect or its form differs.
+        """Return a recorded answer, translated if necessary.
 
         Raises:
             UnrecordedRequest: The recorded body is no answer that can be translated.
@@ -173,14 +173,14 @@ class AnswerWriter(Struct, kw_only=True):
         return self._play(playback.status, steps, end=playback.end)
 
     def _write_recorded_stream(self, recording: Recording) -> Playback:
-        """Return a whole body that arrives when the recorded stream had."""
+        """Return a whole body that arrives at the recorded stream's end."""
         playback = self.write_events(recording.events(), "")
         waited_s = sum(step.delay_s for step in recording.playback().steps)
         steps = tuple(structs.replace(step, delay_s=waited_s) for step in playback.steps)
         return structs.replace(playback, steps=steps)
 
     def _write_recorded_body(self, recording: Recording) -> Playback:
-        """Return an answer that was recorded as a whole body or as an error response."""
+        """Return an answer that was recorded as a whole body or error."""
         outcome = recording.outcome
         if isinstance(outcome, Failed) and outcome.error.code != NOT_A_STREAM:
             return self.write_error(outcome.error, recording.response.status)
@@ -200,7 +200,7 @@ class AnswerWriter(Struct, kw_only=True):
 
 
 def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:
-    """Yield the chunks of a playback in another dialect, with the original timing."""
+    """Yield a playback's chunks in another dialect, with the original timing."""
     waited_s = 0.0
     for step in playback.steps:
         waited_s += step.delay_s
@@ -214,7 +214,7 @@ def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Ste
 
 
 class Refusal(Struct, frozen=True):
-    """The answer to a request that is refused.
+    """The error response to a refused request.
 
     Attributes:
         answer: The error response, which reports the first violation.
@@ -235,7 +235,7 @@ def refusal_of(
     headers: Mapping[str, str],
     server: str | None = None,
 ) -> Refusal | None:
-    """Return the refusal of a request for a message; None if the provider accepts the request.
+    """Return the refusal of a message request; None if it is accepted.
 
     Requests for anything but a message, such as a count of tokens, are not checked.
 

@@ -1,4 +1,4 @@
-"""httpx and httpx2: what the two packages have in common, as types."""
+"""Types that httpx and httpx2 have in common."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Headers(Protocol):
 
 
 class HTTPRequest(Protocol):
-    """A request of either package."""
+    """A request of httpx or httpx2."""
 
     @property
     def method(self) -> str:
@@ -37,7 +37,7 @@ class HTTPRequest(Protocol):
 
     @property
     def url(self) -> object:
-        """The URL; `str` returns its text."""
+        """The URL; `str(url)` is its text."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class HTTPRequest(Protocol):
 
     @property
     def extensions(self) -> Mapping[str, Any]:
-        """Extensions of the request, such as its timeouts."""
+        """Extensions of the request, such as timeouts."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class HTTPRequest(Protocol):
 
 
 class HTTPResponse(Protocol):
-    """A response of either package."""
+    """A response of httpx or httpx2."""
 
     stream: Any
 
@@ -91,7 +91,7 @@ class HTTPResponse(Protocol):
 
     @property
     def content(self) -> bytes:
-        """The whole decoded body, if it was read."""
+        """The whole decoded body, once it was read."""
         ...
 
     def iter_bytes(self) -> Iterator[bytes]:
@@ -167,7 +167,7 @@ AnyTransport: TypeAlias = SyncTransport[RequestT, ResponseT] | AsyncTransport[Re
 
 
 class Family(Generic[RequestT, ResponseT]):
-    """The classes of one of the two packages.
+    """The classes of httpx or httpx2.
 
     Args:
         package: The module httpx or httpx2.
@@ -207,7 +207,7 @@ class Family(Generic[RequestT, ResponseT]):
         self._in_memory: type[object] = package.ByteStream
 
     def wire_request(self, request: RequestT) -> WireRequest:
-        """Return a request as it is compared and recorded.
+        """Return a request in the form that is compared and recorded.
 
         A body that is not in memory, such as an upload, is not read.
         """
@@ -253,5 +253,5 @@ def _kind_of(inner: object) -> str:
 
 @cache
 def subclass(body: type[T], stream: type[Any]) -> type[T]:
-    """Return a body class that the clients of a package accept: a subclass of `stream`, too."""
+    """Return a subclass of a body class and `stream`, which the package's clients accept."""
     return cast("type[T]", type(body.__name__, (body, stream), {}))  # its first base

@@ -18,7 +18,7 @@ class RecordingTransport(
     httpx.BaseTransport,
     httpx.AsyncBaseTransport,
 ):
-    """Records each exchange of a client of httpx while it passes.
+    """Transport of httpx that records exchanges as they pass.
 
         transport = RecordingTransport(httpx.AsyncHTTPTransport(), "tests/recordings/agent")
         client = httpx.AsyncClient(transport=transport)
@@ -34,7 +34,7 @@ class ReplayTransport(
     httpx.BaseTransport,
     httpx.AsyncBaseTransport,
 ):
-    """Answers the requests of a client of httpx with recordings; nothing is ever sent.
+    """Transport of httpx that answers requests with recordings, without a network.
 
         client = httpx.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
@@ -49,7 +49,7 @@ class TranscodingTransport(
     httpx.BaseTransport,
     httpx.AsyncBaseTransport,
 ):
-    """Sends the requests of a client of httpx to a provider of another dialect.
+    """Transport of httpx that sends requests to a provider of another dialect.
 
         transport = TranscodingTransport(
             client="anthropic", upstream="openai_chat", base_url="http://localhost:8000/v1"

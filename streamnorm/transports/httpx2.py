@@ -21,7 +21,7 @@ class RecordingTransport(
     httpx2.BaseTransport,
     httpx2.AsyncBaseTransport,
 ):
-    """Records each exchange of a client of httpx2 while it passes.
+    """Transport of httpx2 that records exchanges as they pass.
 
         transport = RecordingTransport(httpx2.AsyncHTTPTransport(), "tests/recordings/agent")
         client = httpx2.AsyncClient(transport=transport)
@@ -37,7 +37,7 @@ class ReplayTransport(
     httpx2.BaseTransport,
     httpx2.AsyncBaseTransport,
 ):
-    """Answers the requests of a client of httpx2 with recordings; nothing is ever sent.
+    """Transport of httpx2 that answers requests with recordings, without a network.
 
         client = httpx2.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
@@ -52,7 +52,7 @@ class TranscodingTransport(
     httpx2.BaseTransport,
     httpx2.AsyncBaseTransport,
 ):
-    """Sends the requests of a client of httpx2 to a provider of another dialect.
+    """Transport of httpx2 that sends requests to a provider of another dialect.
 
         transport = TranscodingTransport(
             client="anthropic", upstream="openai_chat", base_url="http://localhost:8000/v1"

@@ -1,4 +1,4 @@
-"""The recording and the replay transport of both families."""
+"""Recording and replay transports for httpx and httpx2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EXTENSIONS = MappingProxyType({"http_version": b"HTTP/1.1"})
 
 
 class GenericRecordingTransport(Generic[RequestT, ResponseT]):
-    """Records each exchange of a client while it passes.
+    """Transport that records exchanges as they pass.
 
     The client's reads are those of the inner transport, at their time.  A response that is
     not read to its end is recorded as far as it was read; one that is never closed stays
@@ -81,7 +81,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
 
     @property
     def failures(self) -> tuple[RecordingError, ...]:
-        """The errors of exchanges that could not be written completely."""
+        """The errors of incomplete recordings."""
         return self._recorder.failures
 
     def handle_request(self, request: RequestT) -> ResponseT:
@@ -139,7 +139,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
         return self._family.async_inner(self._inner)
 
     def _request_identity(self, request: RequestT) -> RequestT:
-        """Return a copy of a request that asks for an uncompressed body.
+        """Return a copy of a request that accepts no content coding.
 
         A compressed body arrives in other chunks than the server wrote.
         """
@@ -155,7 +155,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
 
     @contextmanager
     def _recording(self, request: RequestT) -> Generator[RecordingWriter]:
-        """Start the recording of a request, and end it if no response arrives."""
+        """Start to record a request; end the recording if no response arrives."""
         writer = self._recorder.start(self._family.wire_request(request))
         try:
             yield writer
@@ -166,7 +166,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     def _record_body(
         self, response: ResponseT, writer: RecordingWriter, stream: type[Any]
     ) -> ResponseT:
-        """Record the head of a response, and return it with a body that records itself."""
+        """Record a response's head; return the response with a recording body."""
         writer.begin(response.status_code, response.headers.multi_items())
         # Mock transports return responses that were read.
         if response.is_closed:
@@ -179,7 +179,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
 
 
 def _write_whole(response: HTTPResponse, writer: RecordingWriter) -> None:
-    """Write the body of a response that was already read, as a mock's is."""
+    """Record the body of a response that was already read."""
     try:
         writer.write(response.content)
     except RuntimeError:  # it was closed unread, and nobody will read it
@@ -189,7 +189,7 @@ def _write_whole(response: HTTPResponse, writer: RecordingWriter) -> None:
 
 
 class _RecordedBody:
-    """The body of a response, recorded read by read; synchronous or asynchronous.
+    """Response body that records each read; synchronous or asynchronous.
 
     Args:
         inner: The body to read.
@@ -274,7 +274,7 @@ class _RecordedBody:
                 await self._inner.aclose()
 
     def _end(self) -> bool:
-        """End the recording and return whether the body was open."""
+        """End the recording; return whether the body was open."""
         if self._closed:
             return False
         self._closed = True
@@ -288,14 +288,14 @@ class _RecordedBody:
 
 
 def _end_of(exc: BaseException, family: Family[Any, Any]) -> End:
-    """Return the end of a body whose read raised `exc`."""
+    """Return the recorded end of a body whose read raised `exc`."""
     if isinstance(exc, (family.timeout, TimeoutError)):
         return "timeout"
     return "reset" if isinstance(exc, Exception) else "aborted"
 
 
 def decoding_writer(writer: RecordingWriter, coding: str) -> Callable[[bytes], object]:
-    """Return a function that decodes a read of the body and passes it to the writer.
+    """Return a function that decodes a body's reads for a writer.
 
     With an unsupported coding the recording is given up, and the reads are ignored.
 
@@ -322,7 +322,7 @@ def decoding_writer(writer: RecordingWriter, coding: str) -> Callable[[bytes], o
 
 
 class GenericReplayTransport(Generic[RequestT, ResponseT]):
-    """Answers a client's requests with recordings; nothing is ever sent.
+    """Transport that answers requests with recordings, without a network.
 
     A client that wraps what its transport raises, as the SDKs do, has `UnrecordedRequest`
     as the cause of its own error.
@@ -358,11 +358,11 @@ class GenericReplayTransport(Generic[RequestT, ResponseT]):
 
     @property
     def unplayed(self) -> tuple[Recording, ...]:
-        """The recordings that no request has asked for."""
+        """The recordings that were not played."""
         return self.responder.unplayed if isinstance(self.responder, Library) else ()
 
     def handle_request(self, request: RequestT) -> ResponseT:
-        """Answer a request.
+        """Answer a request with a recording.
 
         Raises:
             UnrecordedRequest: No recording answers it.
@@ -371,7 +371,7 @@ class GenericReplayTransport(Generic[RequestT, ResponseT]):
         return self._respond(request, self._family.sync_stream)
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
-        """Answer a request.
+        """Answer a request with a recording.
 
         Raises:
             UnrecordedRequest: No recording answers it.
@@ -391,7 +391,7 @@ class GenericReplayTransport(Generic[RequestT, ResponseT]):
 
 
 class _ReplayedBody:
-    """The body of a replayed response, synchronous or asynchronous.
+    """Body of a replayed response; synchronous or asynchronous.
 
     Args:
         playback: The body to play.
@@ -440,11 +440,11 @@ class _ReplayedBody:
         return data
 
     def close(self) -> None:
-        """Stop playing."""
+        """Stop the playback."""
         self._closed = True
 
     async def aclose(self) -> None:
-        """Stop playing."""
+        """Stop the playback."""
         self._closed = True
 
     def _check_open(self) -> None:
@@ -454,7 +454,7 @@ class _ReplayedBody:
             )
 
     def _fail(self, exc: BaseException) -> None:
-        """Close the body, and raise a playback's failure as the package's own error.
+        """Close the body, and raise a playback's failure as the HTTP package's error.
 
         An interrupted or cancelled read closes it, too: a chunk is lost, as on a connection.
         """

@@ -1,4 +1,4 @@
-"""The transcoding transport of both families, and one of its exchanges."""
+"""Transcoding transports for httpx and httpx2."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ AnyStore: TypeAlias = ResponseStore | SyncResponseStore
 
 
 class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
-    """Sends the requests of a client to a provider of another dialect, and translates both ways.
+    """Transport that sends requests to a provider of another dialect, translating both ways.
 
     Every request goes to `base_url`, whatever URL the client has, and redirects are not
     followed: the client's API key, sent in the header that the provider reads, reaches no
@@ -157,16 +157,16 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """Losses of the last exchange so far, of its request before its answer."""
+        """Losses of the last exchange: its request's, then its answer's."""
         return self._last.losses
 
     @property
     def outcome(self) -> Outcome | None:
-        """Outcome of the last exchange; None before its end."""
+        """Outcome of the last exchange; None until its end."""
         return self._last.outcome
 
     def handle_request(self, request: RequestT) -> ResponseT:
-        """Send a request to the provider, and return its answer in the client's dialect."""
+        """Send a request to the provider; return its answer in the client's dialect."""
         store = cast("SyncResponseStore", self._store)
         with self._begin(request) as exchange:
             for step in exchange:
@@ -188,7 +188,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             return exchange.respond()
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
-        """Send a request to the provider, and return its answer in the client's dialect."""
+        """Send a request to the provider; return its answer in the client's dialect."""
         store = cast("ResponseStore", self._store)
         with self._begin(request) as exchange:
             for step in exchange:
@@ -256,14 +256,14 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         return self._family.async_inner(self._inner)
 
     def _begin(self, request: RequestT) -> TranscodedExchange[RequestT, ResponseT]:
-        """Return the exchange that a request begins."""
+        """Return the exchange for a request."""
         exchange = TranscodedExchange(self._family, self._options, request)
         self._last = exchange.status
         return exchange
 
 
 class TranscodedExchange(Generic[RequestT, ResponseT]):
-    """Iterates over the steps of an exchange, and builds the response to the client.
+    """One exchange: iterates over its steps, and builds the client's response.
 
     An exception from the `with` block is an outcome, too.
 
@@ -307,7 +307,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             self.status.own_outcome = Abandoned()
 
     def __iter__(self) -> Iterator[Step]:
-        """Yield the steps, until the answer is known."""
+        """Yield the steps until the answer is known."""
         try:
             steps: Generator[Step, Any, Answer] = self._exchange.steps()
             while self._answer is None:
@@ -323,7 +323,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             self._answer = refused.error
 
     def build_request(self, step: UpstreamRequest | UpstreamCall) -> RequestT:
-        """Return the request to the provider that a step is."""
+        """Return the request to the provider for a step."""
         return self._family.request(
             step.method,
             step.url,
@@ -333,13 +333,13 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         )
 
     def starts_stream(self, step: UpstreamRequest | UpstreamCall, response: ResponseT) -> bool:
-        """Return whether a response is read as a stream, as errors of messages are, too."""
+        """Return whether to read a response as a stream, or an error of one."""
         # An error of a message may have any size and form, which the gate of a stream bounds and
         # judges.
         return step.streams or (isinstance(step, UpstreamRequest) and not response.is_success)
 
     def receive(self, response: ResponseT, body: bytes | StreamError) -> None:
-        """Take a complete response as the result of a step.
+        """Set a whole response as the result of a step.
 
         Args:
             response: The provider's response.
@@ -358,7 +358,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         )
 
     def respond(self) -> ResponseT:
-        """Return the response with the complete answer."""
+        """Return the client's response with the whole answer."""
         answer, status = cast("Answer", self._answer), self.status
         error = answer.error if isinstance(answer, PassthroughAnswer) else answer
         if isinstance(error, StreamError):
@@ -374,7 +374,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         response: ResponseT,
         store: SyncResponseStore | None,
     ) -> ResponseT:
-        """Return the client's response, made of what the provider answers.
+        """Return the client's response, streamed from the provider's.
 
         Args:
             step: The request that the provider has answered.
@@ -391,7 +391,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         response: ResponseT,
         store: ResponseStore | None,
     ) -> ResponseT:
-        """Return the client's response; the asynchronous twin of `stream`."""
+        """Return the client's response, streamed from the provider's; like `stream`."""
         return await self._responses.stream_async(
             self._pump(step, response), response, self._exchange, store, self.status
         )
@@ -417,7 +417,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         )
 
     def _request_id(self, response: ResponseT) -> str:
-        """Return the id of a response, in the header of the provider's dialect, or a new one."""
+        """Return the response's id from the provider's headers, or a new id."""
         endpoints = self._options.upstream.spoken.endpoints
         return response.headers.get(endpoints.request_id_header, "") or str(uuid4())
 

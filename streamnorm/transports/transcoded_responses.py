@@ -1,4 +1,4 @@
-"""Responses of a transcoding transport: the provider's, read in bounds, and the client's."""
+"""Responses of transcoding transports: the provider's, read within bounds, and the client's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 
 
 class ProviderResponse:
-    """A response whose body is read without the content decoders of its package.
+    """A response that this library decodes, not its HTTP package.
 
     Those are nested generators, which cost more than the transcoding of a small event, and they
     inflate a read at once, without a bound on its size.
@@ -85,7 +85,7 @@ class ProviderResponse:
 
 
 class _DecodedReads:
-    """The pieces of a compressed body, synchronous or asynchronous.
+    """Decoded pieces of a compressed body; synchronous or asynchronous.
 
     Args:
         source: Iterator over the reads of the body.
@@ -121,11 +121,11 @@ class _DecodedReads:
         return piece
 
     def discard(self) -> None:
-        """Drop decoded pieces that were not returned."""
+        """Drop the decoded pieces that were not returned."""
         self._pieces = iter(())
 
     def _begin_decoding(self) -> ResponseDecoder:
-        """Return the decoder, created by the first read so that its failure is one of the body.
+        """Return the decoder, created at the first read.
 
         Raises:
             RemoteProtocolError: The coding is not supported.
@@ -136,12 +136,12 @@ class _DecodedReads:
 
 
 def open_body(response: ResponseT) -> ResponseT | ProviderResponse:
-    """Return a response whose decoded body can be read in bounded pieces."""
+    """Return a response whose decoded body is read in bounded pieces."""
     return response if response.is_closed else ProviderResponse(response)
 
 
 def read_whole(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes | StreamError:
-    """Return the complete body of a response, cut off above `max_bytes`, and close the response.
+    """Return a response's whole body, cut above `max_bytes`, and close the response.
 
     A body that cannot be decoded is returned as an error.
     """
@@ -165,7 +165,7 @@ def read_whole(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes | S
 async def read_whole_async(
     response: HTTPResponse, max_bytes: int = _MAX_BYTES
 ) -> bytes | StreamError:
-    """Return the complete body of a response; the twin of `read_whole`."""
+    """Return a response's whole body; like `read_whole`."""
     reader = AsyncReader(open_body(response))
     parts: list[bytes] = []
     size = 0
@@ -185,7 +185,7 @@ async def read_whole_async(
 
 
 class ExchangeStatus:
-    """Losses and outcome of an exchange so far.
+    """Losses and outcome of an exchange.
 
     Attributes:
         stream: The stream that answers the client, which goes on after the exchange; None for a
@@ -206,12 +206,12 @@ class ExchangeStatus:
 
     @property
     def outcome(self) -> Outcome | None:
-        """Outcome of the exchange; None before its end."""
+        """Outcome of the exchange; None until its end."""
         return self.own_outcome if self.stream is None else self.stream.outcome
 
 
 class ClientResponses(Generic[RequestT, ResponseT]):
-    """Builds the responses of one transport.
+    """Builder of a transport's responses to the client.
 
     Args:
         family: Package of the client.
@@ -234,7 +234,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         store: SyncResponseStore | None,
         status: ExchangeStatus,
     ) -> ResponseT:
-        """Return a response whose body is a stream; an error response if that fails at once.
+        """Return a streamed response; an error response if the stream fails at once.
 
         Args:
             pump: Factory of the stream's pump.
@@ -262,7 +262,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         store: ResponseStore | None,
         status: ExchangeStatus,
     ) -> ResponseT:
-        """Return a response whose body is a stream; the twin of `stream`."""
+        """Return a streamed response; like `stream`."""
         kind = subclass(TranscodedBody, self._family.async_stream)  # type: ignore[arg-type]  # classes are hashable
         status.stream = body = kind(response, self._family, pump, exchange, store)
         try:
@@ -274,7 +274,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     def _start_stream(
         self, body: TranscodedBody | SyncTranscodedBody, response: ResponseT
     ) -> ResponseT:
-        """Return a response whose body is a stream with its first chunk read."""
+        """Return a streamed response whose first chunk was read."""
         framing = self._client.framing
         kind = _STREAM
         if framing is not SSE:
@@ -284,7 +284,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         return self._family.response(200, headers=headers, stream=body, extensions=_EXTENSIONS)
 
     def complete(self, answer: Answer, response: ResponseT | None) -> ResponseT:
-        """Return the response with a complete answer, or an error response in its place.
+        """Return a response with a whole answer, or an error response.
 
         Args:
             answer: The answer.
@@ -306,7 +306,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     def _answer_failure(
         self, exc: Exception, stream: Stream[bytes] | SyncStream[bytes], response: ResponseT
     ) -> ResponseT:
-        """Return the error response of a stream that failed before its first chunk.
+        """Return the error response for a stream that failed before its first chunk.
 
         Raises:
             Exception: The connection broke: the package's own error.
@@ -343,7 +343,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
 
 
 class TranscodedBody(Stream[bytes]):
-    """The body of a transcoded response: the stream itself.
+    """Body of a transcoded response.
 
     The provider's response is closed with the chunk that reports a failure: some SDKs raise
     at it, and close nothing.
@@ -371,7 +371,7 @@ class TranscodedBody(Stream[bytes]):
         self._store = store
 
     async def begin(self) -> None:
-        """Read the first chunk, which a failure may precede; the client still gets it.
+        """Read the first chunk, so that an early failure becomes an error response.
 
         Raises:
             StreamnormError: The stream failed before it.
@@ -405,7 +405,7 @@ class TranscodedBody(Stream[bytes]):
 
 
 class SyncTranscodedBody(SyncStream[bytes]):
-    """The synchronous twin of `TranscodedBody`."""
+    """Body of a synchronous transcoded response; like `TranscodedBody`."""
 
     def __init__(
         self,
@@ -422,7 +422,7 @@ class SyncTranscodedBody(SyncStream[bytes]):
         self._store = store
 
     def begin(self) -> None:
-        """Read the first chunk, which a failure may precede; the client still gets it."""
+        """Read the first chunk, so that an early failure becomes an error response."""
         if first := next(self, b""):
             self._pump.pending.append(first)
 
