@@ -1,4 +1,4 @@
-"""Partial JSON: the value so far, and the changes that each piece of text made.
+"""Partial JSON: parser of JSON text in fragments, with the value so far and its changes.
 
 Each character is read once, however the text is cut.  While the text stays valid, no value that
 was returned is revised: a number appears when a character follows it, `true` at its last letter,
@@ -29,7 +29,7 @@ _COPIES = 3
 
 
 class OpenContainer:
-    """An array or object that has not ended.
+    """An array or object that is not complete.
 
     Attributes:
         path: Path of the container; None for the whole text, which is an array of one value.
@@ -57,27 +57,27 @@ class OpenContainer:
         return () if self.path is None else (*self.path, self.member_name())
 
     def add_to(self, container: Any, start: int = 0) -> None:
-        """Add the closed members from number `start` on; the first replaces an open one."""
+        """Add the closed members from number `start` on; the first replaces an open member."""
         if self.names is None:
             container[start:] = self.values[start:]
         else:
             container.update(zip(self.names[start:], self.values[start:], strict=False))
 
     def to_value(self) -> object:
-        """Return the ended container as a list or dictionary."""
+        """Return the complete container as a list or dictionary."""
         if self.names is None:
             return self.values
         return dict(zip(self.names, self.values, strict=True))
 
 
 class Snapshots:
-    """Copies of the last values that were read; a copy that a reader still holds never changes."""
+    """Copies of the values that readers received; a copy in use never changes."""
 
     def __init__(self) -> None:
         self._copies: deque[_Copy] = deque(maxlen=_COPIES)
 
     def read(self, containers: list[OpenContainer], text: bytearray | None) -> list[object]:
-        """Return the value so far, as an array of one value or none.
+        """Return the value so far in a list; [] if it has not begun.
 
         Args:
             containers: The open containers, outermost first; the first is always the same.
@@ -95,7 +95,7 @@ class Snapshots:
 
 
 class _Copy:
-    """Nested copies of the open containers."""
+    """Nested copies of all open containers."""
 
     __slots__ = ("_copies", "_counts", "_originals", "_size", "_text")
 
@@ -107,7 +107,7 @@ class _Copy:
         self._size = 0  # bytes of the open string in the copy
 
     def is_held(self) -> bool:
-        """Return whether a reader holds a reference to one of the copies."""
+        """Return whether a reader still refers to one of the copies."""
         return max(map(getrefcount, self._copies)) > _OWN_REFERENCES
 
     def root(self) -> list[object]:
@@ -149,7 +149,7 @@ class _Copy:
         self._size = len(text)
 
     def _put(self, value: object) -> None:
-        """Set the open member."""
+        """Set the open member in the copy."""
         name = self._originals[-1].member_name()
         if isinstance(name, int):
             self._copies[-1][name:] = [value]
@@ -158,7 +158,7 @@ class _Copy:
 
 
 def _own_references() -> int:
-    """Return the count in `is_held` for a copy that only its parent and the list refer to."""
+    """Return the reference count of a copy that no reader refers to."""
     copies: list[list[object]] = [[]]
     _parent = [*copies]
     return max(map(getrefcount, copies))
@@ -230,7 +230,7 @@ class ValueDelta(Struct, frozen=True):
 
 
 class PartialJSON:
-    """Read one JSON value in pieces of text.
+    """Parser of one JSON value that arrives in fragments.
 
     Args:
         max_depth: Bound on the containers around a value.
@@ -258,12 +258,12 @@ class PartialJSON:
 
     @property
     def complete(self) -> bool:
-        """Whether the value has ended."""
+        """Whether the value is complete."""
         return bool(self._containers[0].values)
 
     @property
     def value(self) -> object:
-        """The value so far; None before it begins.  Do not change it.
+        """The value so far; None before its beginning.  Do not change it.
 
         A returned value never changes: it shares closed containers with other values, and has
         copies of the open containers and the open string.  The copies are reused once you drop
@@ -274,7 +274,7 @@ class PartialJSON:
         return root[0] if root else None
 
     def feed(self, fragment: str) -> None:
-        """Parse the next fragment of the text, cut anywhere."""
+        """Parse the next fragment of the text, which may be cut anywhere."""
         if self.error is not None or not fragment:
             return
         self._root = None
@@ -290,7 +290,7 @@ class PartialJSON:
         self._read += len(text) - len(self._rest)
 
     def close(self) -> None:
-        """End the text; an incomplete value is an error.
+        """Signal the end of the text; an incomplete value is an error.
 
         A number at the top level ends only here.
         """
@@ -304,7 +304,7 @@ class PartialJSON:
             self.error = ArgumentsError(message, position=position)
 
     def deltas(self) -> list[ValueDelta]:
-        """Return the changes since the last call, in order; at the first call, all changes.
+        """Return the changes since the last call, in order.
 
         From the first call on, changes are logged as text arrives.
         """
@@ -322,7 +322,7 @@ class PartialJSON:
         return self._root
 
     def _next(self, text: str, at: int) -> int:
-        """Read white space and the token after it, and return the index behind it."""
+        """Read white space and the next token; return the index after the token."""
         if text[at] in _WHITE_SPACE:
             at = _end(_SPACE, text, at)
             if at == len(text):
@@ -410,7 +410,7 @@ class PartialJSON:
         self._close_scalar(value)
 
     def _string(self, text: str, at: int) -> int:
-        """Read the content of a string, and its closing quote if the fragment has it."""
+        """Read the content of a string, with its closing quote if it has arrived."""
         end = _end(_PLAIN, text, at)
         while (further := _end(_ESCAPE_AND_PLAIN, text, end)) > end:
             end = further
@@ -445,7 +445,7 @@ class PartialJSON:
         self._reading, self._carry = "", ""
 
     def _show(self, piece: str) -> None:
-        """Log text appended to the open string."""
+        """Record text appended to the open string as a change."""
         if self._log is not None and self._reading == "string" and (piece or not self._shown):
             self._log.append(ValueDelta(self._containers[-1].member_path(), piece, self._shown))
         self._shown = True
@@ -457,7 +457,7 @@ class PartialJSON:
 
 
 def decode_arguments(text: str) -> dict[str, object]:
-    """Decode the arguments of a call, a JSON object; {} if there is no text.
+    """Decode the arguments of a call to an object; {} if there is no text.
 
     A lone surrogate becomes U+FFFD.  Of two members with one key the later wins.
 
@@ -500,7 +500,7 @@ def check_arguments(text: str) -> None:
 
 
 def _may_have_infinity(text: str) -> bool:
-    """Return whether text may have a number that is not finite; search it piece by piece.
+    """Return whether text may have a number beyond the range of a double.
 
     A search holds the interpreter's lock until it ends: 0.3 s for 15 MB.
     """
@@ -527,6 +527,6 @@ def _describe(path: tuple[str | int, ...], value: object, into: list[ValueDelta]
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return the end of a match at `at`; `at` if there is none."""
+    """Return the end index of a match at `at`; `at` if there is no match."""
     match = pattern.match(text, at)
     return match.end() if match else at

@@ -1,4 +1,4 @@
-"""Server-sent events: bytes to frames, and back.
+"""Server-sent events (SSE): decoder from bytes to frames, and encoder.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11-21),
 sections 9.2.5 and 9.2.6, all of whose rules hold here, with bounds.  Time is linear in
@@ -48,13 +48,13 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 class StrayLine(Struct, frozen=True, gc=False):
-    """A line that is no field of an event; some servers print errors on such lines."""
+    """A line outside any event; some servers print errors this way."""
 
     line: bytes
 
 
 class Fragment(Struct, frozen=True, gc=False):
-    """A part of an event that is parsed as it arrives, with LF as line end."""
+    """A part of an event that is parsed before the event is complete."""
 
     data: bytes
 
@@ -68,12 +68,12 @@ that are whole events.
 
 
 def is_whole(raw: RawFrame) -> bool:
-    """Return whether a raw frame is or ends a whole event; blank lines alone are no event."""
+    """Return whether a raw frame completes an event; blank lines alone do not."""
     return bool(raw) if isinstance(raw, bytes) else raw.data.endswith(b"\n\n")
 
 
 class SSEDecoder:
-    """Cut bytes into frames.
+    """Split bytes into frames.
 
     Each frame is returned with the byte that ends its blank line; a CR ends its line at
     once.  Comments are dropped as they arrive, but count against the bound: a passthrough
@@ -150,7 +150,7 @@ class SSEDecoder:
         return frames
 
     def split(self, data: bytes) -> list[RawFrame]:
-        """Return the events that `data` completes, each once, in order.
+        """Return the events that `data` completes, in order.
 
         An event within two reads is returned whole.  An event that needs more reads, or
         begins in an unusual way, is returned in fragments as they arrive: its comments
@@ -177,7 +177,7 @@ class SSEDecoder:
         return pieces
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
-        """Return the frames and stray lines of a raw frame; called in the order of `split`."""
+        """Return the frames and stray lines of a raw frame from `split`."""
         out: list[Frame | StrayLine] = []
         if self.overflowed:
             return out
@@ -195,28 +195,28 @@ class SSEDecoder:
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None] | None:
-        """Return None: events are lines."""
+        """Return None: this framing has no faster reader than lines."""
         return None
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the bytes of the last read as an event stream, which they are."""
+        """Return the bytes of the last read unchanged."""
         return data
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the event whose end has not arrived; of comments, those of complete lines."""
+        """Bytes of the incomplete event; of comments, only complete lines."""
         return len(self.held) + self._event_bytes + len(self._line)
 
     def close(self) -> list[Frame]:
-        """Return nothing: an event without its blank line is discarded."""
+        """Return []: an unterminated event is discarded."""
         return []
 
     def abort(self, cause: BaseException) -> list[Frame]:
-        """Return nothing: an event without its blank line is discarded."""
+        """Return []: an unterminated event is discarded."""
         return []
 
     def unterminated(self) -> Frame | None:
-        """Return the last event if its blank line is missing; None if there is none.
+        """Return the last event if it lacks its blank line; None if there is none.
 
         Called once, after the last `split` or `feed`; stray lines are added to `strays`.
         """
@@ -235,7 +235,7 @@ class SSEDecoder:
     # Splitting
 
     def _split_irregular(self, data: bytes) -> list[RawFrame]:
-        """Split bytes with mixed line ends, within fragments, or possibly beyond the bound."""
+        """Split bytes with mixed line ends, long events, or events beyond the bound."""
         if _CR in data or self._after_cr:
             data = self._normalize_line_ends(data)
         frames: list[RawFrame] = []
@@ -249,7 +249,7 @@ class SSEDecoder:
         return frames
 
     def _split_lines(self, data: bytes, frames: list[RawFrame]) -> None:
-        """Append the events of any size that bytes without CR complete."""
+        """Append the events that bytes without CR complete."""
         held, self.held = self.held, b""
         pieces = _split_lf(held + data)
         tail = pieces.pop()
@@ -265,7 +265,7 @@ class SSEDecoder:
             self.held = tail
 
     def _must_be_parsed(self, tail: bytes, *, lasts: bool) -> bool:
-        """Return whether the beginning of an event must be parsed before its end arrives.
+        """Return whether an event must be parsed before it is complete.
 
         A beginning within one read, whose only complete line is a field, can be held.
         """
@@ -277,7 +277,7 @@ class SSEDecoder:
         return tail.find(_LF, end + 1) >= 0 or not tail.startswith((b"event:", b"data:"))
 
     def _end_fragments(self, data: bytes, frames: list[RawFrame]) -> bytes:
-        """Append the rest of an event in fragments; return the bytes after the event."""
+        """Append the end of an event in fragments; return the bytes after it."""
         prefix = self._prefix
         if prefix is not None:
             data = self._strip_bom(data)
@@ -309,7 +309,7 @@ class SSEDecoder:
         return start.removeprefix(_BOM)
 
     def _normalize_line_ends(self, data: bytes) -> bytes:
-        """Return bytes with LF as every line end.
+        """Return bytes with LF for every line end.
 
         A CR becomes an LF at once, so that no event waits for the next byte; an LF after
         it is dropped.
@@ -348,7 +348,7 @@ class SSEDecoder:
             self._store(data[position:])
 
     def _store(self, rest: bytes) -> None:
-        """Store the beginning of a line; of a comment only its size."""
+        """Store the beginning of a line; only the size of a comment."""
         # OpenRouter sends comments as long as a model is silent: their text is not stored.
         if self._comment_bytes or (not self._line and rest[0] == _COLON):
             self._comment_bytes += len(rest)
@@ -416,7 +416,7 @@ class SSEDecoder:
 
 
 def split_events(limits: Limits) -> SSEDecoder:
-    """Return the decoder of a stream within bounds, which `SSEDecoder` has as keywords."""
+    """Return an SSE decoder with the bounds in `limits`."""
     return SSEDecoder(
         max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
     )
@@ -430,7 +430,7 @@ def _text(data: bytes) -> str:
 
 
 def encode_frame(data: str, *, event: str | None = None) -> bytes:
-    """Return one frame as bytes.
+    """Encode one frame as bytes.
 
     Args:
         data: Data of the event; each line (LF, CRLF or CR) becomes a `data` line.

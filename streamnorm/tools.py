@@ -1,4 +1,4 @@
-"""Tools alone: in and out of every dialect, checked against a target, their schemas simplified."""
+"""Standalone functions for tools: decoding, encoding, checking, and schema simplification."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MAX_SHOWN_CHARS = 80
 
 
 class SimplifiedSchema(Struct, frozen=True):
-    """A JSON Schema that all servers accept.
+    """A JSON Schema that all servers accept, and its losses.
 
     Attributes:
         schema: The schema; the same object if nothing had to change.
@@ -59,7 +59,7 @@ class SimplifiedSchema(Struct, frozen=True):
 
 
 def simplify_schema(schema: dict[str, Any], *, strict: bool = False) -> SimplifiedSchema:
-    """Return the schema of a tool's arguments for a server that reads only the core of it.
+    """Simplify a JSON Schema of tool arguments to keywords that all servers accept.
 
     References are inlined; nullable types become unions; what only some servers know is
     dropped, so that arguments that were valid stay valid.  The result depends on the schema
@@ -79,7 +79,7 @@ def simplify_schema(schema: dict[str, Any], *, strict: bool = False) -> Simplifi
 
 
 def decode_tools(values: Sequence[dict[str, Any]], dialect: str) -> tuple[AnyTool, ...]:
-    """Return the tools of a request in a dialect, as its `tools` has them.
+    """Decode the tools of a request.
 
     Args:
         values: The JSON objects.
@@ -103,7 +103,7 @@ def encode_tools(
     profiles: Profiles | None = None,
     strict: bool = False,
 ) -> Encoded:
-    """Return the fields of a request that offer tools, as `encode_request` writes them.
+    """Encode tools as fields of a request.
 
     `body["tools"]` are the tools; other fields belong to them, such as Anthropic's
     `mcp_servers`.
@@ -160,7 +160,7 @@ def check_tools(
     version: str | None = None,
     profiles: Profiles | None = None,
 ) -> None:
-    """Raise an error for the first tool that a target refuses as it is.
+    """Raise an error for the first tool that a target would refuse.
 
     Checked are the number of tools, that their names are legal and different, and that each
     schema is one of an object and can be read.  `encode_tools` changes a name that is not legal
@@ -202,7 +202,7 @@ def check_tools(
 
 
 def _checked_name(tool: Tool | CustomTool, target: BodyCapabilities, path: str) -> str:
-    """Return the name of a tool, with its namespace, if that is legal in the target."""
+    """Return a tool's qualified name, checked to be legal in the target."""
     name = qualified_name(tool.name, tool.namespace)
     written = tool.name if target.namespaces else name
     if target.name_pattern is not None and not re.fullmatch(target.name_pattern, written):

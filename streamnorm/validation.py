@@ -1,4 +1,4 @@
-"""Strict validation of a stream: an oracle for tests of gateways.
+"""Strict validation of streams and requests.
 
 Events are checked against the grammar, bytes against the strict rules of a dialect.  No code
 is shared with the decoders, which forgive.  Framing is checked here for all dialects, payloads
@@ -49,7 +49,7 @@ def validate(
     framing: Framing | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> list[Violation]:
-    """Return every violation of the protocol in a whole stream; none means that it is legal.
+    """Return all protocol violations in a stream.
 
     The position of a violation is the number of the event or, in bytes, of the frame, from 0.
     Something that is missing at the end has the position after the last one, as has a last
@@ -73,7 +73,7 @@ def validate(
 
 
 class Validator:
-    """Strict validator of the bytes of one stream, in reads of any size.
+    """Strict validator of one stream, fed with reads of any size.
 
     Violations are those that `validate` returns for all bytes at once.
 
@@ -104,7 +104,7 @@ class Validator:
         self._found = 0
 
     def feed(self, data: bytes) -> list[Violation]:
-        """Return the violations that are known with `data`."""
+        """Return the violations in `data`."""
         return self._bounded(self._judge(self._framing.feed(data)))
 
     def close(self) -> list[Violation]:
@@ -124,7 +124,7 @@ class Validator:
             self._position += 1
 
     def _bounded(self, violations: Iterator[Violation]) -> list[Violation]:
-        """Return violations up to the bound, and behind it one that says that there are more."""
+        """Return violations up to a bound, then one that reports the rest."""
         bounded: list[Violation] = []
         if self._found > MAX_PROBLEMS:
             return bounded
@@ -139,7 +139,7 @@ class Validator:
 
 
 class _StrictLines:
-    """Strict reader of the frames of server-sent events.
+    """Strict reader of server-sent event frames.
 
     It yields frames and problems, in their order.  A frame that cannot be read is empty.  An
     event without its blank line, which clients drop, is a problem and a frame, so that one
@@ -164,7 +164,7 @@ class _StrictLines:
         self._begin()
 
     def feed(self, data: bytes) -> Iterator[Frame | str]:
-        """Yield the frames and problems that are known with `data`."""
+        """Yield the frames and problems that `data` completes."""
         if not self._has_started:
             self._start += data
             if len(self._start) < len(_BOM) and _BOM.startswith(self._start):
@@ -264,7 +264,7 @@ class _StrictLines:
 
 
 def _invalid_at(line: bytes) -> int | None:
-    """Return the position of the first byte that is not UTF-8; None if there is none."""
+    """Return the offset of the first invalid UTF-8 byte; None if there is none."""
     try:
         line.decode()
     except UnicodeDecodeError as exc:
@@ -297,7 +297,7 @@ def validate_request(
     headers: Mapping[str, str] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> list[RequestViolation]:
-    """Return what a provider would refuse of a request; nothing if it is accepted.
+    """Return the violations for which a provider would refuse a request.
 
     The rules are those that users of providers have met, each with the provider's own words;
     they hold for the models and servers that they name.  After 1,000 violations no more are
@@ -341,7 +341,7 @@ def validate_request(
 
 
 def rules_for(dialect: str, *, server: str | None, model: str) -> Iterator[RequestRule]:
-    """Yield the rules that hold for a model on a server."""
+    """Yield the rules for a model on a server."""
     rules = [rule for rule in shipped_rules() if rule.dialect == dialect]
     is_known = shipped_profiles().knows(server, dialect)
     if server is None or not (is_known or any(server in rule.servers for rule in rules)):
@@ -367,13 +367,13 @@ def _violation(rule: RequestRule, finding: Finding, model: str) -> RequestViolat
 
 
 def quoted_path(path: str) -> str:
-    """Return a path as an error may show it."""
+    """Return a path for an error message."""
     shown = _NAME.sub(lambda name: quoted(name[0]), path) if not _SECRET.search(path) else "…"
     return shown if len(shown) <= _MAX_PATH_CHARS else f"{shown[:_MAX_PATH_CHARS]}…"
 
 
 def quoted(value: object) -> str:
-    """Return a value as an error may show it: never long, and no secret."""
+    """Return a value for an error message, shortened and without secrets."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
