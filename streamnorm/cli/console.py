@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import msgspec
 
 from streamnorm._core.errors import did_you_mean
-from streamnorm.inspect.page import escape_unprintable, is_printable
+from streamnorm.inspect.printable import escape_unprintable, is_printable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

@@ -31,9 +31,6 @@ from streamnorm.cli.streams import (
 )
 from streamnorm.inspect import Survey, list_writable_dialects
 from streamnorm.inspect.page import (
-    ASCII,
-    BOX,
-    BOX_CHARACTERS,
     MIN_WIDTH,
     FrameLines,
     Style,
@@ -41,6 +38,7 @@ from streamnorm.inspect.page import (
     format_count,
     render,
 )
+from streamnorm.inspect.printable import ASCII, BOX, BOX_CHARACTERS
 from streamnorm.inspect.report import Read, Report, describe_report
 
 if TYPE_CHECKING:

@@ -1,20 +1,14 @@
-"""A report rendered as lines of text, with the timeline of its blocks.
-
-#  kind       name         chars  bytes   0 s        0.2 s      0.4 s      0.6 s
-0  tool call  get_weather     15     15  │   ██████──────███───███───██████         │
-1  tool call  get_time        22     22  │         ██████───███───███─────────███   │
-
-Each column of a bar stands for as many milliseconds, or as many events.
+"""A report rendered as lines of text.
 
 Lines hold printable characters only, whatever the stream holds, and none is wider than the
-requested width.
+requested width.  They are cut into spans by what their text means: a terminal colours them.
 """
 
 from __future__ import annotations
 
 import textwrap
-from typing import Any, Literal
-from unicodedata import east_asian_width
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -28,191 +22,22 @@ from streamnorm._core.events import (
     Truncated,
     Usage,
 )
-from streamnorm.inspect.report import Report, Timing
+from streamnorm.inspect.printable import BOX, Glyphs, count_columns, escape_unprintable, rule
+from streamnorm.inspect.report import Hold, Rate, Report, Timing
 from streamnorm.inspect.summary import Track
+from streamnorm.inspect.timeline import count_open_at_once, draw_timeline, holds_of_one_target
 from streamnorm.sse import Frame
 
 MIN_WIDTH = 80
 """Columns that the widest table of blocks needs."""
 
-_GAP = "  "
-_MAX_NAME_COLUMNS = 24
-_MIN_BAR_COLUMNS = 10
-_MIN_TICK_COLUMNS = 9  # one more than the longest label
-
-BOX_CHARACTERS = "█─│…×"
-"""Characters that an encoding must have for lines that are not ASCII."""
-
 _LABEL_COLUMNS = 10
 _FIELD_LINES = 4
 _MAX_VIOLATIONS = 10
+_MAX_HOLDS = 10
 
 _MAX_REPEATED_CHARS = 4096
 _MIN_REPEATED_CHARS = 20
-
-
-def escape_unprintable(text: str, *, ascii: bool = False) -> str:
-    """Return text with escapes for unprintable, or also for non-ASCII characters."""
-    return text if is_printable(text, ascii) else "".join([_escape(each, ascii) for each in text])
-
-
-def is_printable(text: str, ascii: bool) -> bool:
-    """Return whether all characters are printable, and also ASCII if only that may be written."""
-    return text.isprintable() and (text.isascii() or not ascii)
-
-
-def count_columns(text: str) -> int:
-    """Return an upper bound on the terminal columns of a text.
-
-    A combining character counts as one column, so that a run of them is bounded, too.
-    """
-    if text.isascii():
-        return len(text)
-    # Unicode's annex 11: W and F are wide everywhere, A (ambiguous) only in East Asian contexts.
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
-
-
-def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
-    """Return printable text that takes at most `room` columns.
-
-    Args:
-        text: The text; read only as far as it may fit.
-        room: Columns.
-        more: Ending of a text that is cut.
-        ascii: Whether to write only ASCII.
-    """
-    pieces: list[str] = []
-    used = kept = 0
-    for character in text:
-        piece = _escape(character, ascii)
-        used += count_columns(piece)
-        if used > room:
-            return "".join(pieces[:kept]) + more
-        pieces.append(piece)
-        if used + len(more) <= room:
-            kept = len(pieces)
-    return "".join(pieces)
-
-
-def _escape(character: str, ascii: bool) -> str:
-    if is_printable(character, ascii):
-        return character
-    return character.encode("unicode_escape").decode()
-
-
-class Glyphs(Struct, frozen=True):
-    """The characters of a page.
-
-    Attributes:
-        busy: Column of a bar in which the block has events.
-        idle: Column in which the block is open, and has no event.
-        edge: Begin and end of the stream.
-        torn: End of the stream for a block that never stopped.
-        more: Ending of a text that is cut.
-        times: Multiplication sign after a count.
-        ascii: Whether only ASCII may be written.
-    """
-
-    busy: str
-    idle: str
-    edge: str
-    torn: str
-    more: str
-    times: str
-    ascii: bool
-
-    def fit(self, text: str, room: int) -> str:
-        """Return printable text that takes at most `room` columns."""
-        return fit(text, room, more=self.more, ascii=self.ascii)
-
-
-BOX = Glyphs("█", "─", "│", ">", "…", "×", ascii=False)
-ASCII = Glyphs("#", "-", "|", ">", "...", "x", ascii=True)
-
-
-def draw_timeline(report: Report, width: int, glyphs: Glyphs) -> list[str]:
-    """Return a head line, and for each block a row with its description and its bar."""
-    head, *rows = _draw_table(report.tracks, width, glyphs)
-    room = width - count_columns(head) - 2  # edges
-    length = _count_positions(report)
-    if length <= room:  # the same number of columns for each position
-        room -= room % length
-    lines = [head if report.timing is None else f"{head} {_draw_axis(length, room)}"]
-    for row, track in zip(rows, report.tracks, strict=True):
-        end = glyphs.torn if track.stop is None else glyphs.edge
-        lines.append(f"{row}{glyphs.edge}{_draw_bar(track, report, room, glyphs)}{end}")
-    return lines
-
-
-def _count_positions(report: Report) -> int:
-    """Return the number of positions: milliseconds if the times are known, else events."""
-    return report.events if report.timing is None else report.timing.end_ms + 1
-
-
-def _draw_axis(length: int, room: int) -> str:
-    """Return the labels of a time axis, each of which begins in the column of its time."""
-    # Steps of 1, 2, 5, 10, … ms.
-    steps = (digit * 10**power for power in range(20) for digit in (1, 2, 5))
-    step = next(step for step in steps if step * room >= _MIN_TICK_COLUMNS * length)
-    axis = ""
-    for ms in range(0, length, step):
-        label = f"{ms / 1000:g} s"
-        column = ms * room // length
-        # Times of months have longer labels than two ticks have columns between them.
-        if (column > len(axis) or not axis) and column + len(label) <= room:
-            axis = axis.ljust(column) + label
-    return axis
-
-
-def _draw_table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[str]:
-    """Return the head line and the rows up to the bar, padded to the same width."""
-    before = [
-        _draw_column("#", [str(number) for number in range(len(tracks))], ">"),
-        _draw_column("kind", [track.kind for track in tracks]),
-    ]
-    if any(track.choice for track in tracks):
-        before.insert(1, _draw_column("choice", [str(track.choice) for track in tracks], ">"))
-    after = [
-        _draw_column("chars", [f"{track.chars:,}" for track in tracks], ">"),
-        _draw_column("bytes", [f"{track.bytes:,}" for track in tracks], ">"),
-    ]
-    taken = sum(len(column[0]) + len(_GAP) for column in before + after)
-    room = width - taken - 2 * len(_GAP) - 2 - _MIN_BAR_COLUMNS
-    room = min(max(room, len("name")), _MAX_NAME_COLUMNS)
-    names = _draw_column("name", [glyphs.fit(track.name, room) for track in tracks])
-    rows = zip(*before, names, *after, strict=True)
-    return [_GAP + _GAP.join(row) + _GAP for row in rows]
-
-
-def _draw_column(head: str, cells: list[str], align: Literal["<", ">"] = "<") -> list[str]:
-    """Return the cells of a column, head first, padded to the same width."""
-    cells = [head, *cells]
-    width = max(count_columns(cell) for cell in cells)
-    pads = [" " * (width - count_columns(cell)) for cell in cells]
-    padded = zip(cells, pads, strict=True)
-    return [cell + pad if align == "<" else pad + cell for cell, pad in padded]
-
-
-def _draw_bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:
-    """Return the bar of a block: when it was open, and when it had events."""
-    length = _count_positions(report)
-    start, stop = track.start, track.stop
-    if report.timing is not None:
-        start, stop = track.start_ms or 0, track.stop_ms
-    stop = length - 1 if stop is None else stop
-    bar: list[str] = []
-    for column in range(width):
-        first = column * length // width
-        last = max(first, (column + 1) * length // width - 1)
-        if last < start or first > stop:
-            bar.append(" ")
-            continue
-        low, high = (
-            position // report.cell_width for position in (max(first, start), min(last, stop))
-        )
-        busy = track.busy >> low & (1 << (high - low + 1)) - 1
-        bar.append(glyphs.busy if busy else glyphs.idle)
-    return "".join(bar)
 
 
 class Style(Struct, frozen=True, kw_only=True):
@@ -229,6 +54,13 @@ class Style(Struct, frozen=True, kw_only=True):
     bold: bool = False
 
 
+Role: TypeAlias = Literal["", "label", "bar", "waits", "quiet", "good", "bad", "doubtful"]
+"""What a span means; "" for plain text."""
+
+Line: TypeAlias = list[tuple[str, Role]]
+"""The spans of a line: printable text, each with its role."""
+
+
 def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # noqa: B008 - frozen
     """Return a report as lines.
 
@@ -237,8 +69,32 @@ def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # n
         name: Name of the stream.
         style: How the page looks.
     """
+    return join_spans(render_page(report, name, style), bold=style.bold)
+
+
+def join_spans(lines: Iterable[Line], *, bold: bool = False) -> list[str]:
+    """Return the text of lines.
+
+    Args:
+        lines: The lines.
+        bold: Whether labels are in bold, by ANSI escape sequences.
+    """
+    return [
+        "".join([f"\x1b[1m{t}\x1b[0m" if bold and role == "label" else t for t, role in line])
+        for line in lines
+    ]
+
+
+def render_page(report: Report, name: str, style: Style) -> list[Line]:
+    """Return a report as lines of spans.
+
+    Args:
+        report: The report.
+        name: Name of the stream.
+        style: How the page looks.
+    """
     glyphs = style.glyphs
-    page = _Page(style.width, glyphs, bold=style.bold)
+    page = _Page(style.width, glyphs)
     (_, sizes), *head = describe_head(report)
     page.add_field("stream", name, *sizes)
     for label, lines in head:
@@ -249,8 +105,9 @@ def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # n
     if report.tracks:
         page.add_content(report.tracks)
         page.add_line()
+    roles = _judge(report)
     for label, lines in describe_end(report, glyphs.times):
-        page.add_field(label, *lines)
+        page.add_field(label, *lines, role=roles.get(label, ""))
     return page.lines
 
 
@@ -276,37 +133,50 @@ def describe_end(report: Report, times: str = BOX.times) -> list[tuple[str, list
         times: Multiplication sign after a count.
     """
     notes = [f"{note.kind} in {note.where}, {note.count:,} {times}" for note in report.notes]
+    waits = _describe_holds(report.holds)
     return [
-        ("times", _describe_times(report.timing)),
+        ("times", _describe_times(report.timing, report.rate)),
         ("usage", [_describe_usage(report.usage)]),
         ("stop", _describe_stops(report.stops)),
-        ("outcome", [_describe_outcome(report.outcome)]),
+        ("outcome", [describe_outcome(report.outcome)]),
         *([] if report.state is None else [("state", [report.state])]),
+        *([("waits", waits)] if waits else []),
         ("losses", _describe_losses(report, times)),
         ("validity", _describe_violations(report)),
         ("notes", notes or ["none"]),
     ]
 
 
+def _judge(report: Report) -> dict[str, Role]:
+    """Return the roles of the fields that say how well the stream went."""
+    is_valid = not (report.violations or report.unchecked)
+    return {
+        "outcome": judge_outcome(report.outcome),
+        "losses": "doubtful" if any(report.losses.values()) else "",
+        "validity": "good" if is_valid else "doubtful",
+    }
+
+
 class _Page:
     """Lines of printable text, none wider than the page."""
 
-    def __init__(self, width: int, glyphs: Glyphs, *, bold: bool) -> None:
-        self.lines: list[str] = []
+    def __init__(self, width: int, glyphs: Glyphs) -> None:
+        self.lines: list[Line] = []
         self._width = width
         self._glyphs = glyphs
-        self._bold = bold
 
-    def add_line(self, text: str = "", *, label: str = "") -> None:
+    def add_line(self, text: str = "", *, label: str = "", role: Role = "") -> None:
         """Add a line; unprintable characters are escaped."""
-        text = escape_unprintable(text, ascii=self._glyphs.ascii)
-        if label:
-            gap = " " * (_LABEL_COLUMNS - len(label))
-            label = f"\x1b[1m{label}\x1b[0m" if self._bold else label
-            text = f"{label}{gap}{text}"
-        self.lines.append(text.rstrip())
+        text = escape_unprintable(text, ascii=self._glyphs.ascii).rstrip()
+        if not label:
+            self.lines.append([(text, role)])
+            return
+        line: Line = [(label, "label")]
+        if text:
+            line += [(" " * (_LABEL_COLUMNS - len(label)), ""), (text, role)]
+        self.lines.append(line)
 
-    def add_field(self, label: str, *paragraphs: str) -> None:
+    def add_field(self, label: str, *paragraphs: str, role: Role = "") -> None:
         """Add paragraphs to the right of a label, each of a few lines at most."""
         room = self._width - _LABEL_COLUMNS
         for paragraph in paragraphs:
@@ -314,7 +184,8 @@ class _Page:
             # textwrap counts characters, and some take two columns.
             wrap_at = room if count_columns(text) == len(text) else room // 2
             for line in textwrap.wrap(text, wrap_at, break_on_hyphens=False) or [""]:
-                self.add_line(line if label else " " * _LABEL_COLUMNS + line, label=label)
+                text = line if label else " " * _LABEL_COLUMNS + line
+                self.add_line(text, label=label, role=role)
                 label = ""
 
     def add_blocks(self, report: Report) -> None:
@@ -325,15 +196,23 @@ class _Page:
         course, idle = format_count(report.events, "event"), "of others"
         if report.timing is not None:
             course, idle = f"{course} over {_format_seconds(report.timing.end_ms)}", "no event"
+        at_once = count_open_at_once(report.tracks)
+        together = f", {at_once:,} at once" if at_once > 1 else ""
         legend = (
-            f"{len(report.tracks):,} in {course}: {self._glyphs.busy} of the block, "
+            f"{len(report.tracks):,} in {course}{together}: {self._glyphs.busy} of the block, "
             f"{self._glyphs.idle} {idle} while it is open"
         )
         if any(track.stop is None for track in report.tracks):
             legend += f", {self._glyphs.torn} never closed"
+        if holds_of_one_target(report):
+            legend += f", {self._glyphs.waits} waiting"
         self.add_field("blocks", legend)
-        for line in draw_timeline(report, self._width, self._glyphs):
-            self.add_line(line)
+        head, *rows = draw_timeline(report, self._width, self._glyphs)
+        self.add_line(head.description + head.bar, role="quiet")
+        for row in rows:
+            of_text: Role = "quiet" if row.waits else ""
+            of_bar: Role = "waits" if row.waits else "bar"
+            self.lines.append([(row.description, of_text), (row.bar, of_bar)])
 
     def add_content(self, tracks: tuple[Track, ...]) -> None:
         """Add the first characters and the facts of each block."""
@@ -344,13 +223,30 @@ class _Page:
         for number, track in enumerate(tracks):
             head = self._glyphs.fit(track.head, room) or "(empty)"
             self.add_line(f"  {number:>{digits}}  {head}")
+            if track.cuts & track.cuts - 1:  # more than one delta
+                marks = rule(track.head, track.cuts, count_columns(head), self._glyphs)
+                self.add_line(margin + marks, role="quiet")
             if facts := describe_track(track):
-                self.add_line(margin + self._glyphs.fit(facts, room))
+                role: Role = "bad" if track.problem or track.stop is None else "quiet"
+                self.add_line(margin + self._glyphs.fit(facts, room), role=role)
+
+
+def judge_outcome(outcome: Outcome | None) -> Role:
+    """Return the role of the text of an outcome."""
+    match outcome:
+        case Completed():
+            return "good"
+        case Failed() | Truncated():
+            return "bad"
+        case _:
+            return ""
 
 
 def describe_track(track: Track) -> str:
     """Return the defects, citations, signature and id of a block, as text."""
     facts = [track.problem] if track.problem else []
+    if track.cuts & track.cuts - 1:
+        facts.append(f"in {format_count(track.deltas, 'delta')}")
     if track.stop is None:
         facts.append("never closed")
     if track.citations:
@@ -364,7 +260,7 @@ def describe_track(track: Track) -> str:
     return ", ".join(facts)
 
 
-def _describe_times(timing: Timing | None) -> list[str]:
+def _describe_times(timing: Timing | None, rate: Rate | None) -> list[str]:
     if timing is None:
         return ["not recorded"]
     moments = (
@@ -376,6 +272,11 @@ def _describe_times(timing: Timing | None) -> list[str]:
     lines = [
         ", ".join(f"{what} after {_format_seconds(ms)}" for what, ms in moments if ms is not None)
     ]
+    if rate is not None:
+        lines.append(
+            f"{rate.events_per_s:,.1f} events, {rate.bytes_per_s:,.0f} bytes and"
+            f" {rate.chars_per_s:,.1f} characters of content a second"
+        )
     if timing.tokens_per_s is not None:
         lines.append(f"{timing.tokens_per_s:,.1f} output tokens a second of content")
     if timing.gaps:
@@ -430,7 +331,8 @@ def _describe_stops(stops: tuple[MessageStop, ...]) -> list[str]:
     ] or ["none"]
 
 
-def _describe_outcome(outcome: Outcome | None) -> str:
+def describe_outcome(outcome: Outcome | None) -> str:
+    """Return how a stream ended, as text."""
     match outcome:
         case Completed(lenient=lenient):
             return f"completed, forgiven: {', '.join(lenient)}" if lenient else "completed"
@@ -456,6 +358,28 @@ def _describe_losses(report: Report, times: str) -> list[str]:
             for loss in losses
         ] or [f"{target}: none"]
     return lines
+
+
+def _describe_holds(holds: dict[str, tuple[Hold, ...]]) -> list[str]:
+    """Return what waits, with the targets for which it does."""
+    targets: dict[str, list[str]] = {}
+    for target, found in holds.items():
+        shown = [_describe_hold(hold) for hold in found[:_MAX_HOLDS]]
+        if more := len(found) - len(shown):
+            shown.append(f"and {more:,} more")
+        for text in shown:
+            targets.setdefault(text, []).append(target)
+    return [f"{', '.join(names)}: {text}" for text, names in targets.items()]
+
+
+def _describe_hold(hold: Hold) -> str:
+    behind = "its own end" if hold.behind == hold.block else f"block {hold.behind:,}"
+    until = "the end" if hold.stop is None else f"{hold.stop:,}"
+    if hold.stop_ms is not None and hold.start_ms is not None:
+        until += f", {_format_seconds(hold.stop_ms - hold.start_ms)}"
+    size = f"{format_count(hold.deltas, 'delta')} of {format_count(hold.chars, 'character')}"
+    never = ", never written" if hold.stop is None else ""
+    return f"block {hold.block:,} for {behind}, events {hold.start:,} to {until}, {size}{never}"
 
 
 class FrameLines:

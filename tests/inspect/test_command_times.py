@@ -35,11 +35,13 @@ def test_recorded_times_have_an_axis_and_their_moments(tmp_path: Path) -> None:
     ]
     bar = lines[start + 3].split("│")[1]
     assert bar == " " * 28 + "█" + "─" * 17 + "█"
+    size = sum(len(data) for _, data in READS)  # in half a second
     times = lines.index(
         "times     first bytes after 0.500 s, first event after 0.600 s, first text after"
     )
-    assert lines[times + 1 : times + 3] == [
+    assert lines[times + 1 : times + 4] == [
         "          0.600 s, end after 1.000 s",
+        f"          12.0 events, {size * 2:,} bytes and 4.0 characters of content a second",
         "          longest gaps 0.400 s before frame 1, 0.100 s before frame 0",
     ]
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.page import (
-    ASCII,
-    BOX,
-    MIN_WIDTH,
-    FrameLines,
-    Style,
-    count_columns,
-    describe_frame,
-)
+from streamnorm.inspect.page import MIN_WIDTH, FrameLines, Style, describe_frame
+from streamnorm.inspect.printable import ASCII, BOX, count_columns
 from streamnorm.sse import Frame
 
 HEAD = '{"id":"chatcmpl-1","object":"chat.completion.chunk",'

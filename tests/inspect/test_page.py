@@ -19,16 +19,9 @@ from streamnorm import (
     Truncated,
     Usage,
 )
-from streamnorm.inspect.page import (
-    ASCII,
-    BOX,
-    BOX_CHARACTERS,
-    MIN_WIDTH,
-    Style,
-    count_columns,
-    render,
-)
-from streamnorm.inspect.report import Gap, Report, Timing
+from streamnorm.inspect.page import MIN_WIDTH, Style, render
+from streamnorm.inspect.printable import ASCII, BOX, BOX_CHARACTERS, count_columns
+from streamnorm.inspect.report import Gap, Hold, Report, Timing
 from streamnorm.inspect.summary import HEAD_CHARS, Track
 from streamnorm.validation import Violation
 
@@ -98,7 +91,8 @@ def test_whole_page() -> None:
         "message   m-1",
         "model     oss",
         "",
-        "blocks    2 in 10 events: █ of the block, ─ of others while it is open",
+        "blocks    2 in 10 events, 2 at once: █ of the block, ─ of others while it is",
+        "          open",
         "  #  kind       name       chars  bytes",
         "  0  tool call  find           7      7  │   ███───███──────██████      │",
         "  1  tool call  open_file      0      0  │      ███───██████──────███   │",
@@ -200,7 +194,9 @@ def test_ascii_page_has_only_ascii() -> None:
     assert r"  0  \u4eca\u65e5 \U0001f642" in lines
     assert f"  1  {'a' * 72}..." in lines
     assert "losses    anthropic: opaque in logprobs, 2 x dropped" in lines
-    assert "blocks    2 in 4 events: # of the block, - of others while it is open" in lines
+    assert (
+        "blocks    2 in 4 events, 2 at once: # of the block, - of others while it is open" in lines
+    )
 
 
 def test_page_uses_only_the_declared_box_characters() -> None:
@@ -210,6 +206,11 @@ def test_page_uses_only_the_declared_box_characters() -> None:
         notes=(Note("gap", "stream"),),
     )
     drawn = {c for line in render(report, "x") for c in line if not c.isascii()}
+    call_in_parts = call("f", 1, 2, 0)
+    call_in_parts.cuts, call_in_parts.deltas = 0b11, 2
+    hold = Hold(block=0, behind=0, deltas=2, chars=2, start=1, stop=2)
+    held = Report(events=4, tracks=(call_in_parts,), holds={"gemini": (hold,)})
+    drawn |= {c for line in render(held, "x") for c in line if not c.isascii()}
     assert drawn == set(BOX_CHARACTERS)
 
 
@@ -217,7 +218,7 @@ def test_only_labels_are_bold() -> None:
     plain = render(OVERLAPPING, "x", Style(width=80))
     bold = render(OVERLAPPING, "x", Style(width=80, bold=True))
     assert bold[0] == "\x1b[1mstream\x1b[0m    x"
-    assert bold[12] == "\x1b[1mcontent\x1b[0m"
+    assert bold[13] == "\x1b[1mcontent\x1b[0m"
     assert [line.replace("\x1b[1m", "").replace("\x1b[0m", "") for line in bold] == plain
     assert all(line.count("\x1b") in (0, 2) for line in bold)
 
@@ -366,6 +367,7 @@ def hostile(text: str) -> Report:
     track = Track(
         *("tool call", text, text, 0, 1, None, 2, 9, 9),
         *(text[:HEAD_CHARS], text, 1, 1, text),
+        cuts=0b1101,
     )
     return Report(
         dialect=text,
@@ -377,6 +379,7 @@ def hostile(text: str) -> Report:
         stops=(MessageStop("other", text, text),),
         outcome=Failed(StreamError("upstream", text, text)),
         losses={text: (Loss(text, text, 1, text),)},
+        holds={text: (Hold(block=0, behind=3, deltas=1, chars=1, start=1),)},
         notes=(Note(text, text),),
     )
 
@@ -385,8 +388,9 @@ def test_no_field_passes_an_escape_sequence_to_the_terminal() -> None:
     page = "\n".join(render(hostile(ESCAPE), ESCAPE, Style(width=200)))
     assert "\x1b" not in page
     assert "\x07" not in page
-    # In the name, 4 of the heading, name, head, facts (3), stop (2), error (2), loss (4), note (2).
-    assert page.count(r"\x1b]0;owned\x07") == 20
+    # In the name, 4 of the heading, name, head, facts (3), stop (2), error (2), loss (4), note (2),
+    # wait (1).
+    assert page.count(r"\x1b]0;owned\x07") == 21
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.page import count_columns, escape_unprintable, fit
+from streamnorm.inspect.printable import count_columns, escape_unprintable, fit
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.openai_chat.chunks import DONE, call, calls, chunk, content, reasoning
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
 
 from streamnorm import (
     BlockStart,
@@ -94,11 +94,28 @@ def test_written_bytes_are_those_of_the_event() -> None:
     assert last.written["anthropic"].endswith(b'{"type":"message_stop"}\n\n')
 
 
+def test_usage_of_the_first_frame_is_written_with_the_start() -> None:
+    part = {"content": {"parts": [{"text": "a"}]}}
+    counts = {"promptTokenCount": 7, "totalTokenCount": 7}
+    run = Survey("gemini", targets=["anthropic"])
+    [start, *_] = run.feed(frame({"candidates": [part], "usageMetadata": counts})).events
+    assert b'"input_tokens":7' in start.written["anthropic"]
+
+
 def test_failed_target_is_written_no_more() -> None:
     run = Survey("openai_chat", targets=["anthropic"], limits=Limits(max_held_bytes=8))
     for data in (*OPENING, *REST, *TAIL):
         events = run.feed(data).events
     assert b"".join(event.written["anthropic"] for event in events) == b""
+
+
+def test_empty_delta_does_not_wait() -> None:
+    target = Target("gemini", Limits())
+    for number, event in enumerate((MessageStart(), BlockStart(0, ToolCall("a", "f")))):
+        target.write(event, number, None)
+    target.write(JSONDelta(0, ""), 2, None)
+    target.write(BlockStop(0), 3, None)
+    assert target.list_holds() == ()
 
 
 def test_many_holds_are_counted() -> None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.page import ASCII, BOX, MIN_WIDTH, count_columns, draw_timeline
+from streamnorm.inspect.page import MIN_WIDTH
+from streamnorm.inspect.printable import ASCII, BOX, Glyphs, count_columns
 from streamnorm.inspect.report import Report, Timing
 from streamnorm.inspect.summary import Track
+from streamnorm.inspect.timeline import draw_timeline as draw_rows
+
+
+def draw_timeline(report: Report, width: int, glyphs: Glyphs) -> list[str]:
+    """Return the lines of the timeline."""
+    return [row.description + row.bar for row in draw_rows(report, width, glyphs)]
 
 
 def bits(*events: int) -> int:
