@@ -129,7 +129,7 @@ class Decoder(ABC):
                 run.append_events(text, events)
         if run is not None:
             # Most servers write one event at a time, and a read is what they wrote.
-            run.reads_are_events = len(frames) == 1 or (run.joins_reads and not frames)
+            run.reads_are_events = len(frames) < 2
         return events
 
     def read_raw(self, raw: RawFrame) -> list[Event]:

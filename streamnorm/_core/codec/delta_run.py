@@ -55,13 +55,13 @@ class DeltaRun(ABC):
             text in it is meaningless.  The same object for the same block and part until a
             frame is read in full.
         reports_usage: Whether frames of the run may report usage.
-        reads_are_events: Whether the last read was exactly one event, as the next may be.
-        joins_reads: Whether `text_of_read` decodes an event whose beginning was in reads before.
+        reads_are_events: Whether the last read ended at most one event, as the next may do.
         framing: The reading half of the stream's framing; one that never starts if the body has
             another format.
         text_of: Decodes a whole event as the framing's `split` returns it.
-        text_of_read: Decodes a read that ends exactly one event, without splitting it; "" also
-            for one that only begins an event.  Called only if `reads_are_events`.
+        text_of_read: Decodes a read that ends exactly one event, whose beginning may be in the
+            read before, without splitting it; "" also for one that only begins an event.  Called
+            only if `reads_are_events`.
         idle_frames: Number of frames that gave no text.
     """
 
@@ -74,7 +74,6 @@ class DeltaRun(ABC):
         self.text_of: _Decode = self._text_of_lines
         self.text_of_read: _Decode = self._text_of_read_lines
         self.reads_are_events = False
-        self.joins_reads = False
         self.idle_frames = 0
         self._lines = _NO_FRAMING  # the framing, if events are lines
         self._made: Delta | None = None  # the delta that `_make` belongs to
@@ -98,7 +97,7 @@ class DeltaRun(ABC):
             self._lines = framing
         reader = framing.payload_reader(self.prefix, self.decode)
         if reader is not None:
-            self.text_of, self.text_of_read, self.joins_reads = self.decode, reader, True
+            self.text_of, self.text_of_read = self.decode, reader
 
     def _text_of_lines(self, raw: bytes) -> str | None:
         """Decode the lines of one event."""
@@ -110,9 +109,14 @@ class DeltaRun(ABC):
         return self.decode(payload)
 
     def _text_of_read_lines(self, data: bytes) -> str | None:
-        """Decode a read that consists of one event's lines."""
+        """Decode a read that ends exactly one event, or hold one that only begins an event."""
         framing, prefix = self._lines, self.prefix
-        if framing.carries or len(data) > framing.safe_bytes:
+        carries = framing.carries
+        if carries:
+            if framing.is_irregular:
+                return None
+            data = framing.held + data
+        if len(data) > framing.safe_bytes:
             return None
         start = len(prefix)
         if data[-2:] == b"\n\n":
@@ -121,14 +125,27 @@ class DeltaRun(ABC):
         elif data[-4:] == b"\r\n\r\n":
             payload = data[start:-4]
         else:
-            return None
+            return None if carries else self._hold_beginning(data)
         # A lone CR ends a line, too (WHATWG HTML, section 9.2.6).
         if data[:start] != prefix or _LF in payload or _CR in payload:
             return None
         text = self.decode(payload)
         if text is not None:
             framing.frames += 1
+            if carries:
+                framing.held, framing.carries, framing.holds_original = b"", False, True
         return text
+
+    def _hold_beginning(self, data: bytes) -> str | None:
+        """Hold a read that only begins an event, as the framing's `split` would."""
+        framing, prefix = self._lines, self.prefix
+        start = len(prefix)
+        rest = data[start:]
+        begins = data and prefix.startswith(data[:start]) and len(data) < framing.safe_bytes
+        if not begins or _LF in rest or _CR in rest:
+            return None
+        framing.held, framing.carries, framing.holds_original = data, True, True
+        return ""
 
     def append_events(self, text: str, events: list[Event]) -> None:
         """Append the events of the frame that was decoded last: its delta, then usage."""
@@ -211,7 +228,7 @@ class DeltaForwarder:
             The index of the first frame that must be read in full.
         """
         run = self.run
-        run.reads_are_events = len(frames) == 1 or (run.joins_reads and not frames)
+        run.reads_are_events = len(frames) < 2
         text_of = run.text_of
         delta, append, write = self.delta, self.append, self.write
         # No slice: where every other frame must be read in full, all slices would be quadratic.

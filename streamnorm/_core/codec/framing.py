@@ -79,8 +79,10 @@ class Passthrough:
         self._last = b""  # last bytes of both
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the bytes of a read that is exactly one event."""
-        return as_utf8(data)
+        """Return the event that a read of at most one event ends."""
+        if self._held or self._behind or self._framing.carries:
+            return self.take(data)
+        return data if data.isascii() else as_utf8(data)
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
         """Return the bytes of the events that `data` completes.
@@ -344,7 +346,7 @@ class Splitter(Protocol):
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None] | None:
-        """Return a function that decodes a read with exactly one event, instead of `split`.
+        """Return a function that decodes a read which ends at most one event, without `split`.
 
         It returns "" for a read that only begins an event.  It returns None for any other read,
         and if `decode` returns None: then nothing changes, and `split` reads the same bytes.  From
@@ -403,7 +405,7 @@ class StreamPassthrough(Protocol):
     shows_errors: bool
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the bytes of a read that is exactly one event."""
+        """Return the event that a read of at most one event ends."""
         ...
 
     def take(self, data: bytes, unread: int = 0) -> bytes:

@@ -287,8 +287,11 @@ def test_read_of_one_event_is_decoded_without_splitting_it(end: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"data: 0ab",
+        b"",
+        b"dato",
+        b"dato: 0ab",
         b"data: 0ab\n",
+        b"data: 0ab\r",
         b"data: 0ab\r\n\n",
         b"data:0ab\n\n",
         b"event: x\ndata: 0ab\n\n",
@@ -313,9 +316,44 @@ def test_frame_that_is_more_or_less_than_a_payload_is_left_to_be_read_in_full(ra
     assert run.text_of(raw) is None
 
 
-def test_read_that_goes_on_with_an_event_is_left_to_be_split() -> None:
+BEGINNINGS = [b"d", b"data: ", b"data: 0", b"data: 0a", b"data: 0ab"]
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_event_in_two_reads_is_decoded_without_splitting_it(beginning: bytes) -> None:
+    run, split = NumberedRun(), SSEDecoder()
+    split.split(b": begins\n\n")
+    split.frames = 0
+    for end in (b"\n\n", b"\r\n\r\n"):
+        rest = b"data: 0ab".removeprefix(beginning) + end
+        assert (run.text_of_read(beginning), split.split(beginning)) == ("", [])
+        assert vars(run.framing) == vars(split)
+        assert (run.text_of_read(rest), split.split(rest)) == ("ab", [b"data: 0ab"])
+        run.framing.frames = split.frames = 0
+        assert vars(run.framing) == vars(split)
+
+
+@pytest.mark.parametrize("rest", [b"", b"b", b"b\n", b"b\n\r\n", b"b\nid: 7\n\n"])
+def test_rest_of_an_event_that_needs_the_framing_is_left_to_be_split(rest: bytes) -> None:
     run = NumberedRun()
-    run.framing.split(b"data: 0a")
+    assert run.text_of_read(b"data: 0a") == ""
+    before = {**vars(run.framing)}
+    assert run.text_of_read(rest) is None
+    assert vars(run.framing) == before
+
+
+def test_beginning_that_may_exceed_the_bound_is_left_to_be_split() -> None:
+    run = NumberedRun()
+    run.framing.safe_bytes = 9
+    assert run.text_of_read(b"data: 0ab") is None
+    assert run.text_of_read(b"data: 0a") == ""
+    assert run.text_of_read(b"b\n\n") is None
+
+
+def test_read_within_an_irregular_event_is_left_to_be_split() -> None:
+    run = NumberedRun()
+    run.framing.split(b"id: 1\nid: 2\n")
+    assert run.framing.is_irregular
     assert run.text_of_read(b"data: 0ab\n\n") is None
 
 
