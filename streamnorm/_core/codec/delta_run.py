@@ -4,6 +4,11 @@ Nearly every frame of a stream extends an open block and does nothing else.  Eac
 therefore offered to the room's `DeltaRun` first; frames that it refuses are read in full
 (`Decoder.read_raw`).  Both paths produce the same events and bytes under every chunking.
 
+Nearly every delta of a block equals the one before but for its text, and random padding where the
+server adds some.  A room may learn a `Template` from an event that it has decoded: of later events
+the fixed bytes are compared, and the string between them is decoded, in a third of the time.  Only
+bytes that the room has accepted are compared; what stands between them is always decoded.
+
 A run has two consumers: `Decoder.feed` creates events from the texts; a `DeltaForwarder`
 appends them to the message and, unless the original bytes are passed on, writes them in
 the target dialect.
@@ -11,9 +16,14 @@ the target dialect.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from streamnorm._core.codec.framing import Splitter
 from streamnorm._core.errors import LimitExceeded
@@ -27,12 +37,26 @@ from streamnorm._core.events import (
     UsageUpdate,
     delta_factory,
 )
+from streamnorm._core.json import FAST_ERRORS
 from streamnorm.sse import RawFrame, SSEDecoder
 
 _NO_FRAMING = SSEDecoder()
 _LF, _CR = 10, 13
+_EVENT_END = b"\n\n"
+# Perplexity's chunks grow with the text: comparing them would take quadratic time.
+_MAX_PAYLOAD_BYTES = 4096
+_PROBE = "?"
+_MAX_HEADS = 64
+_STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
+_decode_string = _STRING.decode
+_encode_string = msgspec.json.encode
 
-_Decode: TypeAlias = Callable[[bytes], str | None]
+ReadText: TypeAlias = Callable[[bytes], str | None]
+"""Returns the text of some bytes; None if they are read in another way."""
+
+Extend: TypeAlias = Callable[[str], bool]
+"""Extends a block by a text; False, and nothing changes, if the text may do more than that."""
+
 _Append: TypeAlias = Callable[[str], None]
 _Write: TypeAlias = Callable[[str], bytes | None]
 _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of their block and part
@@ -41,6 +65,139 @@ _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of the
 def part_of(delta: Delta) -> int:
     """Return the number of a delta's reasoning summary; 0 for other deltas."""
     return delta.part if isinstance(delta, ReasoningDelta) else 0
+
+
+class Template(Struct, frozen=True):
+    """The fixed bytes of payloads that differ in their text, or in text and random padding.
+
+    Attributes:
+        head: Bytes before the text, its opening quote included.
+        middle: Bytes between the text and the padding, or between the text and its repetition,
+            with the quotes around both; empty if there is neither.
+        tail: Bytes after the text, its repetition or the padding, from the closing quote on.
+        repeats: Whether the text stands in the payload twice.
+    """
+
+    head: bytes
+    middle: bytes
+    tail: bytes
+    repeats: bool = False
+
+
+class Templates:
+    """The templates of open blocks whose deltas differ in the bytes before the text alone.
+
+    The deltas of parallel calls do: the index of the call stands before the arguments.
+    """
+
+    def __init__(self) -> None:
+        self._last: Template | None = None  # the template that was added last
+        self._extends: dict[bytes, Extend | None] = {}  # by the head of the template
+
+    def add(self, template: Template, extend: Extend | None) -> None:
+        """Add a template; forget those that differ from it in more than the bytes of the head.
+
+        Args:
+            template: The template.
+            extend: Extends the block; None if nothing is stored of its texts.
+        """
+        last = self._last
+        if (
+            last is None
+            or replace(template, head=last.head) != last
+            or len(last.head) != len(template.head)
+            or len(self._extends) >= _MAX_HEADS
+        ):
+            self._extends.clear()
+        self._last = template
+        self._extends[template.head] = extend
+
+    def text_reader(self, before: bytes, behind: bytes, otherwise: ReadText) -> ReadText:
+        """Return a function that returns the text of a delta which fits one of the templates.
+
+        Args:
+            before: Bytes before the payload.
+            behind: Bytes behind the payload.
+            otherwise: Reads all others, and those that do more than extend the block.
+
+        Raises:
+            ValueError: There is no template.
+        """
+        if self._last is None:
+            raise ValueError("no template, expected one")
+        head, middle, tail = before + self._last.head, self._last.middle, self._last.tail + behind
+        start, skip, stop, repeats = len(head), len(middle), -len(tail), self._last.repeats
+        extends = {before + other: extend for other, extend in self._extends.items()}
+        extend = extends[head]
+
+        def read(data: bytes) -> str | None:
+            nonlocal head, extend
+            if (found := data[:start]) != head:
+                if found not in extends:
+                    return otherwise(data)
+                head, extend = found, extends[found]
+            if data[stop:] != tail:
+                return otherwise(data)
+            at = stop
+            if repeats:
+                texts = data[start:stop]
+                at = start + (len(texts) - skip) // 2
+                text_bytes = data[start:at]
+                if texts != text_bytes + middle + text_bytes:
+                    return otherwise(data)
+            elif skip:
+                at = data.rfind(middle)
+                padding = data[at + skip : stop]
+                if padding and not padding.isalnum():
+                    return otherwise(data)
+            try:
+                text = _decode_string(data[start - 1 : at + 1])
+            except FAST_ERRORS:
+                return otherwise(data)
+            return text if extend is None or extend(text) else otherwise(data)
+
+        return read
+
+
+def learn_template(
+    payload: bytes, text: str, peek: ReadText, padding: re.Pattern[bytes]
+) -> Template | None:
+    """Return the template of payloads that differ from one in their text; None if unsafe.
+
+    Args:
+        payload: A payload that was read.
+        text: The text.
+        peek: Returns the text of a payload that has no other effect, without reading it.
+        padding: Finds a field behind the text, whose value is the first group and random.
+    """
+    literal = _encode_string(text)
+    # A text that occurs more often may be the value of another field, such as `content` of
+    # Perplexity's `message`; OpenRouter repeats the text of each reasoning detail.
+    count = payload.count(literal)
+    if len(payload) > _MAX_PAYLOAD_BYTES or not 1 <= count <= 2:
+        return None
+    head, _, rest = payload.partition(literal)
+    if count == 2:
+        middle, _, tail = rest.partition(literal)
+    elif found := padding.search(rest):
+        middle, tail = rest[: found.start(1)], rest[found.end(1) :]
+    else:
+        middle, tail = b"", rest
+    try:
+        # With another string in its place that string is the text, and nothing else changes;
+        # with an empty one no other field takes its place.
+        for probe in (_PROBE, ""):
+            other = _encode_string(probe)
+            repeated = other if count == 2 else b""
+            if peek(head + other + middle + repeated + tail) != probe:
+                return None
+    except FAST_ERRORS:
+        return None
+    if count == 2:
+        return Template(head + b'"', b'"' + middle + b'"', b'"' + tail, repeats=True)
+    if middle:
+        return Template(head + b'"', b'"' + middle, tail)
+    return Template(head + b'"', b"", b'"' + tail)
 
 
 class DeltaRun(ABC):
@@ -71,11 +228,13 @@ class DeltaRun(ABC):
     reports_usage: bool = False
 
     def __init__(self) -> None:
-        self.text_of: _Decode = self._text_of_lines
-        self.text_of_read: _Decode = self._text_of_read_lines
+        self.text_of: ReadText = self._text_of_lines
+        self.text_of_read: ReadText = self._text_of_read_lines
         self.reads_are_events = False
         self.idle_frames = 0
         self._lines = _NO_FRAMING  # the framing, if events are lines
+        self._templates = Templates()
+        self._read_payload: ReadText | None = None  # of the templates
         self._made: Delta | None = None  # the delta that `_make` belongs to
         self._make: Callable[[str], Delta]
 
@@ -99,6 +258,40 @@ class DeltaRun(ABC):
         if reader is not None:
             self.text_of, self.text_of_read = self.decode, reader
 
+    def add_template(self, template: Template, extend: Extend | None = None) -> None:
+        """Read deltas that fit a template by comparison, until `clear_templates`.
+
+        Args:
+            template: The template.
+            extend: Extends the block and sets `delta`; None if `delta` stays the one of the block
+                and nothing is stored of its texts.
+        """
+        templates = self._templates
+        templates.add(template, extend)
+        self._read_payload = templates.text_reader(b"", b"", _read_nothing)
+        if self._lines is self.framing:  # events are lines
+            self.text_of = templates.text_reader(self.prefix, b"", self._text_of_lines)
+            read = templates.text_reader(self.prefix, _EVENT_END, _read_nothing)
+            self.text_of_read = self._template_reader(read)
+
+    def clear_templates(self) -> None:
+        """Decode all payloads again, until a template is added."""
+        self._templates, self._read_payload = Templates(), None
+        if self._lines is self.framing:
+            self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
+
+    def _template_reader(self, read: ReadText) -> ReadText:
+        """Return `text_of_read` for events that fit a template."""
+        framing, read_any = self._lines, self._text_of_read_lines
+
+        def text_of_read(data: bytes) -> str | None:
+            if framing.carries or len(data) > framing.safe_bytes or (text := read(data)) is None:
+                return read_any(data)
+            framing.frames += 1
+            return text
+
+        return text_of_read
+
     def _text_of_lines(self, raw: bytes) -> str | None:
         """Decode the lines of one event."""
         start = len(self.prefix)
@@ -109,7 +302,7 @@ class DeltaRun(ABC):
         return self.decode(payload)
 
     def _text_of_read_lines(self, data: bytes) -> str | None:
-        """Decode a read that ends exactly one event, or hold one that only begins an event."""
+        """Decode a read that ends one event; hold a read that only begins one."""
         framing, prefix = self._lines, self.prefix
         carries = framing.carries
         if carries:
@@ -277,3 +470,7 @@ class DeltaForwarder:
 
 def _drop(text: str) -> None:
     """Discard text; the sink until a block is selected."""
+
+
+def _read_nothing(data: bytes) -> None:
+    """Return None: the bytes are read in another way."""

@@ -79,7 +79,7 @@ class Passthrough:
         self._last = b""  # last bytes of both
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the event that a read of at most one event ends."""
+        """Return the bytes of the event that a read ends, of at most one event."""
         if self._held or self._behind or self._framing.carries:
             return self.take(data)
         return data if data.isascii() else as_utf8(data)
@@ -405,7 +405,7 @@ class StreamPassthrough(Protocol):
     shows_errors: bool
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the event that a read of at most one event ends."""
+        """Return the bytes of the event that a read ends, of at most one event."""
         ...
 
     def take(self, data: bytes, unread: int = 0) -> bytes:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias, Unpack
 
-import msgspec
-
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, Delta, DeltaRun, read_no_json
+from streamnorm._core.codec.delta_run import Extend, learn_template
 from streamnorm._core.events import (
     BlockStop,
     Completed,
@@ -393,21 +393,11 @@ _Chunk: TypeAlias = (
     | wire.RunChunk[wire.CallsRunDelta]
 )
 
-Template: TypeAlias = Callable[[bytes], str | None]
-"""Returns the text of a chunk that fits the template; None for any other chunk."""
-
 # A server whose every chunk has a field outside the shapes would pay for two decoders per chunk.
 _MAX_FAILURES = 8
 _MAX_TEMPLATES = 8  # per block
-# Perplexity's chunks grow with the text: comparing them would take quadratic time.
-_MAX_TEMPLATE_BYTES = 4096  # of a chunk that a template is learned from
-_PROBE = "?"
 # OpenAI and Mistral pad each chunk with random letters against traffic analysis.
 _PADDING = re.compile(rb'"(?:obfuscation|p)" *: *"([0-9A-Za-z]*)"')
-
-_STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
-_decode_string = _STRING.decode
-_encode_string = msgspec.json.encode
 
 
 class ChatRun(DeltaRun):
@@ -416,9 +406,7 @@ class ChatRun(DeltaRun):
     Three typed shapes in `wire` reject every chunk with other content, so that a chunk of such
     a shape needs no further check: half the cost of decoding a `Chunk` and testing its fields.
 
-    Nearly every chunk equals the one before but for its text.  Once a chunk has been decoded, the
-    bytes before and after the text are compared with those of a template instead, in a third of
-    the time; the string between them is always decoded.
+    Once a chunk has been decoded, a template is learned from it.
 
     Args:
         usage: Usage of the stream.
@@ -432,8 +420,8 @@ class ChatRun(DeltaRun):
         self._expected: Delta | bool | None = None  # a delta, or True for calls
         # Failures in a row; after `_MAX_FAILURES` the shape is no longer tried for the block.
         self._failures = 0
-        self._template: Template | None = None  # of the chunks of the block
         self._attempts_left = 0  # chunks from which a template may still be learned
+        self._call_count = 0  # calls so far: each has templates of its own
         self._usage = usage
         self._state = state
         self._reported = self._before = usage.usage
@@ -446,7 +434,11 @@ class ChatRun(DeltaRun):
         expected = None if blocks is None else blocks.appendable
         if expected is not self._expected:
             self._expected, self._failures = expected, 0
-            self._template, self._attempts_left = None, _MAX_TEMPLATES
+            self._attempts_left = _MAX_TEMPLATES
+            self.clear_templates()
+        elif blocks is not None and len(blocks.calls.all) > self._call_count:
+            self._attempts_left = _MAX_TEMPLATES
+        self._call_count = 0 if blocks is None else len(blocks.calls.all)
         self._decode = None
         if blocks is None or not expected or self._failures >= _MAX_FAILURES:
             return
@@ -459,8 +451,8 @@ class ChatRun(DeltaRun):
             self._decode = wire.decode_text if is_text else wire.decode_reasoning
 
     def decode(self, payload: bytes) -> str | None:
-        template = self._template
-        if template is not None and (text := template(payload)) is not None:
+        read = self._read_payload
+        if read is not None and (text := read(payload)) is not None:
             return text
         if self._decode is None:
             return None
@@ -474,7 +466,15 @@ class ChatRun(DeltaRun):
         delta = chunk.choices[0].delta
         if type(delta) is wire.CallsRunDelta:
             # Few servers report usage in chunks with arguments.
-            return self._append_arguments(delta, chunk.id) if chunk.usage is None else None
+            if chunk.usage is not None:
+                return None
+            call = delta.tool_calls[0]
+            text, extend = call.function.arguments, partial(self._extend, call.index, chunk.id)
+            if not extend(text):
+                return None
+            if text and self._attempts_left:
+                self._learn(payload, chunk, extend)
+            return text
         # Groq's Compound changes the id with every chunk (groq/executed-tools-and-new-ids).
         if chunk.id != self._state.first_chunk_id and self._state.changes_id(chunk.id):
             return None
@@ -482,8 +482,7 @@ class ChatRun(DeltaRun):
         if chunk.usage is None:
             self._has_usage = False
             if text and self._attempts_left:
-                self._attempts_left -= 1
-                self._template = learn_template(payload, text, self._peek)
+                self._learn(payload, chunk)
         # Perplexity, Baseten and Databricks report counts with every chunk.
         elif not self._merge_usage(chunk.usage):
             return None
@@ -498,14 +497,13 @@ class ChatRun(DeltaRun):
         if self._has_usage:
             self._usage.usage = self._before
 
-    def _append_arguments(self, delta: wire.CallsRunDelta, chunk_id: ChunkId) -> str | None:
-        call = delta.tool_calls[0]
-        text = call.function.arguments
-        extended = self._blocks.calls.try_append(call.index, text, chunk_id)
-        if extended is None:
-            return None
-        self.delta = extended
-        return text
+    def _extend(self, call_index: int, chunk_id: ChunkId, fragment: str) -> bool:
+        """Append a fragment to a call, if it only extends the arguments."""
+        delta = self._blocks.calls.try_append(call_index, chunk_id, fragment)
+        if delta is None:
+            return False
+        self.delta = delta
+        return True
 
     def _merge_usage(self, usage: dict[str, object]) -> bool:
         """Merge a chunk's usage into the snapshot.
@@ -523,66 +521,25 @@ class ChatRun(DeltaRun):
         self._before = before
         return True
 
-    def _peek(self, payload: bytes) -> str | None:
-        """Return a chunk's text; None if the chunk has other effects."""
+    def _learn(self, payload: bytes, chunk: _Chunk, extend: Extend | None = None) -> None:
+        """Learn the template of a chunk that only extends a block."""
+        self._attempts_left -= 1
+        peek = partial(self._peek, chunk.id)
+        template = learn_template(payload, _text_of(chunk), peek, _PADDING)
+        if template is not None:
+            self.add_template(template, extend)
+
+    def _peek(self, id: ChunkId, payload: bytes) -> str | None:
+        """Return the text of a chunk with an id; None if it has another, or other effects."""
         chunk = None if self._decode is None else self._decode(payload)
-        delta = None if chunk is None or chunk.usage is not None else chunk.choices[0].delta
-        return None if delta is None or type(delta) is wire.CallsRunDelta else delta.text
-
-
-def learn_template(
-    payload: bytes, text: str, peek: Callable[[bytes], str | None]
-) -> Template | None:
-    """Return a template of chunks that differ from `payload` only in text; None if unsafe.
-
-    Args:
-        payload: A chunk that was read.
-        text: The text.
-        peek: Returns the text of a chunk that has no other effect, without reading it.
-    """
-    literal = _encode_string(text)
-    # A text that occurs twice may be the value of another field, such as `content` of Perplexity's
-    # `message`.
-    if len(payload) > _MAX_TEMPLATE_BYTES or payload.count(literal) != 1:
-        return None
-    head, _, tail = payload.partition(literal)
-    padding = _PADDING.search(tail)
-    middle, end = (tail[: padding.start(1)], tail[padding.end(1) :]) if padding else (b"", tail)
-    try:
-        # With another string in its place that string is the text, and nothing else changes;
-        # with an empty one no other field takes its place.
-        for probe in (_PROBE, ""):
-            if peek(head + _encode_string(probe) + middle + end) != probe:
-                return None
-    except FAST_ERRORS:
-        return None
-    if middle:
-        return _template(head + b'"', b'"' + middle, end)
-    return _template(head + b'"', b"", b'"' + end)
-
-
-def _template(head: bytes, middle: bytes, end: bytes) -> Template:
-    """Return a template of chunks with equal bytes before and after their text.
-
-    Args:
-        head: Bytes before the text.
-        middle: Bytes between text and padding; empty if there is no padding.
-        end: Bytes after the padding, or after the text.
-    """
-    start, skip, stop = len(head), len(middle), -len(end)
-
-    def read(payload: bytes) -> str | None:
-        if payload[:start] != head or payload[stop:] != end:
+        if chunk is None or chunk.usage is not None or chunk.id != id:
             return None
-        at = stop
-        if skip:
-            at = payload.rfind(middle)
-            padding = payload[at + skip : stop]
-            if padding and not padding.isalnum():
-                return None
-        try:
-            return _decode_string(payload[start - 1 : at + 1])
-        except FAST_ERRORS:
-            return None
+        return _text_of(chunk)
 
-    return read
+
+def _text_of(chunk: _Chunk) -> str:
+    """Return the text, the reasoning or the arguments of a chunk."""
+    delta = chunk.choices[0].delta
+    if type(delta) is wire.CallsRunDelta:
+        return delta.tool_calls[0].function.arguments
+    return delta.text

@@ -181,8 +181,8 @@ class ToolCalls(Struct, eq=False):
             events.append(JSONDelta(index, call.arguments.text()))
         call.update_appendable()
 
-    def try_append(self, call_index: int, fragment: str, chunk_id: ChunkId) -> JSONDelta | None:
-        """Append to an open call and return its delta; None if it needs the slow path.
+    def try_append(self, call_index: int, chunk_id: ChunkId, fragment: str) -> JSONDelta | None:
+        """Extend an open call and return its delta; None: the frame must be read in full.
 
         None leaves the call unchanged: the fragment may repeat, restart or complete the
         arguments, or belong to another message; read the frame in full.

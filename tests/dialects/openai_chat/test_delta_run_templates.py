@@ -2,88 +2,44 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 
-import msgspec
 import pytest
 from support.openai_chat.chunks import call, calls, chunk, content, reasoning
 from support.streams.delta_runs import read_chunks
 
-from streamnorm import ReasoningDelta, TextDelta
-from streamnorm.dialects.openai_chat.decode import ChatRun, Template, learn_template
+from streamnorm import BlockStop, Failed, JSONDelta, ReasoningDelta, StreamError, TextDelta
+from streamnorm._core.codec.delta_run import learn_template
+from streamnorm.codec import decoder
+from streamnorm.dialects.openai_chat.decode import ChatRun
 
 read = partial(read_chunks, "openai_chat")
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '"},"logprobs":null', "", "z"]
+_LETTERS = {learn_template.__code__: "l", ChatRun.decode.__code__: "d"}
 
 
-def peek(payload: bytes) -> str | None:
-    """Return the member `text` of an object."""
-    value: dict[str, str] = msgspec.json.decode(payload)
-    return value["text"]
+def ways(*chunks: bytes) -> str:
+    """Return how each chunk of a stream after the first is read, as a letter.
 
+    `t`: by a template; `l`: decoded, and a template is learned from it; `d`: decoded otherwise.
+    """
+    reader = decoder("openai_chat")
+    letters: list[str] = []
 
-def learned(payload: bytes, text: str) -> Template:
-    """Return the template learned from a chunk."""
-    template = learn_template(payload, text, peek)
-    assert template is not None
-    return template
+    def note(frame: FrameType, event: str, _arg: object) -> None:
+        if event == "call":
+            letters[-1] = _LETTERS.get(frame.f_code, letters[-1])
 
-
-@pytest.mark.parametrize(
-    ("payload", "text"),
-    [
-        (b'{"text":"a","n":1}', "a"),
-        (b'{"text":"","n":1}', ""),
-        (b'{"text":"\\u00e9\\"","n":1}', 'é"'),
-        (b'{"text":"a","n":2}', None),
-        (b'{"text": "a","n":1}', None),
-        (b'{"text":"a","b":"c","n":1}', None),
-        (b'{"text":"a\nb","n":1}', None),
-        (b'{"text":"a\\","n":1}', None),
-        (b'{"text":"\\ud83d","n":1}', None),
-        (b'{"text":"\xff","n":1}', None),
-        (b'{"text":"a","n":1}}', None),
-        (b'{"text":"', None),
-        (b"", None),
-    ],
-)
-def test_template_returns_the_text_of_chunks_that_fit(payload: bytes, text: str | None) -> None:
-    assert learned(b'{"text":"x y","n":1}', "x y")(payload) == text
-
-
-@pytest.mark.parametrize(
-    ("payload", "text"),
-    [
-        (b'{"text":"a","p":"xY9"}', "a"),
-        (b'{"text":"","p":""}', ""),
-        (b'{"text":"\\",\\"p\\":\\"","p":"x"}', '","p":"'),
-        (b'{"text":"a","p":"x y"}', None),
-        (b'{"text":"a","p":"\\u0078"}', None),
-        (b'{"text":"a","p":"x"}}', None),
-        (b'{"text":"a","q":"x"}', None),
-        (b'{"text":"a","p":"x","p":"y"}', None),
-        (b'{"text":"","p":"', None),
-        (b'{"text":"x"}', None),
-    ],
-)
-@pytest.mark.parametrize("padding", [b"", b"aB3"])
-def test_template_ignores_padding(payload: bytes, text: str | None, padding: bytes) -> None:
-    assert learned(b'{"text":"word","p":"%b"}' % padding, "word")(payload) == text
-
-
-@pytest.mark.parametrize(
-    ("payload", "text"),
-    [
-        (b'{"text":"a","n":"a"}', "a"),  # two places
-        (b'{"text":"\\u0061"}', "a"),  # none
-        (b'{"text":"\\u0061","n":"a"}', "a"),  # the wrong one
-        (b'{"n":"a"}x', "a"),  # none that can be read
-        (b'{"text":"a","n":"%b"}' % (b"x" * 5000), "a"),
-    ],
-)
-def test_no_template_is_learned_from_an_ambiguous_chunk(payload: bytes, text: str) -> None:
-    assert learn_template(payload, text, peek) is None
+    reader.feed(chunks[0])
+    for data in chunks[1:]:
+        letters.append("t")
+        sys.setprofile(note)
+        reader.feed(data)
+        sys.setprofile(None)
+    return "".join(letters)
 
 
 @pytest.mark.parametrize("name", ["obfuscation", "p"])
@@ -132,14 +88,37 @@ def test_chunk_that_does_not_fit_the_template_reads_as_in_full(
 
 @pytest.mark.parametrize("of", [content, reasoning])
 def test_template_is_learned_from_the_first_chunk_of_the_run(of: Callable[[str], bytes]) -> None:
-    run = read(of("a"), of("b")).decoder.run
-    assert isinstance(run, ChatRun)
-    assert run._template is not None
-    assert run._template(of("c").removeprefix(b"data: ").strip()) == "c"
+    assert ways(*map(of, "abcde")) == "lttt"
 
 
-def test_no_template_is_learned_from_arguments() -> None:
-    pieces = [calls(call(0, arguments=text)) for text in ('"', "b")]
-    run = read(calls(call(0, "x", "f", "[")), *pieces).decoder.run
-    assert isinstance(run, ChatRun)
-    assert run._template is None
+STARTED = [calls(call(n, f"t{n}", "f", "[1,")) for n in (0, 1)]
+
+
+def test_templates_of_interleaved_calls_are_learned_from_the_first_fragment_of_each() -> None:
+    turns = [calls(call(n, arguments=text)) for text in ('"', "b", '",', "2") for n in (0, 1)]
+    assert ways(*STARTED, *turns) == "d" + "lltttttt"
+    events = [event for events in read(*STARTED, *turns).events[2:] for event in events]
+    assert events == [JSONDelta(n, text) for text in ('"', "b", '",', "2") for n in (0, 1)]
+
+
+def test_fragment_that_may_complete_the_arguments_is_decoded() -> None:
+    turns = [calls(call(0, arguments=text)) for text in ("2", ",3", "]", "x")]
+    assert ways(*STARTED, *turns[:3]) == "d" + "ltd"
+    events = [event for events in read(*STARTED, *turns).events[2:] for event in events]
+    assert events[:4] == [JSONDelta(0, "2"), JSONDelta(0, ",3"), JSONDelta(0, "]"), BlockStop(0)]
+    assert [type(event) for event in events[4:]] == [StreamError]
+
+
+def test_fragment_in_a_chunk_of_another_id_does_not_fit_the_template() -> None:
+    pieces = [calls(call(1, arguments=text)) for text in ("2", ",3")]
+    other = pieces[1].replace(b"chatcmpl-1", b"chatcmpl-2")
+    assert isinstance(read(*STARTED, *pieces, other).decoder.outcome, Failed)
+
+
+def test_each_text_and_each_call_learn_few_templates() -> None:
+    """A server whose chunks all differ costs no more than decoding them."""
+    texts = [content("x", odd="y" * n) for n in range(20)]
+    fragment = {"tool_calls": [call(1, arguments="2")]}
+    fragments = [chunk(fragment, odd="y" * n) for n in range(20)]
+    expected = "l" * 8 + "d" * 11 + "dd" + "l" * 8 + "d" * 12
+    assert ways(*texts, *STARTED, *fragments) == expected

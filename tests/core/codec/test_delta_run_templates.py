@@ -1,0 +1,166 @@
+"""Templates of payloads that differ in their text alone, and in random padding."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from streamnorm._core.codec.delta_run import ReadText, Template, Templates, learn_template
+
+PADDING = re.compile(rb'"p":"([a-zA-Z0-9]*)"')
+
+
+def peek(payload: bytes) -> str | None:
+    """Return the member `text` of an object."""
+    value: dict[str, str] = msgspec.json.decode(payload)
+    return value["text"]
+
+
+def refuse(data: bytes) -> None:
+    """Read nothing."""
+
+
+def learned(payload: bytes, text: str) -> ReadText:
+    """Return the reader of the template learned from a payload."""
+    template = learn_template(payload, text, peek, PADDING)
+    assert template is not None
+    templates = Templates()
+    templates.add(template, None)
+    return templates.text_reader(b"", b"", refuse)
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"text":"a","n":1}', "a"),
+        (b'{"text":"","n":1}', ""),
+        (b'{"text":"\\u00e9\\"","n":1}', 'é"'),
+        (b'{"text":"a","n":2}', None),
+        (b'{"text": "a","n":1}', None),
+        (b'{"text":"a","b":"c","n":1}', None),
+        (b'{"text":"a\nb","n":1}', None),
+        (b'{"text":"a\\","n":1}', None),
+        (b'{"text":"\\ud83d","n":1}', None),
+        (b'{"text":"\xff","n":1}', None),
+        (b'{"text":"a","n":1}}', None),
+        (b'{"text":"', None),
+        (b"", None),
+    ],
+)
+def test_template_returns_the_text_of_chunks_that_fit(payload: bytes, text: str | None) -> None:
+    assert learned(b'{"text":"x y","n":1}', "x y")(payload) == text
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"text":"a","p":"xY9"}', "a"),
+        (b'{"text":"","p":""}', ""),
+        (b'{"text":"\\",\\"p\\":\\"","p":"x"}', '","p":"'),
+        (b'{"text":"a","p":"x y"}', None),
+        (b'{"text":"a","p":"\\u0078"}', None),
+        (b'{"text":"a","p":"x"}}', None),
+        (b'{"text":"a","q":"x"}', None),
+        (b'{"text":"a","p":"x","p":"y"}', None),
+        (b'{"text":"","p":"', None),
+        (b'{"text":"x"}', None),
+    ],
+)
+@pytest.mark.parametrize("padding", [b"", b"aB3"])
+def test_template_ignores_padding(payload: bytes, text: str | None, padding: bytes) -> None:
+    assert learned(b'{"text":"word","p":"%b"}' % padding, "word")(payload) == text
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"text":"a","n":"a","m":"a"}', "a"),  # three places
+        (b'{"text":"\\u0061","n":"a","m":"a"}', "a"),  # two wrong ones
+        (b'{"text":"\\u0061"}', "a"),  # none
+        (b'{"text":"\\u0061","n":"a"}', "a"),  # the wrong one
+        (b'{"n":"a"}x', "a"),  # none that can be read
+        (b'{"text":"a","n":"%b"}' % (b"x" * 5000), "a"),
+    ],
+)
+def test_no_template_is_learned_from_an_ambiguous_chunk(payload: bytes, text: str) -> None:
+    assert learn_template(payload, text, peek, PADDING) is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"text":"a","n":{"is":"a"}}', "a"),
+        (b'{"text":"","n":{"is":""}}', ""),
+        ('{"text":"\\"é","n":{"is":"\\"é"}}'.encode(), '"é'),
+        (b'{"text":"\\",\\"n\\"","n":{"is":"\\",\\"n\\""}}', '","n"'),
+        (b'{"text":"a","n":{"is":"b"}}', None),
+        (b'{"text":"a","n":{"is":"\\u0061"}}', None),
+        (b'{"text":"a","n":{"is":"a "}}', None),
+        (b'{"text":"a","n":{"is":"a"}} ', None),
+        (b'{"text":"a","m":{"is":"a"}}', None),
+        (b'{"text":"a","n":{"is":"a","n":{"is":"a","n":{"is":"a"}}', None),
+        (b'{"text":"a","n":{"is":"","n":{"is":"a","n":{"is":""}}', None),
+        (b'{"text":"\\","n":{"is":"\\"}}', None),
+        (b'{"text":"a"}}', None),
+        (b'{"text":""}}', None),
+        (b'{"text":"', None),
+    ],
+)
+def test_template_compares_a_text_with_its_repetition(payload: bytes, text: str | None) -> None:
+    assert learned(b'{"text":"word","n":{"is":"word"}}', "word")(payload) == text
+
+
+def numbered(number: bytes) -> Template:
+    """Return a template with a number in its head."""
+    return Template(b'{"n":%b,"text":"' % number, b"", b'"}')
+
+
+def test_templates_of_blocks_extend_the_block_of_their_head() -> None:
+    texts: dict[int, list[str]] = {0: [], 1: []}
+    templates = Templates()
+    for number, of_block in texts.items():
+        templates.add(numbered(b"%d" % number), lambda text, to=of_block: to.append(text) is None)
+    read = templates.text_reader(b"data: ", b"\n\n", refuse)
+    for number, text in ((0, "a"), (0, "b"), (1, "c"), (0, "d"), (1, "e")):
+        assert read(b'data: {"n":%d,"text":"%b"}\n\n' % (number, text.encode())) == text
+    assert read(b'data: {"n":2,"text":"f"}\n\n') is None
+    assert texts == {0: ["a", "b", "d"], 1: ["c", "e"]}
+
+
+def test_text_that_may_do_more_than_extend_its_block_is_read_otherwise() -> None:
+    templates = Templates()
+    templates.add(numbered(b"0"), lambda text: text != "}")
+    read = templates.text_reader(b"", b"", lambda data: f"{len(data)} bytes")
+    assert read(b'{"n":0,"text":"a"}') == "a"
+    assert read(b'{"n":0,"text":"}"}') == "18 bytes"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [numbered(b"10"), Template(b'{"n":1,"text":"', b"", b'"} '), Template(b"x", b"y", b"z")],
+)
+def test_templates_that_differ_in_more_than_bytes_of_the_head_are_forgotten(
+    other: Template,
+) -> None:
+    templates = Templates()
+    templates.add(numbered(b"0"), None)
+    templates.add(other, None)
+    read = templates.text_reader(b"", b"", refuse)
+    assert read(b'{"n":0,"text":"a"}') is None
+    assert read(b"%ba%b" % (other.head, other.tail)) == ("a" if not other.middle else None)
+
+
+def test_number_of_templates_is_bounded() -> None:
+    templates = Templates()
+    for number in range(10, 75):
+        templates.add(numbered(b"%d" % number), None)
+    read = templates.text_reader(b"", b"", refuse)
+    assert read(b'{"n":74,"text":"a"}') == "a"
+    assert read(b'{"n":73,"text":"a"}') is None
+
+
+def test_no_template_reads_nothing() -> None:
+    with pytest.raises(ValueError, match="no template, expected one"):
+        Templates().text_reader(b"", b"", refuse)
