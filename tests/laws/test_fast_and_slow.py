@@ -55,7 +55,7 @@ ON_THE_RUN = (
     *("anthropic text", "anthropic text, padded", "anthropic thinking", "anthropic call"),
     *("anthropic thinking, text and call", "anthropic calls, interleaved"),
     *("chat text", "chat text, spaced", "chat text, counted", "chat reasoning", "chat call"),
-    *("chat calls, interleaved", "chat calls, one by one"),
+    *("chat reasoning details", "chat calls, interleaved", "chat calls, one by one"),
     *("responses text", "responses text, unnumbered", "responses reasoning", "responses summary"),
     *("responses summaries, interleaved", "responses call", "responses calls, interleaved"),
     *("gemini text", "gemini text, LF", "gemini thought"),

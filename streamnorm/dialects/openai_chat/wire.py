@@ -7,10 +7,10 @@ stored in `extra`, those of the chunks between are dropped.
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 Arguments: TypeAlias = str | dict[str, Any] | list[Any] | None
 """Arguments as text; GLM-4.5 and Mistral may send the object itself."""
@@ -142,7 +142,6 @@ _AnyDelta = TypeVar("_AnyDelta", bound="TextRunDelta | ReasoningRunDelta | Calls
 class _RunDelta(Struct, gc=False, kw_only=True):
     """Base of delta run structs: fields that must be empty."""
 
-    reasoning_details: _Nothing = None
     refusal: Literal[""] | None = None
     function_call: None = None
     annotations: _Nothing = None
@@ -155,14 +154,26 @@ class TextRunDelta(_RunDelta, gc=False, kw_only=True):
     """A delta with text only."""
 
     text: str = field(name="content")
+    reasoning_details: _Nothing = None
     reasoning_content: Literal[""] | None = None
     reasoning: Literal[""] | None = None
     tool_calls: _Nothing = None
 
 
-class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
-    """A delta with reasoning only, in one or both of its fields."""
+class _RunDetail(Struct, gc=False, kw_only=True):
+    """A detail of `reasoning_details` that has text alone."""
 
+    type: Literal["reasoning.text", "reasoning.summary"]
+    text: str | None = None
+    summary: str | None = None
+    signature: Literal[""] | None = None
+    data: Literal[""] | None = None
+
+
+class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
+    """A delta of reasoning alone, which servers send in one field or in several."""
+
+    reasoning_details: Annotated[list[_RunDetail], Meta(max_length=1)] | None = None
     # DeepSeek and Alibaba send `content: null` beside reasoning, others "".
     content: Literal[""] | None = None
     reasoning_content: str | None = None
@@ -171,7 +182,11 @@ class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The reasoning, from the field that is present."""
+        """The reasoning, from the field that has it."""
+        # OpenRouter repeats the text of a detail in `reasoning`.
+        for detail in self.reasoning_details or ():
+            if text := detail.text or detail.summary:
+                return text
         return self.reasoning_content or self.reasoning or ""
 
 
@@ -196,6 +211,7 @@ class CallsRunDelta(_RunDelta, gc=False, kw_only=True):
     content: Literal[""] | None = None
     reasoning_content: Literal[""] | None = None
     reasoning: Literal[""] | None = None
+    reasoning_details: _Nothing = None
     tool_calls: tuple[_RunCall]
 
 

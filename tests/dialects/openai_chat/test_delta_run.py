@@ -199,3 +199,57 @@ def test_transcoder_usage_is_current_during_a_run(source: str | None, target: st
         assert run.usage == run.message.usage == Usage(9, number)
     run.abort(ConnectionError())
     assert run.usage == Usage(9, 8)
+
+
+TEXT, SUMMARY = {"type": "reasoning.text"}, {"type": "reasoning.summary"}
+
+
+def details(reasoning: str | None, *items: dict[str, Any]) -> bytes:
+    """Return a chunk of OpenRouter's reasoning."""
+    return chunk({"content": "", "reasoning": reasoning, "reasoning_details": list(items)})
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "items", "text"),
+    [
+        ("a", [{**TEXT, "text": "a", "format": "unknown", "index": 0}], "a"),
+        ("a", [{**SUMMARY, "summary": "a", "format": "openai-responses-v1"}], "a"),
+        ("other", [{**TEXT, "text": "a"}], "a"),
+        (None, [{**TEXT, "text": "a", "signature": None}], "a"),
+        (None, [{**TEXT, "text": "", "summary": "a"}], "a"),
+        ("a", [{**TEXT, "text": "", "signature": ""}], "a"),
+        ("a", [TEXT], "a"),
+        ("a", [], "a"),
+        ("", [TEXT], ""),
+    ],
+)
+def test_reasoning_details_of_text_alone_are_on_the_run(
+    reasoning: str | None, items: list[dict[str, Any]], text: str
+) -> None:
+    reading = read(details("x", {**TEXT, "text": "x"}), details(reasoning, *items))
+    assert reading.events[1] == ([ReasoningDelta(0, text)] if text else [])
+    assert reading.on_run == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{**TEXT, "text": "a", "signature": "s"}],
+        [{**TEXT, "text": "a"}, {**TEXT, "text": "b"}],
+        [{"type": "reasoning.encrypted", "data": "d"}],
+        [{**TEXT, "text": "a", "data": "d"}],
+        [{**TEXT, "text": 5}],
+        [{"type": "new", "text": "a"}],
+        [{"text": "a"}],
+        [None],
+        {},
+    ],
+)
+def test_other_reasoning_details_are_read_in_full(items: Any) -> None:
+    beside = chunk({"reasoning": "a", "reasoning_details": items})
+    assert read(details("x", {**TEXT, "text": "x"}), beside).on_run == [0, 0]
+
+
+def test_text_with_a_reasoning_detail_is_read_in_full() -> None:
+    beside = chunk({"content": "a", "reasoning_details": [{**TEXT, "text": "b"}]})
+    assert read(content("x"), beside).on_run == [0, 0]
