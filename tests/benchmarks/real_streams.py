@@ -1,4 +1,7 @@
-"""Costs of real streams, if `STREAMNORM_CORPUS` names a corpus; reported, without a bar."""
+"""Real streams, if `STREAMNORM_CORPUS` names a corpus.
+
+Of delta frames the share that the delta run reads, with a bar; what an event costs, without one.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,16 @@ from reads import ONE_EVENT, SEGMENTS, sized
 from timing import Figure, Run, decode, decode_json, fastest, transcode
 from workloads import DIALECTS, chat
 
+from streamnorm import Event, UsageUpdate
+from streamnorm._core.events import Delta
+from streamnorm.codec import decoder
+
 __all__ = ["report"]
 
 _LEAST_EVENTS = 300
+# Of the delta frames in streams of so many events: the largest share that is read in full.
+_LEAST_COUNTED_EVENTS = 40
+_READ_IN_FULL = {"openai_chat": 0.2, "anthropic": 0.25, "openai_responses": 0.3, "gemini": 0.3}
 _FRAME = re.compile(rb".+?(?:\r\n\r\n|\n\n)|.+\Z", re.DOTALL)
 
 _READS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
@@ -35,13 +45,62 @@ class _Stream(NamedTuple):
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print median and worst cost of an event in streams of 300 events and more, by dialect."""
+    """Print the share of delta frames on the delta run, and median and worst cost of an event.
+
+    The costs are those of streams of 300 events and more.
+    """
     if "STREAMNORM_CORPUS" not in os.environ:
         print("\nreal streams: STREAMNORM_CORPUS names no corpus")
         return []
+    counted = _streams(_LEAST_COUNTED_EVENTS)
+    print(f"\ndelta frames in real streams of {_LEAST_COUNTED_EVENTS} events and more")
+    figures = [_count(dialect, counted) for dialect in DIALECTS]
+    _measure(rounds)
+    return figures
+
+
+def _count(dialect: str, streams: list[_Stream]) -> Figure:
+    """Print and return the share of a dialect's delta frames that is read in full."""
+    counts = {stream.name: _count_deltas(stream) for stream in streams if stream.dialect == dialect}
+    deltas = sum(of_stream for of_stream, _ in counts.values())
+    on_run = sum(on_run for _, on_run in counts.values())
+    worst = min(counts, key=lambda name: counts[name][1] / max(1, counts[name][0]), default="")
+    share = on_run / max(1, deltas)
+    print(
+        f"{dialect:20}{len(counts):5} streams, {deltas:7,} delta frames, {share:6.1%} on the delta"
+        f" run; worst {worst}"
+    )
+    name = f"{dialect}: share of delta frames in real streams that is read in full"
+    return Figure(name, 1 - share, _READ_IN_FULL[dialect])
+
+
+def _count_deltas(stream: _Stream) -> tuple[int, int]:
+    """Return the number of delta frames in a stream, and of those that the delta run reads."""
+    deltas = on_run = 0
+    reader = decoder(stream.dialect)
+    for frame in stream.frames:
+        for raw in reader.split(frame):
+            run = reader.run
+            text = run.text_of(raw) if run is not None and isinstance(raw, bytes) else None
+            if text is not None:
+                on_run += 1
+                deltas += 1
+                continue
+            deltas += _is_delta(reader.read_raw(raw))
+    return deltas, on_run
+
+
+def _is_delta(events: list[Event]) -> bool:
+    """Return whether the events of a frame only extend a block, or report usage as well."""
+    others = [event for event in events if not isinstance(event, UsageUpdate)]
+    return len(others) == 1 and isinstance(others[0], Delta)
+
+
+def _measure(rounds: int) -> None:
+    """Print median and worst cost of an event in streams of 300 events and more, by dialect."""
     unit_payloads = chat.text(1000)
     runs: dict[tuple[str, ...], Run] = {("U",): decode_json(unit_payloads)}
-    streams = _streams()
+    streams = _streams(_LEAST_EVENTS)
     for stream in streams:
         runs[stream.name, "u"] = decode_json(stream.payloads)
         other = "openai_chat" if stream.dialect != "openai_chat" else "anthropic"
@@ -56,10 +115,10 @@ def report(rounds: int) -> list[Figure]:
     unit = best["U",] / len(unit_payloads)
     for dialect in DIALECTS:
         _print(dialect, [stream for stream in streams if stream.dialect == dialect], best, unit)
-    return []
 
 
-def _streams() -> list[_Stream]:
+def _streams(least_events: int) -> list[_Stream]:
+    """Return the streams of the corpus that have so many events."""
     # The reader of the corpus is that of the tests.
     sys.path.append(str(Path(__file__).parent.parent))
     from support.streams.corpus import corpus, payloads
@@ -68,7 +127,7 @@ def _streams() -> list[_Stream]:
     for dialect in DIALECTS:
         for stream in corpus(dialect):
             frames = _FRAME.findall(stream.body)
-            if len(frames) >= _LEAST_EVENTS:
+            if len(frames) >= least_events:
                 data = [each.encode() for each in payloads(stream.body) if each != "[DONE]"]
                 streams.append(_Stream(stream.name, dialect, frames, data))
     return streams
