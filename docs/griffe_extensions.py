@@ -1,4 +1,4 @@
-"""What the reference of the site says of classes beyond their own source.
+"""Griffe extensions of the site's reference: generated signatures and completed docstrings.
 
 Griffe reads the source alone: it knows no signature of a struct, whose `__init__` msgspec makes,
 and no argument that the docstring of a base class describes.
@@ -14,10 +14,10 @@ import griffe
 
 
 class StructSignatures(griffe.Extension):
-    """Gives each public struct the `__init__` that msgspec makes for it."""
+    """Adds the `__init__` that msgspec generates to each public struct."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
-        """Add the signatures, once all modules of the package are read."""
+        """Add the signatures when all modules of the package are loaded."""
         # Found before one is changed: a class takes over the `__init__` of its base.
         structs = [documented for documented in _classes(pkg) if _is_struct(documented)]
         for struct in structs:
@@ -25,10 +25,10 @@ class StructSignatures(griffe.Extension):
 
 
 class DescribedArguments(griffe.Extension):
-    """Replaces the name of the class that describes the arguments by its description."""
+    """Replaces references to a class of arguments by their descriptions."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
-        """Complete the docstrings, once all modules of the package are read."""
+        """Complete the docstrings when all modules of the package are loaded."""
         for documented in _classes(pkg):
             docstring = documented.docstring
             if docstring and (named := _DESCRIBED.search(docstring.value)):

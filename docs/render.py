@@ -1,4 +1,4 @@
-"""Render the tables of the pages, and the output of commands, in place: `python docs/render.py`.
+"""Render the pages' tables and command outputs in place: `python docs/render.py`.
 
 A table stands between `<!-- rendered: NAME -->` and `<!-- end -->`.  Output stands below a command
 that is alone in its `console` block.  A test compares the pages with what this program renders.
@@ -182,7 +182,7 @@ NOTES = {
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of each page, rendered."""
+    """Return the rendered text of each page."""
     return {path: _page(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
 
 
@@ -198,12 +198,12 @@ def _output(arguments: list[str]) -> str:
 
 
 def losses() -> str:
-    """Return which features each target carries, a feature a row."""
+    """Return the table of features that each target carries."""
     return _table(["", *TARGETS], [[words, *cells] for words, cells in _rows(short=True)])
 
 
 def kinds() -> str:
-    """Return, for the features that come in kinds, the kinds that each target carries."""
+    """Return, for features with several kinds, the kinds that each target carries."""
     rows = []
     for words, cells in _rows(short=False):
         alike: dict[str, list[str]] = defaultdict(list)
@@ -215,7 +215,7 @@ def kinds() -> str:
 
 
 def names() -> str:
-    """Return the names of the losses, and what becomes of each."""
+    """Return the table of loss names and their consequences."""
     rows = [[f"`{name}`", lost, result] for name, (lost, result) in LOSSES.items()]
     return _table(["`feature`", "what is lost", "result"], rows)
 
@@ -274,7 +274,7 @@ def _structs(types: Iterable[type], title: str) -> str:
 
 
 def _summary(one: type) -> str:
-    """Return the first sentence or paragraph of a docstring, as part of a table."""
+    """Return the first sentence or paragraph of a docstring, for a table."""
     return " ".join(inspect.getdoc(one).partition("\n\n")[0].split()).rstrip(".")  # type: ignore[union-attr]  # it has one
 
 
@@ -289,7 +289,7 @@ def errors() -> str:
 
 
 def limits() -> str:
-    """Return the bounds of `Limits`, with their defaults."""
+    """Return the bounds in `Limits`, with their defaults."""
     text = inspect.getdoc(Limits) or ""
     meanings = dict(re.findall(r"^    (\w+): (.*)$", text, re.MULTILINE))
     defaults = Limits()
@@ -310,7 +310,7 @@ def _amount(name: str, value: int) -> str:
 
 
 def dialects() -> str:
-    """Return the dialects: their names, and what is done with each."""
+    """Return the dialects with their names and supported operations."""
     rows = [
         [
             f"`{name}`",
@@ -330,7 +330,7 @@ def _recorded_streams() -> list[Path]:
 
 
 def servers() -> str:
-    """Return the servers whose streams are recorded, and what their decoders accepted."""
+    """Return the servers with recorded streams, and the notes of their decoders."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in _recorded_streams():
         dialect, server, name = path.parts[-3], path.parts[-2], path.stem
@@ -343,7 +343,7 @@ def servers() -> str:
 
 
 def known_servers() -> str:
-    """Return the servers that have profiles, and the dialects that these are for."""
+    """Return the servers that have profiles, and their dialects."""
     profiles = shipped_profiles()
     rows = [
         [f"`{server}`", ", ".join(f"`{name}`" for name in DIALECTS if profiles.knows(server, name))]
@@ -365,7 +365,7 @@ def profile_keys() -> str:
 
 
 def _kind(kind: object) -> str:
-    """Return the TOML that a capability is written as."""
+    """Return the TOML type of a capability."""
     origin = get_origin(kind)
     if origin is Literal:
         return ", ".join(f'`"{word}"`' for word in get_args(kind))
@@ -382,7 +382,7 @@ def _kind(kind: object) -> str:
 
 
 def notes() -> str:
-    """Return the kinds of notes, and recordings that cause each."""
+    """Return the kinds of notes, and the recordings that cause each."""
     shown: dict[str, list[str]] = defaultdict(list)
     for path in _recorded_streams():
         recording = Recording.load(path)

@@ -1,4 +1,4 @@
-"""The rows of the tables of the gateway: its configuration and its metrics."""
+"""Rows of the gateway's tables: configuration and metrics."""
 
 from __future__ import annotations
 

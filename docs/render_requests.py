@@ -1,4 +1,4 @@
-"""The tables of what requests lose, rendered from the capabilities of each dialect."""
+"""Tables of what requests lose, rendered from each dialect's capabilities."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ LOSSES = {
 
 
 def option_rows() -> Iterator[list[str]]:
-    """Yield which options each target has, an option a row."""
+    """Yield a row for each option, with the targets that have it."""
     for field in Request.__struct_fields__:
         if field not in _NO_OPTIONS:
             cells = ["yes" if field in can.fields else "loss" for can in TARGETS.values()]
@@ -167,13 +167,13 @@ def option_rows() -> Iterator[list[str]]:
 
 
 def feature_rows() -> Iterator[list[str]]:
-    """Yield which features each target carries, a feature a row."""
+    """Yield a row for each feature, with the targets that carry it."""
     for field, words in FEATURES.items():
         yield [words, *(_cell(field, getattr(can, field)) for can in TARGETS.values())]
 
 
 def loss_rows() -> Iterator[list[str]]:
-    """Yield the names of losses, what is lost, and what becomes of it."""
+    """Yield a row for each loss: its name, what is lost, and the consequence."""
     for name, (lost, result) in LOSSES.items():
         yield [f"`{name}`", lost, result]
 

@@ -1,4 +1,4 @@
-"""The tables of what providers refuse in requests, rendered from the rules."""
+"""Tables of what providers refuse in requests, rendered from the request rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MARKUP = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "*": r"\*", "|": r"\|"}
 
 
 def rule_rows(dialect: str) -> Iterator[list[str]]:
-    """Yield the rules of a dialect: those of its vendor first, then by server."""
+    """Yield a dialect's rules: the vendor's first, then those of each server."""
     rules = [rule for rule in shipped_rules() if rule.dialect == dialect]
     for rule in sorted(rules, key=lambda rule: VENDOR not in rule.servers):
         yield [
@@ -35,7 +35,7 @@ def rule_rows(dialect: str) -> Iterator[list[str]]:
 
 
 def _holders(rule: RequestRule) -> str:
-    """Return the servers and models that a rule holds for, and from when until when."""
+    """Return the servers, models and dates that a rule applies to."""
     named = {name for name in rule.servers if ALIASES.get(name) not in rule.servers}
     names = sorted(named, key=lambda name: (name != VENDOR, name))
     servers = ["every server" if name == "*" else _code(name, VENDOR) for name in names]
@@ -54,7 +54,7 @@ def _code(name: str, plain: str) -> str:
 
 
 def _answer(rule: RequestRule) -> str:
-    """Return what a provider answers, its variable parts as `…`."""
+    """Return the provider's error text, with `…` for variable parts."""
     answer = _PLACEHOLDER.sub("…", rule.says).replace("{{", "{").replace("}}", "}")
     answer = " ".join(answer.split())  # a row of a table is one line
     status = "" if rule.status == 400 else f"{rule.status}: "
@@ -62,7 +62,7 @@ def _answer(rule: RequestRule) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text that no markup is read in, besides code."""
+    """Return text with Markdown escaped outside code."""
     pieces = re.split(r"(`[^`]*`)", text)
     return "".join(
         piece.replace("|", r"\|") if piece.startswith("`") else _escaped(piece) for piece in pieces
@@ -74,7 +74,7 @@ def _escaped(text: str) -> str:
 
 
 def count_rows() -> Iterator[list[str]]:
-    """Yield how many rules each server has, the vendors first."""
+    """Yield the number of rules of each server, vendors first."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for rule in shipped_rules():
         for server in {ALIASES.get(name, name) for name in rule.servers}:

@@ -1,4 +1,4 @@
-"""The backend with a fake provider: `uvicorn demo:app` needs no key and no network."""
+"""The example backend with a fake provider; it needs no key and no network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamnorm.testing import FakeProvider, FakeRequest, faults, tool_call
 
 
 def play(request: FakeRequest) -> object:
-    """Return what a model might answer: a choice, the weather of the city, a sentence."""
+    """Return the fake model's answer: a choice, the weather of the city, or a sentence."""
     *_, last = decode_request(json.dumps(request.body), server.PROVIDER).messages
     if not last.tool_results:
         thought = Reasoning(("The user names no city, so I let them choose.",), "c2ln", "anthropic")

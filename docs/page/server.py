@@ -1,4 +1,4 @@
-"""The backend of two pages: an agent for `useChat` of the AI SDK and for AG-UI's client.
+"""Example backend of two pages: one agent for `useChat` and for AG-UI's client.
 
     npm ci && npm run build
     ANTHROPIC_API_KEY=... uvicorn server:app
@@ -47,7 +47,7 @@ TOOLS = (
 
 
 async def get_weather(city: str) -> str:
-    """Look the weather up."""
+    """Return the weather of a city."""
     return "-3 °C, snow" if city == "Oslo" else "16 °C, sun"
 
 
@@ -58,7 +58,7 @@ upstream = httpx.AsyncClient(headers={"x-api-key": key}, timeout=60)
 
 
 async def run_agent(chat: Conversation) -> AsyncIterator[RunItem]:
-    """Ask until the model calls no tool of the server; a tool of the page ends the run."""
+    """Ask the model until it calls no server tool; a page's tool ends the run."""
     while True:
         request = chat.dump(PROVIDER, arguments="raw", repair="fill")
         url = f"https://api.anthropic.com{request.path}"
@@ -82,7 +82,7 @@ async def run_agent(chat: Conversation) -> AsyncIterator[RunItem]:
 
 
 def answer(body: bytes, page: str) -> EventStreamResponse:
-    """Return the run that answers the request of a page, which sends its whole chat."""
+    """Return the agent's run for a page's request, which contains the whole chat."""
     asked = decode_request(body, page)
     # All of it may be forged: model, instructions and tools are the server's.
     if any(message.role in ("system", "developer") for message in asked.messages):
@@ -97,20 +97,20 @@ app = FastAPI()
 
 @app.post("/api/chat")
 async def answer_chat(request: Request) -> EventStreamResponse:
-    """Answer `useChat`."""
+    """Answer a request of `useChat`."""
     return answer(await request.body(), "ui_message_stream")
 
 
 @app.post("/api/run")
 async def answer_run(request: Request) -> EventStreamResponse:
-    """Answer AG-UI's client."""
+    """Answer a request of AG-UI's client."""
     return answer(await request.body(), "ag_ui")
 
 
 @app.exception_handler(DecodeError)
 @app.exception_handler(EncodeError)
 async def refuse(_request: Request, error: Exception) -> PlainTextResponse:
-    """Refuse what no page sends; both clients show the text."""
+    """Refuse an invalid request with a text that both clients show."""
     return PlainTextResponse(str(error), 400)
 
 

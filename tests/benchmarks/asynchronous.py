@@ -20,7 +20,7 @@ _Message = MutableMapping[str, Any]
 
 
 class _Source:
-    """A response body that is always ready."""
+    """A response body whose reads are always ready."""
 
     def __init__(self, chunks: list[bytes]) -> None:
         self._chunks = iter(chunks)
@@ -35,7 +35,7 @@ class _Source:
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print the costs; return the microseconds that a response adds to each chunk."""
+    """Print the costs; return the µs that a response adds to each chunk."""
     chunks = chat.frames(chat.text(_CHUNKS))
     runs: dict[str, Run] = {
         "iter_events": lambda: _iterate(chunks),
@@ -96,7 +96,7 @@ async def _respond(chunks: list[bytes]) -> None:
 
 
 async def _send_bare(chunks: list[bytes]) -> None:
-    """Send the same stream in a bare loop."""
+    """Send the same stream in a loop without an ASGI response."""
     async for chunk in _transcoded(chunks):
         await _send({"type": "http.response.body", "body": chunk, "more_body": True})
 
@@ -106,4 +106,4 @@ def _transcoded(chunks: list[bytes]) -> streamnorm.Stream[bytes]:
 
 
 async def _send(message: _Message) -> None:
-    """Accept a message, as a server does whose buffers have room."""
+    """Accept an ASGI message without blocking."""

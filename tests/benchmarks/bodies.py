@@ -1,4 +1,4 @@
-"""Cost of translating a long request, as a multiple of decoding and encoding it untyped."""
+"""Cost of translating a long request, as a multiple of untyped JSON decoding and encoding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _text(size: int, line: str = _ASCII) -> str:
 
 
 def results(size: int, line: str = _ASCII) -> list[InputMessage]:
-    """Return the messages of an agent that reads files: a text and a call, a result."""
+    """Return the messages of an agent that reads files: texts, calls and results."""
     messages = [InputMessage("user", (Text(_text(size, line)),))]
     for number in range(MESSAGES // 2):
         arguments = f'{{"path":"src/module_{number}.py","offset":{number},"limit":200}}'
@@ -54,7 +54,7 @@ def texts(size: int) -> list[InputMessage]:
 
 
 def arguments(size: int) -> list[InputMessage]:
-    """Return the messages of an agent that writes files: all is in the arguments of calls."""
+    """Return the messages of an agent that writes files: nearly all text is in arguments."""
     messages = [InputMessage("user", (Text("Write."),))]
     for number in range(MESSAGES // 2):
         value = {"path": f"src/module_{number}.py", "lines": _text(size).splitlines()}
@@ -73,7 +73,7 @@ CONVERSATIONS: dict[str, Callable[[int], list[InputMessage]]] = {
 
 
 def made(name: str, size: int, dialect: str) -> bytes:
-    """Return the body of a conversation whose messages have some size each."""
+    """Return a request body with messages of a given size."""
     tools = tuple(Tool(name, "does it", _SCHEMA) for name in ("read", "write"))
     request = Request(
         model="model", max_tokens=1000, tools=tools, messages=tuple(CONVERSATIONS[name](size))
@@ -82,13 +82,13 @@ def made(name: str, size: int, dialect: str) -> bytes:
 
 
 def sized(name: str, dialect: str) -> bytes:
-    """Return the body of a conversation of about `SIZE` bytes."""
+    """Return a request body of about `SIZE` bytes."""
     size = SIZE // MESSAGES
     return made(name, size * SIZE // len(made(name, size, dialect)), dialect)
 
 
 def untyped(body: bytes) -> Run:
-    """Decode and encode a body without a type: the work that no translation can avoid."""
+    """Decode and encode a body as untyped JSON, the minimum work of any translation."""
 
     def run() -> None:
         msgspec.json.encode(msgspec.json.decode(body))
@@ -107,7 +107,7 @@ def translated(body: bytes, source: str, target: str) -> Run:
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print what each pair of dialects costs, in milliseconds and as a multiple."""
+    """Print the cost of each pair of dialects, in ms and as a multiple."""
     print(f"\n{'1,000 messages of 2 MB':56}{'ms':>6}{'x untyped':>12}")
     figures: list[Figure] = []
     for name in CONVERSATIONS:

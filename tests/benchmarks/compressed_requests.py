@@ -1,4 +1,4 @@
-"""Cost of a request of 2 MB at the gateway: compressed, beside the same body as it is.
+"""Cost of a compressed 2 MB request at the gateway, compared to an uncompressed one.
 
 The gateway estimates the tokens of the request, so that no upstream is asked.  A server hands
 the body over in chunks of 64 KiB.  The longest step is the CPU time for which no other
@@ -47,7 +47,7 @@ _LONGEST_STEP_MS = 2.0
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print and return what each coding adds to a request, and its longest step, in ms."""
+    """Print and return each coding's added cost and longest step, in ms."""
     plain = _body()
     upstream = UpstreamConfig(dialect="openai_chat", base_url="http://127.0.0.1:9")
     app = Gateway(Config(upstreams={"local": upstream}), environ={})
@@ -73,7 +73,7 @@ def report(rounds: int) -> list[Figure]:
 
 
 def _body() -> bytes:
-    """Return a request of a long conversation, which compresses as text does."""
+    """Return a request of a long conversation, with realistic text."""
     draw = random.Random(1)  # noqa: S311 - no secret
     words = ["".join(draw.choices("etaoinshrdlu", k=draw.randint(2, 9))) for _ in range(4000)]
     messages: list[dict[str, Any]] = []
@@ -112,7 +112,7 @@ def _asking(app: Gateway, coding: str, data: bytes) -> Run:
 
 
 def _longest_step_ms(coding: str, data: bytes, rounds: int) -> float:
-    """Return the longest step of a decoder, of the round in which that was shortest."""
+    """Return the longest step of a decoder, in its fastest round."""
     return min(_longest_step(coding, data) for _ in range(rounds)) * 1000
 
 

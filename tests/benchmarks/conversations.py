@@ -1,4 +1,4 @@
-"""Cost of one more turn of a long conversation, as a multiple of encoding all of it."""
+"""Cost of encoding one more turn of a long conversation, relative to encoding all of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def next_turn(chat: Conversation, dialect: str) -> Run:
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print what one more turn costs in each dialect, in milliseconds and as a multiple."""
+    """Print the cost of one more turn in each dialect, in ms and as a multiple."""
     print(f"\n{'one more turn after 1,000 messages':56}{'ms':>6}{'x the whole':>12}")
     figures: list[Figure] = []
     for name, messages in CONVERSATIONS.items():

@@ -1,4 +1,4 @@
-"""Cost of a framing: events in the chunks of Amazon Bedrock, beside server-sent events."""
+"""Cost of Bedrock's chunk framing, compared to server-sent events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _USES: dict[str, Callable[[Framing], Decoder | Transcoder]] = {
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print and return what an event in a chunk costs more than over server-sent events."""
+    """Print and return the added cost of an event in a chunk."""
     payloads = anthropic.text(_DELTAS)
     frames = {SSE: anthropic.frames(payloads), INVOKE_CHUNKS: list(map(_chunk, _padded(payloads)))}
     runs: dict[tuple[str, str, Framing], Run] = {
@@ -62,7 +62,7 @@ def report(rounds: int) -> list[Figure]:
 
 
 def _padded(payloads: list[bytes]) -> list[tuple[bytes, str]]:
-    """Add the padding of Bedrock, whose length changes from event to event."""
+    """Add Bedrock's padding, whose length varies from event to event."""
     return [(data, _PADDING[: 2 + 7 * place % 60]) for place, data in enumerate(payloads)]
 
 

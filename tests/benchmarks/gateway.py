@@ -1,4 +1,4 @@
-"""Cost of an event through the gateway, beside a raw byte relay in the same server.
+"""Cost of an event through the gateway, compared to a byte relay in the same server.
 
 The server is another process; its CPU time an event, in µs, is that of the stream without the
 request, its first read and its end, whose cost has its own line.  At one event a read both the
@@ -52,7 +52,7 @@ _RELAY = "relay"
 
 
 class Cell(NamedTuple):
-    """What one cost is measured of.
+    """One measured combination of stream, read size and target.
 
     Attributes:
         workload: The stream.
@@ -70,12 +70,12 @@ class Cell(NamedTuple):
 
     @property
     def relayed(self) -> Cell:
-        """The same stream through the relay."""
+        """The cell of the same stream through the relay."""
         return self._replace(target=None)
 
     @property
     def request(self) -> tuple[str, bytes]:
-        """Path and body of a request for the stream."""
+        """Path and body of the request for the stream."""
         if self.target is None:
             return "/stream", b"{}"
         messages = (InputMessage("user", (Text("Hi."),)),)
@@ -85,7 +85,7 @@ class Cell(NamedTuple):
         return encoded.path, msgspec.json.encode(encoded.body)
 
     def check(self, received: bytes, *, exactly: bool) -> None:
-        """Assert that a response is right; `exactly` if an untouched stream is unchanged."""
+        """Assert that a response is right; byte for byte if `exactly`."""
         head, _, body = received.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), self.name
         body = _without_chunks(body)
@@ -99,7 +99,7 @@ class Cell(NamedTuple):
 
 
 class Server:
-    """A measured server, in another process."""
+    """A server under measurement, in a process of its own."""
 
     def __init__(self, exchanges: Exchanges, pid: int, port: int, *, prefix: str = "") -> None:
         self.port = port
@@ -109,13 +109,13 @@ class Server:
         self._silent: dict[str, frozenset[int]] = {}
 
     def check(self, cell: Cell) -> None:
-        """Assert that an exchange is right, and find the events that give the client nothing."""
+        """Assert that an exchange is right, and find events without output."""
         sample = self._run(cell, streams=1)
         cell.check(sample.received[0], exactly=bool(self._prefix))
         self._silent[cell.name] = sample.silent
 
     def run(self, cell: Cell, *, streams: int = _STREAMS, pause_s: float = 0.0) -> Sample:
-        """Return exchanges of a cell that was checked."""
+        """Return measured exchanges of a checked cell."""
         silent = self._silent[cell.name]
         return self._run(cell, streams=streams, pause_s=pause_s, silent=silent)
 
@@ -144,7 +144,7 @@ class Server:
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print the cost and the latency of an event; return the figures that have a bar."""
+    """Print cost and latency of an event; return the figures with a bar."""
     if not sys.platform.startswith("linux"):
         print("\ngateway: skipped, there is no clock of another process's CPU time")
         return []
@@ -189,7 +189,7 @@ def _cells(measured: list[Workload]) -> list[Cell]:
 
 
 def _report_costs(server: Server, rounds: int, unit_us: float) -> list[Figure]:
-    """Print and return the µs of CPU that the gateway adds to each event."""
+    """Print and return the CPU µs that the gateway adds to each event."""
     cells = _cells([each for each in workloads(_EVENTS) if each.name in _MEASURED])
     for cell in cells:
         server.check(cell)
@@ -247,7 +247,7 @@ def _report_latency(server: Server, rounds: int) -> None:
 
 
 def _report_peers(gateway: Server, rounds: int) -> None:
-    """Print the whole cost of an event, and its latency, beside those of other gateways."""
+    """Print the cost and latency of an event in this and other gateways."""
     servers = {"streamnorm": gateway}
     with ExitStack() as running:
         for peer in PEERS:
@@ -275,7 +275,7 @@ def _report_peers(gateway: Server, rounds: int) -> None:
 
 
 def _compare(cell: Cell, servers: list[Server], rounds: int) -> list[str]:
-    """Return what each server costs for a cell; or that it fails."""
+    """Return the cost of a cell in each server, or "fails"."""
     costs: dict[Server, list[tuple[float, float, float]]] = {server: [] for server in servers}
     for _ in range(rounds):
         for server in servers:
@@ -292,12 +292,12 @@ def _compare(cell: Cell, servers: list[Server], rounds: int) -> list[str]:
 
 
 def _rows(cells: list[Cell]) -> Iterator[tuple[Cell, ...]]:
-    """Return the cells of one stream and one way to read it: the relay's, then the others."""
+    """Return the cells grouped by stream and read size, the relay's first."""
     return zip(*[iter(cells)] * 3, strict=True)
 
 
 def _without_chunks(body: bytes) -> bytes:
-    """Return what the chunks of a chunked body hold."""
+    """Decode a chunked body."""
     parts: list[bytes] = []
     while body:
         size, _, body = body.partition(b"\r\n")

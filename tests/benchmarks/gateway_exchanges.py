@@ -1,4 +1,4 @@
-"""Exchanges through a server in another process, event by event, with its CPU time and latency.
+"""Exchanges through a server in another process, with CPU time and latency per event.
 
 This process is both client and upstream: it writes one read of a stream to the server, waits for
 what the server writes to the client, and goes on.  So the server reads exactly what was written,
@@ -34,7 +34,7 @@ _BUFFER = 1 << 20
 
 
 class Sample(NamedTuple):
-    """One exchange.
+    """Measurements of one exchange.
 
     Attributes:
         stream_s: CPU seconds of the server for all reads but the first.
@@ -52,13 +52,13 @@ class Sample(NamedTuple):
 
 
 def cpu_clock(pid: int) -> Callable[[], float]:
-    """Return a clock of the CPU time of a process, in nanoseconds and not in ticks; Linux only."""
+    """Return a clock of a process's CPU time in nanoseconds; Linux only."""
     clock_id = (~pid << 3) | 2  # as clock_getcpuclockid(3) does
     return lambda: time.clock_gettime(clock_id)
 
 
 class Exchanges:
-    """The client and the upstream of a server.
+    """The client and the upstream of a measured server.
 
     Args:
         backlog: Number of connections that may wait for the upstream.
@@ -84,7 +84,7 @@ class Exchanges:
         pause_s: float = 0.0,
         silent: frozenset[int] | None = None,
     ) -> Sample:
-        """Return one exchange.
+        """Run one exchange, and return its measurements.
 
         Args:
             port: Port of the server.
@@ -147,7 +147,7 @@ class Exchanges:
     def _open(
         self, sockets: ExitStack, port: int, request: tuple[str, bytes], first: bytes
     ) -> tuple[socket.socket, socket.socket]:
-        """Return the sockets of a new exchange: the client's and the upstream's."""
+        """Return the client's and the upstream's socket of a new exchange."""
         client = sockets.enter_context(socket.create_connection(("127.0.0.1", port), _TIMEOUT_S))
         client.sendall(encoded(*request))
         upstream = sockets.enter_context(self._accept())
@@ -165,7 +165,7 @@ class Exchanges:
 
 
 def encoded(path: str, body: bytes) -> bytes:
-    """Return a request as its client sends it."""
+    """Return a request as bytes of HTTP."""
     return (
         f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
@@ -173,12 +173,12 @@ def encoded(path: str, body: bytes) -> bytes:
 
 
 def chunk(data: bytes) -> bytes:
-    """Return a chunk of a body."""
+    """Return a chunk of a chunked body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def _read_request(upstream: socket.socket) -> bytes:
-    """Return a request, whole."""
+    """Read and return a whole request."""
     data = b""
     while not is_whole(data):
         read = upstream.recv(_BUFFER)
@@ -188,7 +188,7 @@ def _read_request(upstream: socket.socket) -> bytes:
 
 
 def is_whole(data: bytes) -> bool:
-    """Return whether a request has its whole body."""
+    """Return whether the bytes contain a request's whole body."""
     head, end, body = data.partition(b"\r\n\r\n")
     if not end or head.startswith(b"GET "):
         return bool(end)

@@ -1,4 +1,4 @@
-"""Time to the first token while a thousand clients ask at once, beside that of the relay.
+"""Time to the first token with a thousand simultaneous clients, compared to a relay.
 
 All clients are connected before the first of them asks; the upstream answers each request as soon
 as it has it, with all up to the first token.  The time is that from the first request to a
@@ -32,7 +32,7 @@ _MEASURED = ("chat: text", "anthropic: text")
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print the times to the first token; return those that have a bar."""
+    """Print the times to the first token; return the figures with a bar."""
     if not sys.platform.startswith("linux"):
         print("\nfirst tokens: skipped, it needs `select.poll` and sockets in thousands")
         return []
@@ -64,7 +64,7 @@ def report(rounds: int) -> list[Figure]:
 def _times(
     exchanges: Exchanges, port: int, request: tuple[str, bytes], frames: list[bytes]
 ) -> list[float]:
-    """Return the seconds from the first request to the first token of each stream."""
+    """Return each stream's seconds from the first request to its first token."""
     asked = encoded(*request)
     answered = HEAD + chunk(b"".join(frames[:-_LAST_FRAMES]))
     rest = chunk(b"".join(frames[-_LAST_FRAMES:])) + LAST_CHUNK

@@ -1,4 +1,4 @@
-"""Other gateways, started for the same exchanges where they are installed.
+"""Other gateways, started for the same exchanges if they are installed.
 
 `STREAMNORM_PEERS` names the Python interpreters that have them, separated as in PATH; without it
 this interpreter is asked.  Nothing is downloaded.
@@ -25,7 +25,7 @@ _LOOK_S = 0.1
 
 
 class Peer(NamedTuple):
-    """A gateway.
+    """Another gateway to compare with.
 
     Attributes:
         name: Its name.
@@ -120,7 +120,7 @@ _ENVIRONMENT = {
 
 
 def interpreter(peer: Peer) -> str | None:
-    """Return the interpreter that has a gateway; None if there is none."""
+    """Return the Python interpreter that has a gateway installed; None if there is none."""
     named = os.environ.get("STREAMNORM_PEERS", sys.executable)
     for python in named.split(os.pathsep):
         found = f"import importlib.util as u; assert u.find_spec({peer.module!r})"
@@ -131,7 +131,7 @@ def interpreter(peer: Peer) -> str | None:
 
 @contextmanager
 def started(peer: Peer, python: str, upstream_url: str) -> Iterator[tuple[int, int] | None]:
-    """Provide the process id of a gateway and its port; None if it does not start."""
+    """Run a gateway; provide its process id and port, or None if it does not start."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -156,7 +156,7 @@ def started(peer: Peer, python: str, upstream_url: str) -> Iterator[tuple[int, i
 
 
 def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Return whether a server accepts connections before it ends, or the time is up."""
+    """Return whether a server accepts connections before it ends or the time is up."""
     deadline = time.monotonic() + _START_S
     while process.poll() is None and time.monotonic() < deadline:
         try:

@@ -1,4 +1,4 @@
-"""The measured server: the gateway and a raw byte relay, under the server of `streamnorm serve`.
+"""The server under measurement: the gateway and a byte relay under the server of `serve`.
 
     python tests/benchmarks/gateway_server.py UPSTREAM_URL
 
@@ -20,14 +20,14 @@ from streamnorm.cli.serving import serve
 
 
 class Relay:
-    """Sends each request on to the upstream, and its bytes back, without a look at them."""
+    """ASGI application that forwards bytes between client and upstream unread."""
 
     def __init__(self, upstream_url: str) -> None:
         self._upstream_url = upstream_url
         self._session: aiohttp.ClientSession | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Forward one request."""
         body = b""
         while (message := await receive())["type"] == "http.request":
             body += message["body"]
@@ -55,7 +55,7 @@ class Relay:
 
 
 class Applications:
-    """The relay and the gateway, by the first segment of the path."""
+    """Relay and gateway as one ASGI application, selected by the first path segment."""
 
     def __init__(self, upstream_url: str) -> None:
         self._relay = Relay(upstream_url)

@@ -1,4 +1,4 @@
-"""What a store adds to a turn of a conversation through the gateway, in wall time.
+"""Wall time that a store adds to a turn of a conversation through the gateway.
 
 A turn is one request and its streamed answer of some hundred characters, whose history has a
 number of turns before.  Without a store the client sends that history; with one it sends the id
@@ -44,21 +44,21 @@ _SCOPE: dict[str, Any] = {
 
 
 class _Times(NamedTuple):
-    """Seconds of a turn: two percentiles, and the median of the CPU time of this process."""
+    """Seconds of a turn: two percentiles, and the median CPU time."""
 
     p50: float
     p99: float
     cpu: float
 
     def beside(self, base: _Times) -> str:
-        """Return the milliseconds that these are more than others."""
+        """Return the difference to other times, in ms."""
         return " / ".join(
             f"{(own - other) * 1e3:+.2f}" for own, other in zip(self, base, strict=True)
         )
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print what each store adds to a turn; return the figures that have a bar."""
+    """Print the time that each store adds to a turn; return the figures with a bar."""
     with tempfile.TemporaryDirectory() as name, ValkeyServer(save="", appendonly="no") as server:
         stores = {
             "memory": "memory:",
@@ -98,7 +98,7 @@ async def _report(stores: dict[str, str], rounds: int) -> list[Figure]:
 
 
 def _linearity(name: str, times: dict[tuple[str, int], _Times]) -> Figure:
-    """Return how much more the last turns before cost, each, than earlier ones."""
+    """Return the cost of a late turn of the history, relative to an earlier one's."""
     *_, few, some, many = (times[name, length].cpu for length in _LENGTHS)
     *_, low, middle, high = _LENGTHS
     ratio = ((many - some) / (high - middle)) / ((some - few) / (middle - low))
@@ -106,7 +106,7 @@ def _linearity(name: str, times: dict[tuple[str, int], _Times]) -> Figure:
 
 
 class _Client:
-    """A client in the middle of a conversation, who says one thing again and again.
+    """A client in mid-conversation that repeats one message.
 
     Args:
         app: The gateway.
@@ -121,7 +121,7 @@ class _Client:
 
     @classmethod
     async def after(cls, app: Gateway, length: int, *, is_stored: bool) -> _Client:
-        """Return a client that has had a number of turns, which the gateway stores or not."""
+        """Return a client after a number of turns."""
         said = {"role": "user", "content": _TEXT}
         if is_stored:
             previous: str | None = None
@@ -132,7 +132,7 @@ class _Client:
         return cls(app, [said, answer] * length + [said], None)
 
     async def ask(self) -> dict[str, Any]:
-        """Send a request, read its answer to the end, and return the response."""
+        """Send a request, read its whole answer, and return the response."""
         parts: list[bytes] = []
         messages = iter([{"type": "http.request", "body": self._body, "more_body": False}])
         is_over = asyncio.Event()
@@ -155,7 +155,7 @@ class _Client:
 
 @asynccontextmanager
 async def _gateways(states: dict[str, str | None]) -> AsyncIterator[dict[str, Gateway]]:
-    """Provide gateways with these stores in front of one upstream."""
+    """Provide gateways with these stores and a common upstream."""
     upstream = await asyncio.start_server(_answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
     upstreams = {"local": UpstreamConfig(dialect="openai_chat", base_url=url)}
@@ -184,7 +184,7 @@ async def _shut_down(app: Gateway) -> None:
 
 
 def _stream() -> bytes:
-    """Return the whole answer of the upstream, with its head."""
+    """Return the upstream's whole answer, with its head."""
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     deltas: list[dict[str, Any]] = [{"content": f"{word} "} for word in _TEXT.split()]
     choices = [{"index": 0, "delta": delta} for delta in deltas]
@@ -199,7 +199,7 @@ _STREAM = _stream()
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer each request of a connection with one stream."""
+    """Answer each request on a connection with one stream."""
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Cost of an event over a WebSocket: what the gateway does for its message, beside HTTP."""
+"""Cost of an event as a WebSocket message, compared to a chunk over HTTP."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SSE = [(b"content-type", b"text/event-stream")]
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print and return what an event costs more as a message than as a chunk of a body."""
+    """Print and return the added cost of an event as a message."""
     transcoder = Transcoder("openai_chat", _TO)
     reads = [b"".join(transcoder.feed(chunk)) for chunk in chat.frames(chat.text(_DELTAS))]
     chunks = [chunk for chunk in reads if chunk]
 
     async def ignore(message: Any) -> None:
-        """Stand for the server, which frames a chunk or a message."""
+        """Accept a message like a server, without framing it."""
 
     async def send(text: str) -> None:
         await ignore({"type": "websocket.send", "text": text})

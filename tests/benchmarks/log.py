@@ -1,4 +1,4 @@
-"""What a log of streams costs beyond the same transcoding without one.
+"""Cost of a log of streams, compared to the same transcoding without a log.
 
 The producer, the store's client and one follower share a process and its loop; the Valkey server
 has a process of its own.  CPU is that of this process, threads included.
@@ -57,7 +57,7 @@ _ids = count()
 
 
 class _Source:
-    """A source whose reads come one by one.
+    """A source whose reads arrive one by one.
 
     Args:
         reads: Its reads.
@@ -97,7 +97,7 @@ class _Source:
 
 
 class _Bench:
-    """The measured logs, and the loop that they are used on.
+    """The logs under measurement, and their event loop.
 
     Args:
         urls: Their URLs by name.
@@ -109,11 +109,11 @@ class _Bench:
         self._loop = asyncio.new_event_loop()
 
     def run(self, step: Coroutine[Any, Any, Any]) -> Any:
-        """Run a step to its end."""
+        """Run a coroutine to its end."""
         return self._loop.run_until_complete(step)
 
     def runs(self, make: Callable[..., Coroutine[Any, Any, Any]], *arguments: object) -> Run:
-        """Return a function that makes a step and runs it to its end."""
+        """Return a function that creates a coroutine and runs it to its end."""
         return lambda: self.run(make(*arguments))
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class _Bench:
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print what a log costs in each store; return the figures with a bar."""
+    """Print the cost of a log in each store; return the figures with a bar."""
     rounds = min(rounds, _MAX_ROUNDS)
     with _bench() as bench:
         return [
@@ -159,7 +159,7 @@ async def _transcode(workload: Workload, source: _Source, to: str) -> None:
 
 
 async def _log(log: Log, workload: Workload, source: _Source, to: str, readers: int = 1) -> None:
-    """Produce a stream for some readers."""
+    """Produce a stream with some readers."""
     id = str(next(_ids))
     async with log.produce(id, source, dialect=workload.dialect) as run:
         async with asyncio.TaskGroup() as tasks:
@@ -194,7 +194,7 @@ def _joined(frames: list[bytes], size: int) -> list[bytes]:
 
 
 def _costs(bench: _Bench, rounds: int) -> list[Figure]:
-    """Measure streams that come as fast as they are read."""
+    """Measure streams that arrive as fast as they are read."""
     _print_head("one stream, as fast as it is read", bench)
     figures: list[Figure] = []
     for workload in _measured(_EVENTS):
@@ -208,7 +208,7 @@ def _costs(bench: _Bench, rounds: int) -> list[Figure]:
 
 
 def _paced_costs(bench: _Bench, rounds: int) -> list[Figure]:
-    """Measure many streams, each of which waits for its provider."""
+    """Measure many streams that each wait for their provider."""
     pace = f"{_PACED_STREAMS} streams, {_PAUSE_S * 1e3:.0f} ms between reads"
     _print_head(pace, bench)
     figures: list[Figure] = []
@@ -225,7 +225,7 @@ def _paced_costs(bench: _Bench, rounds: int) -> list[Figure]:
 def _runs(
     bench: _Bench, workload: Workload, to: str, all_reads: list[list[bytes]], pause_s: float
 ) -> dict[str, Run]:
-    """Return the transcoding of some streams at once, without a log and with each."""
+    """Return runs that transcode several streams at once, without a log and with each log."""
 
     def sources() -> list[_Source]:
         # Their reads come at different times.
@@ -263,7 +263,7 @@ def _print_costs(name: str, seconds: dict[str, float], events: int) -> list[Figu
 
 
 def _latencies(bench: _Bench) -> list[Figure]:
-    """Measure the time from a read of the source to the follower's bytes."""
+    """Measure the time from a source's read to the follower's bytes."""
     print(f"\nlog, ms from a read to the bytes, p50 / p99, {_LATENCY_PAUSE_S * 1e3:.0f} ms apart")
     print(f"{'':58}{'here':>20}{'elsewhere':>20}")
     [workload, *_] = _measured(500)
@@ -285,7 +285,7 @@ def _latencies(bench: _Bench) -> list[Figure]:
 
 
 async def _delays(log: Log, other: Log, workload: Workload) -> list[float]:
-    """Return the delay of each read of a stream, which one log produces and another follows."""
+    """Return the delay of each read between the producing and the following log."""
     id = str(next(_ids))
     source = _Source(workload.frames, _LATENCY_PAUSE_S)
     delays: list[float] = []
@@ -335,7 +335,7 @@ def _readers(log: Log, workload: Workload, number: int) -> Coroutine[Any, Any, N
 
 
 async def _streams(log: Log, workload: Workload, number: int) -> None:
-    """Produce streams that are all there before the first of them has an event."""
+    """Produce streams that are all open before the first event."""
     starts, are_there = asyncio.Semaphore(_STARTS), asyncio.Event()
     begun = count(1)
 
@@ -356,7 +356,7 @@ async def _streams(log: Log, workload: Workload, number: int) -> None:
 
 
 async def _memory(step: Coroutine[Any, Any, None]) -> tuple[float, float]:
-    """Return the KB that a step holds at its peak, and when it has ended."""
+    """Return the KB that a coroutine allocates at its peak and at its end."""
     gc.collect()
     tracemalloc.start()
     await step
@@ -371,7 +371,7 @@ async def _memory(step: Coroutine[Any, Any, None]) -> tuple[float, float]:
 
 
 def _resuming(bench: _Bench, rounds: int) -> list[Figure]:
-    """Measure what the end of a long stream costs."""
+    """Measure the cost of resuming near the end of a long stream."""
     print("\nlog, resuming at the end of 1 MB, CPU to that of transcoding its reads")
     print(f"{'':58}" + "".join(f"{name:>11}" for name in bench.logs))
     figures: list[Figure] = []
@@ -397,7 +397,7 @@ def _resuming(bench: _Bench, rounds: int) -> list[Figure]:
 
 
 class _ReadySource(_Source):
-    """A source whose reads are all there."""
+    """A source whose reads are all ready."""
 
     async def __anext__(self) -> bytes:
         for read in self._reads:

@@ -1,4 +1,4 @@
-"""Cost of length: both ends of a stream of 64 MiB, and texts and calls of a megabyte."""
+"""Cost of length: start and end of a 64 MiB stream, and texts and calls of a megabyte."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _USES: dict[str, Callable[[], _Consumer]] = {
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print and return the cost of the last events of a long stream, to that of the first."""
+    """Print and return the cost of the last events of a long stream, relative to the first."""
     print(f"\nthe last {_CYCLE_EVENTS:,} events of 64 MiB of Chat text, to the first (bar {_BAR})")
     opening, *deltas = chat.frames(chat.text(_CYCLE_EVENTS))[: _CYCLE_EVENTS + 1]
     figures: list[Figure] = []
@@ -45,7 +45,7 @@ def report(rounds: int) -> list[Figure]:
 
 
 def _ends(consumer: _Consumer, opening: bytes, reads: list[bytes]) -> tuple[float, float]:
-    """Return the CPU seconds of an event at the start of a stream and at its end.
+    """Return the CPU seconds of an event at a stream's start and at its end.
 
     The same reads are fed again and again, so that the stream is never in memory.
     """
@@ -65,7 +65,7 @@ def _ends(consumer: _Consumer, opening: bytes, reads: list[bytes]) -> tuple[floa
 
 
 def _report_tenfold(rounds: int) -> None:
-    """Print the cost of an event in a stream that is ten times as long as another."""
+    """Print the cost of an event in a stream of ten times the length."""
     for what, source, target, frames in (
         ("text", "openai_chat", "anthropic", _text),
         ("a call", "anthropic", "openai_chat", _call),

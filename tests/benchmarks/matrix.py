@@ -1,4 +1,4 @@
-"""Cost of an event: every workload at every read size, decoded, transcoded and verbatim.
+"""Cost of an event in every workload and read size: decoded, transcoded and verbatim.
 
 The units are CPU times of an untyped `msgspec.json.decode`: U that of a Chat text chunk of
 some 300 bytes, u that of a payload of the workload itself.
@@ -28,7 +28,7 @@ _SHORT |= {_INTERACTIONS: "interactions", "ui_message_stream": "ui"}
 
 
 class Column(NamedTuple):
-    """One way to process a stream.
+    """One way of processing a stream, a column of the report.
 
     Attributes:
         title: Its name in the report.
@@ -47,13 +47,13 @@ class Column(NamedTuple):
     reads: tuple[str, ...] = tuple(READS)
 
     def run(self, workload: Workload, reads: list[bytes]) -> Run:
-        """Return the run that is timed."""
+        """Return the run to measure."""
         if self.target is None:
             return decode(reads, workload.dialect)
         return transcode(reads, workload.dialect, self.target, verbatim=self.verbatim)
 
     def bar(self, workload: Workload, u: float, *, halves: bool) -> float:
-        """Return the bar of an event in U."""
+        """Return the bar for an event, in U."""
         bar = self.own * u + self.common + _ARGUMENTS_BAR * workload.argument_share
         written = None if self.verbatim else self.target
         bar += _CHECKSUMS_BAR * [workload.dialect, written].count(_FRAMED)
@@ -61,7 +61,7 @@ class Column(NamedTuple):
 
 
 def columns(workload: Workload) -> list[Column]:
-    """Return the columns of the report; the last seven have two read sizes only."""
+    """Return the columns of the report."""
     known = (*DIALECTS, _INTERACTIONS, _FRAMED, *pages.DIALECTS)
     rest = [dialect for dialect in known if dialect != workload.other]
     return [
@@ -77,7 +77,7 @@ def _title(dialect: str) -> str:
 
 
 class Costs(NamedTuple):
-    """Costs of an event of one workload, in U.
+    """Costs of an event in one workload, in U.
 
     Attributes:
         workload: The workload.
@@ -90,7 +90,7 @@ class Costs(NamedTuple):
     cells: dict[tuple[str, str], Figure]
 
     def ratio(self, column: Column) -> Figure:
-        """Return the largest cost of an event among several in a read, to one event a read."""
+        """Return the largest cost with several events in a read, relative to one event a read."""
         several = [self.cells[name, column.title].value for name in SEVERAL if name in column.reads]
         one = self.cells[ONE_EVENT, column.title].value
         name = f"{self.workload.name}, {column.title}: several events a read, to one"

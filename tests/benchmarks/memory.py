@@ -1,4 +1,4 @@
-"""Memory of an open stream besides its text."""
+"""Memory of an open stream, excluding its text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CALLS_BAR = 32.0
 
 
 class Phase(NamedTuple):
-    """A point of a stream at which its memory is measured.
+    """A point in a stream at which memory is measured.
 
     Attributes:
         name: Its name in the report.
@@ -64,7 +64,7 @@ def report(rounds: int) -> list[Figure]:
 
 
 def _ascii(frames: list[bytes]) -> list[bytes]:
-    """Return frames in ASCII, whose text takes one byte a character in UTF-8 and in a `str`.
+    """Return frames with ASCII text, whose characters take one byte.
 
     One emoji makes CPython store every character of a text in four bytes.
     """
@@ -72,7 +72,7 @@ def _ascii(frames: list[bytes]) -> list[bytes]:
 
 
 def _first_text(source: str, target: str, frames: list[bytes]) -> int:
-    """Return the number of frames up to the first that holds text."""
+    """Return the number of frames up to the first with text."""
     transcoder = streamnorm.Transcoder(source, target)
     for number, frame in enumerate(frames, 1):
         transcoder.feed(frame)
@@ -82,7 +82,7 @@ def _first_text(source: str, target: str, frames: list[bytes]) -> int:
 
 
 def _measure(source: str, target: str, phases: list[Phase]) -> list[Figure]:
-    """Feed many transcoders, and return the mean memory of one after each phase."""
+    """Feed many transcoders; return the mean memory of one after each phase."""
     pair = f"{source} → {target}"
     streams = _STREAMS if (source, target) == ("openai_chat", "anthropic") else _OTHER_STREAMS
     text_bytes: list[int] = []

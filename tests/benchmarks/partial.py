@@ -1,4 +1,4 @@
-"""Cost of reading the arguments of an open call after each of their fragments."""
+"""Cost of reading an open call's arguments after each fragment."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READS: dict[str, Read] = {
 
 
 def seconds(arguments: str, read: Read) -> float:
-    """Return CPU seconds for a call whose fragments are added and asked about one by one."""
+    """Return the CPU seconds of reading a call's arguments after each fragment."""
     fragments = [arguments[n : n + FRAGMENT] for n in range(0, len(arguments), FRAGMENT)]
     events = [JSONDelta(0, fragment) for fragment in fragments]
     accumulator = streamnorm.Accumulator()
@@ -51,7 +51,7 @@ def seconds(arguments: str, read: Read) -> float:
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print seconds of a 1 MB call, and how many times as much one of twice the size costs."""
+    """Print the seconds for a 1 MB call, and the factor for a call of twice the size."""
     print(f"\n{'1 MB call, 20,000 deltas':24}{'s':>16}{'2 x size':>16}")
     for shape, make in SHAPES.items():
         small, large = json.dumps(make(SIZE)), json.dumps(make(2 * SIZE))

@@ -19,7 +19,7 @@ def _together(number: int) -> Callable[[list[bytes]], list[bytes]]:
 
 
 def sized(size: int) -> Callable[[list[bytes]], list[bytes]]:
-    """Return a function that cuts frames into reads of one size, across event boundaries."""
+    """Return a function that divides frames into reads of one size."""
 
     def cut(frames: list[bytes]) -> list[bytes]:
         body = b"".join(frames)
@@ -29,7 +29,7 @@ def sized(size: int) -> Callable[[list[bytes]], list[bytes]]:
 
 
 def _halves(frames: list[bytes]) -> list[bytes]:
-    """Cut each frame in two at any byte: in a field name, a UTF-8 sequence, a line end."""
+    """Divide each frame in two at an arbitrary byte."""
     rng = random.Random("halves")  # noqa: S311 - a seed is the point
     reads: list[bytes] = []
     for frame in frames:

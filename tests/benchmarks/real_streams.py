@@ -134,7 +134,7 @@ def _streams(least_events: int) -> list[_Stream]:
 
 
 class _Cost(NamedTuple):
-    """Cost of an event of one stream: as a share of the bar, in U, and in its own u."""
+    """Cost of one stream's events: relative to the bar, in U, and in the stream's own u."""
 
     of_bar: float
     in_common: float

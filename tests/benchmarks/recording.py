@@ -1,4 +1,4 @@
-"""Measure what recording costs behind httpx, and how true a replay is to its timing.
+"""Cost of recording behind httpx, and accuracy of replayed timing.
 
     python tests/benchmarks/recording.py [--bytes N] [--rounds N]
 
@@ -43,7 +43,7 @@ def framed(data: bytes) -> bytes:
 
 
 def serve(told: Connection) -> None:
-    """Answer `GET /<bytes>/<chunk>`, one connection at a time, until the parent is gone."""
+    """Answer `GET /<bytes>/<chunk>`, one connection at a time, until the parent process ends."""
     listener = socket.create_server(("127.0.0.1", 0))
     told.send(listener.getsockname()[1])
     while True:
@@ -65,7 +65,7 @@ def serve(told: Connection) -> None:
 
 
 async def read(url: str, directory: str | None) -> tuple[float, int]:
-    """Read a body; return the CPU seconds that it took, and its bytes."""
+    """Read a body; return its CPU seconds and its size."""
     transport: httpx.AsyncBaseTransport = httpx.AsyncHTTPTransport()
     if directory is not None:
         transport = RecordingTransport(transport, directory)
@@ -100,7 +100,7 @@ def cost(port: int, total: int, kind: str, rounds: int) -> None:
 
 
 class Paced(httpx.AsyncByteStream):
-    """A body with gaps that are known."""
+    """A body with known gaps."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for gap_ms in GAPS_MS:

@@ -1,4 +1,4 @@
-"""Measure streamnorm, and hold it against its bars.
+"""Run all benchmarks, and compare the figures with their bars.
 
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
@@ -90,7 +90,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _summarize(figures: list[Figure], what: str) -> None:
-    """Print how many figures are within their bar, and the one that is furthest over it."""
+    """Print how many figures are within their bars, and the one furthest above."""
     if not figures:
         return
     within = sum(not figure.is_over for figure in figures)

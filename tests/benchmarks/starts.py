@@ -1,4 +1,4 @@
-"""CPU time before the first event of a process: the import, and the first transcoder."""
+"""CPU time of a new process until its first event: import and first transcoder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STARTS = (
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print and return the CPU time of a start in milliseconds, each in a new interpreter."""
+    """Print and return the CPU time of a start in ms, each in a new interpreter."""
     del rounds  # a launch is short; of a few, all may be slow
     best = dict.fromkeys((name for name, *_ in _STARTS), float("inf"))
     for _ in range(_LAUNCHES):

@@ -1,4 +1,4 @@
-"""What a turn costs in a store: finding its history, and storing its response, in wall time.
+"""Wall time of a turn in a store: finding the history and storing the response.
 
 Each turn before has 5 kB: a response, two items of input and two of output.  The Valkey server
 has a process of its own; a `sqlite:` file is written through the operating system's cache.
@@ -44,7 +44,7 @@ class _Times(NamedTuple):
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print what finding and storing costs in each store; return the figures with a bar."""
+    """Print the time of finding and storing in each store; return the figures with a bar."""
     print("\nstores, ms of a turn, p50 / p99, by the turns before")
     print(f"{'':16}" + "".join(f"{f'after {length}':>20}" for length in _LENGTHS))
     with tempfile.TemporaryDirectory() as name, ValkeyServer(save="", appendonly="no") as server:

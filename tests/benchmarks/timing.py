@@ -1,4 +1,4 @@
-"""CPU time of runs, the runs that several reports share, and figures with their bars."""
+"""CPU time of runs, common runs, and figures with their bars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Figure(NamedTuple):
-    """A measured value.
+    """A measured value with its bar.
 
     Attributes:
         name: Name of the measurement.
@@ -43,7 +43,7 @@ class Figure(NamedTuple):
 
 
 def seconds(run: Run) -> float:
-    """Return the CPU seconds of a run, with the garbage collector off."""
+    """Return the CPU seconds of a run, without garbage collection."""
     gc.collect()
     gc.disable()
     start = time.process_time()
@@ -54,7 +54,7 @@ def seconds(run: Run) -> float:
 
 
 def fastest(runs: dict[K, Run], rounds: int) -> dict[K, float]:
-    """Return CPU seconds of each run's fastest round, the rounds interleaved."""
+    """Return the CPU seconds of each run's fastest round; rounds are interleaved."""
     best = dict.fromkeys(runs, float("inf"))
     gc.collect()
     gc.freeze()  # so that no collection traverses the workloads
@@ -68,7 +68,7 @@ def fastest(runs: dict[K, Run], rounds: int) -> dict[K, float]:
 
 
 def decode_json(payloads: Iterable[bytes]) -> Run:
-    """Decode payloads without a type: the work that no decoder of a stream can avoid."""
+    """Decode payloads as untyped JSON, the minimum work of any decoder."""
     known = list(payloads)
 
     def run() -> None:
@@ -80,7 +80,7 @@ def decode_json(payloads: Iterable[bytes]) -> Run:
 
 
 def decode(reads: list[bytes], dialect: str, *, completes: bool = True) -> Run:
-    """Decode reads into events; `completes` asserts the outcome."""
+    """Decode reads to events, and assert the outcome if `completes`."""
 
     def run() -> None:
         decoder = streamnorm.codec.decoder(dialect)
@@ -96,7 +96,7 @@ def decode(reads: list[bytes], dialect: str, *, completes: bool = True) -> Run:
 def transcode(
     reads: list[bytes], source: str, target: str, *, verbatim: bool = False, completes: bool = True
 ) -> Run:
-    """Transcode reads into `target`; `completes` asserts the outcome."""
+    """Transcode reads to `target`, and assert the outcome if `completes`."""
 
     def run() -> None:
         transcoder = streamnorm.Transcoder(source, target, verbatim=verbatim)

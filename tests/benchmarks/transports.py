@@ -1,4 +1,4 @@
-"""Cost of an event through a `TranscodingTransport`, beside the same client without it.
+"""Cost of an event through a `TranscodingTransport`, compared to the bare client.
 
 The inner transport is in memory: over a socket, the kernel and httpcore would decide how many
 events a read holds, and their cost, many times that of an event, would be part of both figures.
@@ -43,7 +43,7 @@ _SHORT = {"openai_chat": "chat", "openai_responses": "responses"}
 
 
 class Client(NamedTuple):
-    """A kind of client.
+    """A kind of HTTP client.
 
     Attributes:
         http: Its package.
@@ -57,11 +57,11 @@ class Client(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Short name."""
+        """Short name of the client."""
         return f"{self.http.__name__}{'' if self.reads_async else ' sync'}"
 
     def raw(self, reads: list[bytes]) -> Run:
-        """Return a run that reads the provider's stream."""
+        """Return a run that reads the provider's stream directly."""
         return self._exchange(lambda: self._memory(reads), "openai_chat")
 
     def transcoded(self, reads: list[bytes], source: str, target: str) -> Run:
@@ -83,7 +83,7 @@ class Client(NamedTuple):
         )
 
     def _exchange(self, transport: Callable[[], Any], dialect: str) -> Run:
-        """Return a run of one exchange of a client that exists, and assert its outcome once."""
+        """Return a run of one exchange, and assert its outcome once."""
         encoded = encode_request(_REQUEST, dialect)
         url, headers = _BASE_URL + encoded.path, {"content-type": "application/json"}
         asked = {"url": url, "headers": headers, "content": msgspec.json.encode(encoded.body)}
@@ -99,7 +99,7 @@ class Client(NamedTuple):
 
 
 class _Body:
-    """The body of a response, whose reads are always ready.
+    """A response body whose reads are always ready.
 
     Its iterators are generators, as those of the packages' network transports are.
     """
@@ -144,7 +144,7 @@ _CLIENTS = (
 
 
 class _Cell(NamedTuple):
-    """What one figure is measured of."""
+    """One measured combination of stream, client and read size."""
 
     workload: Workload
     reads: str
@@ -158,7 +158,7 @@ class _Cell(NamedTuple):
 
     @property
     def raw_name(self) -> str:
-        """Name of the run without it."""
+        """Name of the run without the transport."""
         return f"{self.workload.name}, {self.reads}, {self.client.title}"
 
     @property
@@ -167,7 +167,7 @@ class _Cell(NamedTuple):
         return f"{self.workload.name}, {self.reads}, to {self.target}"
 
     def bar(self, u: float) -> float:
-        """Return the bar of an event in U: that of transcoding, and the transport's."""
+        """Return the bar for an event, in U: transcoding plus transport."""
         transcoding = Column(self.target, 2, 1.2).bar(self.workload, u, halves=self.reads == HALVES)
         return transcoding + _TRANSPORT_BAR
 
@@ -181,7 +181,7 @@ def report(rounds: int) -> list[Figure]:
 
 
 def _cells(workload: Workload) -> list[_Cell]:
-    """Return each read size and client; the other targets have two sizes and one client."""
+    """Return the measured combinations of read size, client and target."""
     cells = [
         _Cell(workload, reads, client, workload.other) for reads in READS for client in _CLIENTS
     ]
@@ -215,7 +215,7 @@ def _measure(workload: Workload, rounds: int) -> list[Figure]:
 
 
 def _codec(reads: list[bytes], source: str, target: str) -> Run:
-    """Return a run of a transcoder that stores no message, as that of the transport."""
+    """Return a run of a transcoder that stores no message, as in the transport."""
 
     def run() -> None:
         transcoder = Transcoder(source, target, keep_message=False)

@@ -1,4 +1,4 @@
-"""Look for a body that is more than an error: damaged requests and responses.
+"""Fuzz whole bodies: find a damaged body that is neither refused nor readable.
 
     python tests/fuzz/bodies.py [--minutes 20] [--seed N] [--dialect D]
 
@@ -40,7 +40,7 @@ Check = Callable[[dict[str, Any], str], None]
 
 
 def find(dialect: str, seed: int) -> tuple[str, str] | None:
-    """Try one body, and return what it was made of and what is wrong."""
+    """Test one damaged body; return its origin and problem, or None."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     d = Draws(rng.randbytes(_DRAWS))
     kind = "page" if dialect in PAGES else d.pick([*_KINDS])

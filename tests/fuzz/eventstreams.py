@@ -1,4 +1,4 @@
-"""Damage streams of Amazon Bedrock, and look for one that is read or passed on wrongly.
+"""Fuzz streams of Amazon Bedrock: find one that is read or passed on wrongly.
 
     python tests/fuzz/eventstreams.py [--minutes 20] [--seed N]
 
@@ -35,7 +35,7 @@ _MAX_BYTES = 40_000
 
 
 class Kind(NamedTuple):
-    """A dialect in the messages of an event stream.
+    """A dialect in an AWS event stream.
 
     Attributes:
         dialect: The dialect.
@@ -55,7 +55,7 @@ KINDS = (
 
 
 def streams(kind: Kind) -> list[list[Message]]:
-    """Return real streams, where there are some, and those of our own recordings."""
+    """Return real streams, if available, and the repository's recordings."""
     chunked = kind.framing is INVOKE_CHUNKS
     bodies = [of_sse(r.body) if chunked else r.body for r in recordings(kind.dialect)]
     if root := os.environ.get("STREAMNORM_CORPUS"):
@@ -66,7 +66,7 @@ def streams(kind: Kind) -> list[list[Message]]:
 
 
 def faulty(messages: list[Message], donor: list[Message], d: random.Random) -> tuple[str, bytes]:
-    """Return the name of a fault, and the bytes with it."""
+    """Inject a random fault; return its name and the bytes."""
     parts = [message.raw for message in messages]
     at, other = d.randrange(len(parts)), d.randrange(len(parts))
     fault = d.choice(
@@ -103,7 +103,7 @@ def faulty(messages: list[Message], donor: list[Message], d: random.Random) -> t
 
 
 def read(kind: Kind, data: bytes, sizes: list[int]) -> tuple[list[Event], Outcome | None]:
-    """Return the events of a stream that is read in pieces of some sizes."""
+    """Return the events of a stream read in pieces of given sizes."""
     reader = decoder(kind.dialect, framing=kind.framing)
     events = [event for piece in pieces(data, sizes) for event in reader.feed(piece)]
     return events + reader.close(), reader.outcome
@@ -121,7 +121,7 @@ def pieces(data: bytes, sizes: list[int]) -> list[bytes]:
 
 
 def lines_of(kind: Kind, data: bytes) -> bytes:
-    """Return the events that botocore's parser has as server-sent events."""
+    """Return the events that botocore's parser finds, as server-sent events."""
     if kind.framing is INVOKE_CHUNKS:
         theirs = invoked(data)
         named = [*zip(map(name_of, theirs.events), theirs.payloads, strict=True)]
@@ -133,7 +133,7 @@ def lines_of(kind: Kind, data: bytes) -> bytes:
 
 
 def problem(kind: Kind, data: bytes, d: random.Random) -> str | None:
-    """Return what is wrong with how a stream is read or passed on; None if nothing is."""
+    """Return the problem in how a stream is read or passed on; None if there is none."""
     sizes = [d.randrange(1, 300) for _ in range(5)]
     events, outcome = read(kind, data, [len(data) or 1])
     if read(kind, data, sizes) != (events, outcome):
@@ -174,7 +174,7 @@ def name_of(event: object) -> bytes:
 
 
 def find(found: dict[Kind, list[list[Message]]], seed: int) -> tuple[str, str] | None:
-    """Try one fault; return it and what is wrong, or None."""
+    """Test one fault; return it with its problem, or None."""
     d = random.Random(seed)  # noqa: S311 - no secret
     kind = d.choice(KINDS)
     fault, data = faulty(d.choice(found[kind]), d.choice(found[kind]), d)

@@ -1,4 +1,4 @@
-"""Look for bytes that break a running gateway: those of its clients, and those of its upstreams.
+"""Fuzz a running gateway with hostile clients and upstreams.
 
     python tests/fuzz/gateway.py [--minutes 20] [--seed N] [--rounds N] [--server serve]
 

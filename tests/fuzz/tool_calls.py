@@ -1,4 +1,4 @@
-"""Look for a piece in the wrong call: real and written streams with one fault each.
+"""Fuzz tool calls: find a fragment assigned to the wrong call after one fault.
 
     python tests/fuzz/tool_calls.py [--minutes 20] [--seed N] [--dialect D]
 
@@ -38,7 +38,7 @@ _PLACE = re.compile(
 
 @dataclass
 class Stream:
-    """A stream that reader and package read alike."""
+    """A stream that the package decodes as the independent reader does."""
 
     name: str
     dialect: str
@@ -47,7 +47,7 @@ class Stream:
 
 
 def read(stream: Stream, frames: list[bytes]) -> tuple[Message | None, tuple[str, ...]]:
-    """Return the message of a completed stream, and the kinds of its notes."""
+    """Return the message of a completed stream, and its kinds of notes."""
     reader = streamnorm.codec.decoder(stream.dialect, server=stream.server)
     events = [event for frame in frames for event in reader.feed(frame)] + reader.close()
     notes = tuple(note.kind for note in reader.notes)
@@ -57,7 +57,7 @@ def read(stream: Stream, frames: list[bytes]) -> tuple[Message | None, tuple[str
 
 
 def problem(message: Message, expected: ToolCalls, notes: tuple[str, ...]) -> str | None:
-    """Return what stands in the wrong place; None if nothing does."""
+    """Return the misplaced part of a message; None if there is none."""
     calls = list(expected.calls)
     for block in message.blocks:
         if not isinstance(block, ToolCall | ServerToolCall):
@@ -84,7 +84,7 @@ def problem(message: Message, expected: ToolCalls, notes: tuple[str, ...]) -> st
 
 
 def streams(dialect: str | None) -> list[Stream]:
-    """Return the streams with tool calls that reader and package read alike."""
+    """Return the streams with tool calls on which reader and package agree."""
     found = []
     kinds = [dialect] if dialect else [*READERS]
     for source in (s for kind in kinds for s in (*corpus(kind), *recordings(kind))):
@@ -110,7 +110,7 @@ def streams(dialect: str | None) -> list[Stream]:
 
 
 def faulty(stream: Stream, others: list[Stream], d: random.Random) -> tuple[str, list[bytes]]:
-    """Return the name of a fault, and the frames with it."""
+    """Inject a random fault; return its name and the frames."""
     frames = list(stream.frames)
     at, other = d.randrange(len(frames)), d.randrange(len(frames))
     fault = d.choice(["drop", "double", "repeat", "swap", "move", "renumber", "splice", "tail"])
@@ -141,7 +141,7 @@ def faulty(stream: Stream, others: list[Stream], d: random.Random) -> tuple[str,
 
 
 def find(found: list[Stream], seed: int) -> tuple[str, str, str] | None:
-    """Try one fault, and return the stream, the fault and what is wrong."""
+    """Test one fault; return the stream, the fault and the problem, or None."""
     d = random.Random(seed)  # noqa: S311 - no secret
     stream = d.choice(found)
     fault, frames = faulty(stream, found, d)

@@ -1,4 +1,4 @@
-"""Attacks on the real gateway, in every server that it runs in.
+"""Attacks on the real gateway, in every server that can run it.
 
     python tests/stress/attacks.py [--server hypercorn] [--only TEXT] [--list] [--requests 20000]
 
@@ -27,7 +27,7 @@ from support.gateway.processes import COMMANDS, missing_for
 
 
 def _run(server: str, attack: Attack) -> bool:
-    """Run an attack, print what was seen, and return whether the gateway withstood it."""
+    """Run an attack and print its observations; return whether the gateway withstood it."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         seen, wrong = asyncio.run(withstand(server, attack, Path(directory)))
@@ -38,7 +38,7 @@ def _run(server: str, attack: Attack) -> bool:
 
 
 def main() -> int:
-    """Run the attacks, or some of them."""
+    """Run all or selected attacks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", choices=COMMANDS, action="append", help="default: all")
     parser.add_argument("--only", default="", help="run the attacks that have this in their name")

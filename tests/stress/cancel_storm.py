@@ -1,4 +1,4 @@
-"""Cancel storm: five thousand clients of a gateway leave before their answer is complete.
+"""Stress test: five thousand clients of a gateway disconnect in mid-answer.
 
     python tests/stress/cancel_storm.py [--streams 5000]
 
@@ -35,7 +35,7 @@ _BODIES = [recording.body for recording in recordings("openai_chat") if len(reco
 
 
 class Provider:
-    """Sends the beginning of an answer, and then nothing until its client leaves.
+    """Upstream that sends the beginning of an answer, then waits for the disconnect.
 
     Attributes:
         open: Answers that have begun and not ended.
@@ -78,7 +78,7 @@ async def _served(app: Any) -> AsyncIterator[str]:
 
 
 async def _leave(client: httpx2.AsyncClient, url: str, dice: random.Random) -> str:
-    """Ask, leave, and return how far it came."""
+    """Send a request, disconnect, and return how far the answer came."""
     chunks = dice.choice((0, 0, 1, 3, 8, 20))
     got = 0
     with anyio.move_on_after(dice.choice((0.001, 0.02, 0.1, 0.3, 5, 5))):

@@ -1,4 +1,4 @@
-"""Requests cancelled at random points, with a transcoding transport and without one.
+"""Stress test: requests cancelled at random points, with and without a transcoding transport.
 
     python tests/stress/cancelled_requests.py [--requests 500] [--seed 1]
 

@@ -1,4 +1,4 @@
-"""Clients that leave a gateway: five thousand, at random points of their streams.
+"""Stress test: five thousand clients leave a gateway at random points of their streams.
 
     python tests/stress/gateway_cancels.py [--streams 5000] [--server hypercorn]
 

@@ -1,4 +1,4 @@
-"""The fault matrix of the gateway: every fault of an upstream, at every moment, in all dialects.
+"""Fault matrix of the gateway: every upstream fault, at every moment, in all dialects.
 
     python tests/stress/gateway_faults.py [--only TEXT]
 

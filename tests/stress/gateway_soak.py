@@ -1,4 +1,4 @@
-"""Soak of a gateway: ten thousand streams in one process, and its memory stays flat.
+"""Soak test of a gateway: ten thousand streams in one process, with constant memory.
 
     python tests/stress/gateway_soak.py [--streams 10000]
 

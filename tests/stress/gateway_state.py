@@ -1,4 +1,4 @@
-"""Conversations that a gateway of four workers stores, some of which are killed.
+"""Stress test: stored conversations on a gateway with four workers, some of them killed.
 
     python tests/stress/gateway_state.py [--conversations 1000] [--kills 50] [--store redis]
 

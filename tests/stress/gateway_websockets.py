@@ -1,4 +1,4 @@
-"""Soak of a gateway over WebSockets: its memory stays flat, and nothing is left.
+"""Soak test of a gateway over WebSockets: constant memory, and nothing left open.
 
     python tests/stress/gateway_websockets.py [--connections 2400] [--long 120] [--turns 50]
         [--together 1000] [--together-long 100]

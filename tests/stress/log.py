@@ -1,4 +1,4 @@
-"""Producers of a log are killed in mid-stream, two hundred times: nobody gets a wrong byte.
+"""Stress test of a log: two hundred producers killed in mid-stream, and no wrong byte.
 
     python tests/stress/log.py [--kills 200] [--store sqlite | redis] [--seed N]
         [--appendfsync always | everysec]
@@ -82,7 +82,7 @@ async def _produce(url: str, id: str, body: bytes) -> None:
 
 
 def _fork_on_request() -> None:
-    """Fork a producer for each line `URL ID NUMBER` of stdin, and write its process id."""
+    """Fork a producer for each line `URL ID NUMBER` on stdin; print its process id."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets those that end
     for line in sys.stdin:
         url, id, number = line.split()
@@ -117,7 +117,7 @@ def _start_producer(nursery: subprocess.Popen[str], url: str, id: str, number: i
 
 
 class _Reader:
-    """Reads a stream in a dialect, with cuts.
+    """Reads a stream in a dialect, with interruptions.
 
     Attributes:
         to: The dialect.
@@ -181,13 +181,13 @@ class _Reader:
 
 
 def _end_of_cursors(data: bytes) -> int:
-    """Return where the last event with a cursor ends."""
+    """Return the end offset of the last event with a cursor."""
     last = max(data.rfind(b"\nid: "), 0 if data.startswith(b"id: ") else -1)
     return 0 if last < 0 else data.index(b"\n\n", last) + 2
 
 
 def _events_in(body: bytes) -> list[bytes]:
-    """Return the events of a body; the comments between them have no cursor, and may come twice."""
+    """Return the events of a body, without comments."""
     events = [_COMMENT.sub(b"", event).strip(b"\n") for event in body.split(b"\n\n")]
     return [event for event in events if event]
 
@@ -200,7 +200,7 @@ async def _state_of(log: Log, id: str) -> State:
 
 
 class _Server:
-    """A Valkey server that may be killed, and when it was; or none, for SQLite.
+    """A Valkey server that is killed from time to time; none for SQLite.
 
     Attributes:
         kills: How often.
@@ -215,7 +215,7 @@ class _Server:
         self._server = server
 
     def restart(self) -> None:
-        """Kill it, and start it again."""
+        """Kill and restart the server."""
         if self._server is not None:
             self.killed_at = time.monotonic()
             self._server.terminate()
@@ -269,7 +269,7 @@ async def _try_once(
 
 
 async def _check(log: Log, id: str, state: State, reader: _Reader, server: _Server) -> None:
-    """Assert that a reader has got the stream that is stored."""
+    """Assert that a reader received the stored stream."""
     try:
         whole = await follow(log, id, reader.to)
     except StreamnormError:

@@ -1,4 +1,4 @@
-"""How long the loop of a gateway stands still for one large body, and the memory of that.
+"""Stress test: event loop stalls and memory of a gateway with one large body.
 
     python tests/stress/loop_gaps.py [--only TEXT] [--source DIALECT] [--target DIALECT]
 

@@ -1,4 +1,4 @@
-"""Soak: ten thousand streams in one process, and its memory stays flat.
+"""Soak test: ten thousand streams in one process, with constant memory.
 
     python tests/stress/soak.py [--streams 10000]
 

@@ -1,4 +1,4 @@
-"""Stores that several processes share, some of which are killed in the middle of a put.
+"""Stress test: stores shared by several processes, some killed during a put.
 
     python tests/stress/stores.py [--conversations 250] [--kills 50] [--store redis]
 

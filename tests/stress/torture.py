@@ -1,4 +1,4 @@
-"""Torture: each await of a stream fails once, in eight ways.
+"""Torture test: each await of a stream fails once, in eight ways.
 
     python tests/stress/torture.py [--every N] [--backend asyncio]
 
@@ -46,7 +46,7 @@ _PIECES = 6
 
 
 class Strike:
-    """Fails at one await of all that pass here.
+    """Makes one of the awaits that pass through it fail.
 
     Attributes:
         awaits: Awaits so far.
@@ -63,7 +63,7 @@ class Strike:
         self._scope = scope
 
     async def wait(self, *, is_client: bool = False) -> None:
-        """Await, and fail if it is the turn."""
+        """Await, or fail if this await is the one to fail."""
         self.awaits += 1
         if self.awaits == self._at:
             self.is_client = is_client
@@ -76,7 +76,7 @@ class Strike:
 
 
 class Source(AsyncBytes):
-    """A source all of whose awaits may be struck."""
+    """A source whose awaits all pass through a `Strike`."""
 
     def __init__(self, chunks: list[bytes], strike: Strike) -> None:
         super().__init__(chunks)
@@ -92,7 +92,7 @@ class Source(AsyncBytes):
 
 
 class Run:
-    """What one run gave.
+    """Result of one run.
 
     Attributes:
         items: What the stream returned, or the bodies that the client got.
@@ -131,7 +131,7 @@ async def _iterate(kind: Any, chunks: list[bytes], at: int, failure: str) -> Run
 
 
 async def _respond(kind: Any, chunks: list[bytes], at: int, failure: str) -> Run:
-    """Send a stream to a client, whose connection may fail, too."""
+    """Send a stream to a client whose connection may fail."""
     run, outcomes = Run(), []
     with anyio.CancelScope() as scope:
         strike = Strike(at, failure, scope)
@@ -167,7 +167,7 @@ def _judge(run: Run, source: Source, outcomes: list[Outcome], stream: Any, strik
 
 
 def _compare(run: Run, whole: Run, *, writes: bool, failure: str) -> list[str]:
-    """Return what must not be, beside what a run without failures gave."""
+    """Return the violations of a run, compared to the run without failures."""
     problems = list(run.problems)
     if run.is_refused:
         return problems + ["complete, and refused"] * isinstance(run.outcome, Completed)
@@ -192,7 +192,7 @@ def _compare(run: Run, whole: Run, *, writes: bool, failure: str) -> list[str]:
 
 
 def _is_beginning(written: bytes, whole: bytes) -> bool:
-    """Return whether bytes are whole events of a stream, with at most an error behind them."""
+    """Return whether bytes are a stream's first events, with at most an error after them."""
     events, expected = (data.replace(b"\r", b"").split(b"\n\n") for data in (written, whole))
     same = 0
     while same < len(events) and same < len(expected) and events[same] == expected[same]:
@@ -205,7 +205,7 @@ Play = Callable[[Any, list[bytes], int, str], Awaitable[Run]]
 
 
 async def _torture(recording: Recording, found: list[str]) -> int:
-    """Try all failures of one recording, and return the number of runs."""
+    """Test all failures with one recording; return the number of runs."""
     chunks = pieces(recording.body, -(-len(recording.body) // _PIECES))
     count = 0
     plays: list[tuple[Play, Any]] = [(_iterate, kind) for kind in _KINDS]

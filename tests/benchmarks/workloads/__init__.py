@@ -1,4 +1,4 @@
-"""The measured streams, in the form in which their vendors send them.
+"""Streams to measure, in their vendors' forms.
 
 `text` makes text and tool arguments in tokens; each other module makes the payloads and
 frames of one dialect.
@@ -20,7 +20,7 @@ _INTERACTIONS = "gemini_interactions"
 
 
 class Workload(NamedTuple):
-    """A measured stream.
+    """A stream to measure.
 
     Attributes:
         name: Its name in the report.
@@ -40,12 +40,12 @@ class Workload(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """All of its bytes."""
+        """All bytes of the stream."""
         return b"".join(self.frames)
 
 
 def workloads(events: int) -> list[Workload]:
-    """Return every workload, of some `events` events each."""
+    """Return every workload, with about `events` events each."""
     made: list[tuple[str, str, str, list[bytes]]] = [
         ("chat: text", "openai_chat", "anthropic", chat.text(events)),
         ("chat: text, vLLM", "openai_chat", "anthropic", chat.compatible_text(events)),

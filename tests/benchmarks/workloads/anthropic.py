@@ -23,23 +23,23 @@ _Event = dict[str, object]
 
 
 def frames(payloads: list[bytes]) -> list[bytes]:
-    """Return payloads as frames, named for their type."""
+    """Return payloads as frames with their types as event names."""
     names = [payload.split(b'"', 4)[3] for payload in payloads]  # the type is the first member
     return [b"event: %b\ndata: %b\n\n" % pair for pair in zip(names, payloads, strict=True)]
 
 
 def text(deltas: int) -> list[bytes]:
-    """Return text alone."""
+    """Return a stream of text only."""
     return _padded([_start(), *_text(0, deltas), *_end("end_turn")])
 
 
 def call(deltas: int) -> list[bytes]:
-    """Return one call."""
+    """Return a stream of one call."""
     return _padded([_start(), *_call(0, deltas), *_end("tool_use")])
 
 
 def mixed(deltas: int) -> list[bytes]:
-    """Return signed thinking, text, and two calls, a quarter each."""
+    """Return a stream of signed thinking, text and two calls, a quarter each."""
     quarter = deltas // 4
     return _padded(
         [
@@ -123,7 +123,7 @@ def _stop(index: int) -> _Event:
 
 
 def _padded(events: list[_Event]) -> list[bytes]:
-    """Return payloads, padded with up to 15 spaces so that their length does not reveal text."""
+    """Return payloads padded with up to 15 spaces, as the API hides text lengths."""
     rng = random.Random("padding")  # noqa: S311 - a seed is the point
     payloads: list[bytes] = []
     for event in events:

@@ -1,4 +1,4 @@
-"""Streams of Chat Completions: OpenAI's own, DeepSeek's and vLLM's."""
+"""Streams of Chat Completions from OpenAI, DeepSeek and vLLM."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _Choice = dict[str, object]
 
 
 def frames(payloads: list[bytes]) -> list[bytes]:
-    """Return payloads as frames, the terminal behind them."""
+    """Return payloads as frames, followed by the terminal."""
     return [*(b"data: %b\n\n" % payload for payload in payloads), b"data: [DONE]\n\n"]
 
 
 def text(deltas: int) -> list[bytes]:
-    """Return OpenAI's text: chunks of some 300 bytes."""
+    """Return OpenAI's stream of text: chunks of about 300 bytes."""
     return _openai(
         [
             _choice({"role": "assistant", "content": "", "refusal": None}),
@@ -40,7 +40,7 @@ def text(deltas: int) -> list[bytes]:
 
 
 def calls(deltas: int, *, interleaved: bool = False) -> list[bytes]:
-    """Return four parallel calls of OpenAI, one after the other or in turn."""
+    """Return OpenAI's stream of four parallel calls, sequential or interleaved."""
     arguments = [argument_pieces(deltas // 4, number) for number in range(4)]
     order: Iterator[tuple[int, str]]
     if interleaved:
@@ -62,7 +62,7 @@ def calls(deltas: int, *, interleaved: bool = False) -> list[bytes]:
 
 
 def reasoning(deltas: int) -> list[bytes]:
-    """Return DeepSeek's reasoning, then its text, half each."""
+    """Return DeepSeek's stream of reasoning, then text, half each."""
     half = deltas // 2
     thought = text_pieces(half, seed="thought")
     return [
@@ -74,7 +74,7 @@ def reasoning(deltas: int) -> list[bytes]:
 
 
 def compatible_text(deltas: int) -> list[bytes]:
-    """Return vLLM's text: short chunks without padding."""
+    """Return vLLM's stream of text: short chunks without padding."""
     return [
         _vllm({"role": "assistant", "content": ""}),
         *(_vllm({"content": piece}) for piece in text_pieces(deltas)),
@@ -95,7 +95,7 @@ def _choice(delta: dict[str, object], finish: str | None = None) -> _Choice:
 
 
 def _openai(choices: list[_Choice]) -> list[bytes]:
-    """Return chunks of these choices, and one of the usage.
+    """Return chunks with these choices, then one with the usage.
 
     Each is padded to a multiple of 16 bytes, so that its length does not reveal its text.
     """

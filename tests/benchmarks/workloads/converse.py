@@ -17,7 +17,7 @@ _Event = tuple[str, dict[str, object]]
 
 
 def frames(payloads: list[bytes]) -> list[bytes]:
-    """Return payloads as messages, named for the member that no other event has."""
+    """Return payloads as messages named after their distinctive member."""
     return [
         encode_message(
             {
@@ -43,13 +43,13 @@ def _name_of(payload: bytes) -> str:
 
 
 def text(deltas: int) -> list[bytes]:
-    """Return text alone."""
+    """Return a stream of text only."""
     pieces = text_pieces(deltas, least=1, most=5, seed="converse")
     return _message([_delta({"text": piece}) for piece in pieces], "end_turn")
 
 
 def call(deltas: int) -> list[bytes]:
-    """Return one call."""
+    """Return a stream of one call."""
     pieces = ["", *cut_anywhere(tool_arguments(6 * deltas), least=1, most=11, seed="converse")]
     start = {"toolUse": {"name": "get_weather", "toolUseId": "tooluse_kZJMlvQmRJ6eAyJE5GIl7Q"}}
     begun: dict[str, object] = {"contentBlockIndex": 0, "start": start}

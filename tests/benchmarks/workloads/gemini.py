@@ -13,12 +13,12 @@ _THOUGHT_TOKENS = 85
 
 
 def frames(payloads: list[bytes]) -> list[bytes]:
-    """Return payloads as frames, whose lines end in CRLF."""
+    """Return payloads as frames with CRLF line ends."""
     return [b"data: %b\r\n\r\n" % payload for payload in payloads]
 
 
 def text(chunks: int) -> list[bytes]:
-    """Return text; each chunk holds a sentence or so and the token counts up to now."""
+    """Return a stream of text: each chunk has about a sentence, and token counts."""
     rng = random.Random("counts")  # noqa: S311 - a seed is the point
     payloads: list[bytes] = []
     tokens = 0

@@ -22,14 +22,14 @@ _USAGE = {"total_tokens": 1205, "total_input_tokens": 120, "total_output_tokens"
 
 
 def frames(payloads: list[bytes]) -> list[bytes]:
-    """Return payloads as frames, with `[DONE]` in the last."""
+    """Return payloads as frames, `[DONE]` last."""
     named = [(json.loads(payload)["event_type"].encode(), payload) for payload in payloads]
     *begun, last = [b"event: %b\ndata: %b\n\n" % pair for pair in named]
     return [*begun, last + b"event: done\ndata: [DONE]\n\n"]
 
 
 def text(deltas: int) -> list[bytes]:
-    """Return text alone; each delta holds a sentence or so."""
+    """Return a stream of text only, about a sentence in each delta."""
     pieces = text_pieces(deltas, least=6, most=40)
     return _interaction(
         "completed", {"type": "model_output"}, ({"text": each, "type": "text"} for each in pieces)
@@ -37,7 +37,7 @@ def text(deltas: int) -> list[bytes]:
 
 
 def thought(deltas: int) -> list[bytes]:
-    """Return the summary of a thought."""
+    """Return a stream of a thought's summary."""
     pieces = text_pieces(deltas, least=6, most=40, seed="thought")
     contents = ({"text": each, "type": "text"} for each in pieces)
     return _interaction(
@@ -48,7 +48,7 @@ def thought(deltas: int) -> list[bytes]:
 
 
 def call(deltas: int) -> list[bytes]:
-    """Return one call."""
+    """Return a stream of one call."""
     step = {"id": "61nzpsv4", "type": "function_call", "name": "get_weather", "arguments": {}}
     pieces = argument_pieces(deltas)
     return _interaction(
@@ -57,7 +57,7 @@ def call(deltas: int) -> list[bytes]:
 
 
 def _interaction(status: str, step: _Fields, deltas: Iterable[_Fields]) -> list[bytes]:
-    """Return an interaction of one step."""
+    """Return the events of an interaction with one step."""
     id = _INTERACTION["id"]
     last = {**_INTERACTION, "status": status, "usage": _USAGE}
     return [

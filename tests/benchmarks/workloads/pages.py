@@ -1,4 +1,4 @@
-"""Streams of pages: those that the AI SDK's own writer and AG-UI's encoder write."""
+"""Streams for pages, as the AI SDK's writer and AG-UI's encoder produce them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _MESSAGE, _CALL = "msg_01JD8R9T4M", "toolu_01A09q90qw90lq917835lq9"
 
 
 def frames(payloads: list[bytes]) -> list[bytes]:
-    """Return payloads as frames, of which the last is the terminal."""
+    """Return payloads as frames, the terminal last."""
     return [b"data: %b\n\n" % payload for payload in payloads]
 
 
 def ui_frames(payloads: list[bytes]) -> list[bytes]:
-    """Return chunks as frames, with `[DONE]` in the last."""
+    """Return chunks as frames, `[DONE]` last."""
     *begun, last = frames(payloads)
     return [*begun, last + b"data: [DONE]\n\n"]
 
 
 def ui_text(deltas: int) -> list[bytes]:
-    """Return a UI message stream of text alone."""
+    """Return a UI message stream of text only."""
     pieces = text_pieces(deltas, least=1, most=5, seed="ui")
     part = {"id": "0"}
     chunks = [{"type": "text-delta", **part, "delta": piece} for piece in pieces]
@@ -56,7 +56,7 @@ def _ui(chunks: list[dict[str, object]], reason: str) -> list[bytes]:
 
 
 def ag_ui_text(deltas: int) -> list[bytes]:
-    """Return a run of AG-UI with text alone."""
+    """Return an AG-UI run with text only."""
     pieces = text_pieces(deltas, least=1, most=5, seed="ag-ui")
     message = {"messageId": _MESSAGE}
     return _ag_ui(
@@ -69,7 +69,7 @@ def ag_ui_text(deltas: int) -> list[bytes]:
 
 
 def ag_ui_call(deltas: int) -> list[bytes]:
-    """Return a run of AG-UI with one call."""
+    """Return an AG-UI run with one call."""
     call = {"toolCallId": _CALL}
     pieces = argument_pieces(deltas)
     return _ag_ui(

@@ -17,7 +17,7 @@ _Event = dict[str, Any]
 
 
 def frames(payloads: list[bytes]) -> list[bytes]:
-    """Return payloads as frames, named for their type."""
+    """Return payloads as frames with their types as event names."""
     return [
         b"event: %b\ndata: %b\n\n" % (json.loads(payload)["type"].encode(), payload)
         for payload in payloads
@@ -25,12 +25,12 @@ def frames(payloads: list[bytes]) -> list[bytes]:
 
 
 def text(deltas: int) -> list[bytes]:
-    """Return text alone."""
+    """Return a stream of text only."""
     return _payloads([_message(0, deltas)])
 
 
 def calls(deltas: int) -> list[bytes]:
-    """Return four parallel calls, one after the other as the API sends them."""
+    """Return a stream of four parallel calls, sequential as from the API."""
     return _payloads([_call(number, deltas // 4) for number in range(4)])
 
 
@@ -144,7 +144,7 @@ def _deltas(kind: str, pieces: list[str], place: _Event) -> list[_Event]:
 
 
 def _padding(piece: str, number: int) -> str:
-    """Return the characters that pad a delta to a multiple of 16, against traffic analysis."""
+    """Return padding that makes a delta's length a multiple of 16."""
     rng = random.Random(f"{number} {piece}")  # noqa: S311 - a seed is the point
     return "".join(rng.choices(string.ascii_letters + string.digits, k=-len(piece) % _BLOCK))
 

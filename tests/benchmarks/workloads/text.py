@@ -1,4 +1,4 @@
-"""Text and tool arguments of the measured streams, cut into tokens."""
+"""Text and tool arguments for the measured streams, divided into tokens."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _TOKEN = re.compile(r"\\.| ?[^\W\d_]{1,6}|\d{1,3}| ?[^\w\s\\]{1,3}|\s+|.", re.DO
 
 
 def dumps(value: object, separators: tuple[str, str] = (",", ":")) -> bytes:
-    """Return JSON as vendors write it: compact, in UTF-8 without escapes of characters."""
+    """Return JSON as vendors write it: compact UTF-8 without escapes."""
     return json.dumps(value, separators=separators, ensure_ascii=False).encode()
 
 
 def text_pieces(count: int, *, least: int = 1, most: int = 1, seed: str = "text") -> list[str]:
-    """Return text in so many pieces of `least` to `most` tokens each."""
+    """Return text in a number of pieces of `least` to `most` tokens."""
     rng = random.Random(seed)  # noqa: S311 - a seed is the point
     tokens = cycle(_TOKEN.findall(_PROSE))
     return ["".join(islice(tokens, rng.randint(least, most))) for _ in range(count)]
 
 
 def tool_arguments(chars: int, number: int = 0) -> str:
-    """Return the arguments of a call, of at least `chars` characters.
+    """Return arguments of a call with at least `chars` characters.
 
     Every second call is indented, so that white space stands between its members.
     """
@@ -70,7 +70,7 @@ def tool_arguments(chars: int, number: int = 0) -> str:
 
 
 def argument_pieces(count: int, number: int = 0) -> list[str]:
-    """Return the arguments of a call in at least `count` tokens: `{"`, `city`, `":"`, ` Franci`."""
+    """Return arguments of a call in tokens, at least `count`: `{"`, `city`, `":"`, ` Franci`."""
     pieces: list[str] = []
     chars = count
     while len(pieces) < count:
@@ -80,7 +80,7 @@ def argument_pieces(count: int, number: int = 0) -> list[str]:
 
 
 def cut_anywhere(text: str, *, least: int, most: int, seed: str) -> list[str]:
-    """Return a text in pieces of `least` to `most` characters, cut at any character."""
+    """Return a text in pieces of `least` to `most` characters."""
     rng = random.Random(seed)  # noqa: S311 - a seed is the point
     pieces, start = [], 0
     while start < len(text):
