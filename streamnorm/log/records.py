@@ -260,7 +260,7 @@ class LogStore(Protocol):
         ...
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
-        """Record that streams are followed; return own epochs without followers.
+        """Record followed streams; return those of `produced` that have no follower.
 
         Nobody follows an epoch that was not noted for its `linger_s`, from its start on.
 

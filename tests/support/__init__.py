@@ -1,1 +1,1 @@
-"""Helpers of the tests."""
+"""Test support."""

@@ -1,4 +1,4 @@
-"""Debian's Chromium without a window, driven by the DevTools protocol.
+"""Headless Chromium, driven by the DevTools protocol.
 
 https://chromedevtools.github.io/devtools-protocol/ (read 2026-11-27).
 """
@@ -37,13 +37,13 @@ _ANNOUNCED = "DevTools listening on "
 
 
 def find_chromium() -> str | None:
-    """Return the program; None if there is none."""
+    """Return the path of the program; None if it is not installed."""
     return shutil.which("chromium")
 
 
 @asynccontextmanager
 async def running_browser() -> AsyncIterator[Browser]:
-    """Run a browser, which ends with the context."""
+    """Run a browser while the context is open."""
     program = find_chromium()
     assert program is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -93,7 +93,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class Browser:
-    """A connection to a browser."""
+    """A DevTools connection to a browser."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -102,7 +102,7 @@ class Browser:
         self._tabs: dict[str, Tab] = {}
 
     async def read(self) -> None:
-        """Read what the browser sends, until it ends."""
+        """Read the browser's messages until the connection ends."""
         async for message in self._socket:
             value = json.loads(message.data)
             if "id" in value:
@@ -111,7 +111,7 @@ class Browser:
                 tab.note(value["method"], value["params"])
 
     async def call(self, method: str, session: str | None = None, **params: Any) -> Any:
-        """Call a method of the protocol, and return its result."""
+        """Call a protocol method; return its result."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         message = {"id": number, "method": method, "params": params}
@@ -124,7 +124,7 @@ class Browser:
         return value["result"]
 
     async def open(self, url: str, *, before: str = "") -> Tab:
-        """Open a page in a tab of its own, which first runs a script."""
+        """Open a page in a new tab, which first runs a script."""
         target = (await self.call("Target.createTarget", url="about:blank"))["targetId"]
         attached = await self.call("Target.attachToTarget", targetId=target, flatten=True)
         session = attached["sessionId"]
@@ -150,7 +150,7 @@ class Tab:
         self._target = target
 
     def note(self, method: str, params: dict[str, Any]) -> None:
-        """Note an event of the page if it shows a problem."""
+        """Record a page's event if it shows a problem."""
         match method:
             case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning", "assert"):
                 shown = [str(each.get("value", each.get("description"))) for each in params["args"]]
@@ -163,14 +163,14 @@ class Tab:
                 pass
 
     async def evaluate(self, expression: str) -> Any:
-        """Return the value of an expression of JavaScript, or of the promise that it is."""
+        """Return the value of a JavaScript expression or its promise."""
         options = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
         result = await self._call("Runtime.evaluate", expression=expression, **options)
         assert "exceptionDetails" not in result, (expression, result["exceptionDetails"])
         return result["result"].get("value")
 
     async def wait_for(self, condition: str) -> str:
-        """Wait until an expression is true, and return its value as a text."""
+        """Wait until an expression is true; return its value as text."""
         found = await self.evaluate(
             "new Promise((resolve) => {"
             f"  const end = Date.now() + {_WAIT_S * 1000};"
@@ -187,7 +187,7 @@ class Tab:
         return str(found)
 
     async def wait_for_page(self, condition: str) -> None:
-        """Wait until an expression is true on the page that the tab is going to."""
+        """Wait until an expression is true on the page being loaded."""
         async with asyncio.timeout(2 * _WAIT_S):
             while True:
                 # A navigation ends the scripts of the page before it.
@@ -197,7 +197,7 @@ class Tab:
                 await asyncio.sleep(0.02)
 
     async def text(self, selector: str = "body") -> str:
-        """Return the text of an element, as it is shown."""
+        """Return the displayed text of an element."""
         return str(await self.evaluate(f"document.querySelector({selector!r})?.innerText ?? ''"))
 
     async def type(self, text: str, selector: str = "input") -> None:
@@ -208,25 +208,25 @@ class Tab:
         await self.press("Enter")
 
     async def press(self, key: str) -> None:
-        """Press a key: Enter, Escape, or one with a character."""
+        """Press a key: Enter, Escape or a character."""
         code, text = _KEYS.get(key, (0, key))
         pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         await self._call("Input.dispatchKeyEvent", type="keyDown", text=text, **pressed)
         await self._call("Input.dispatchKeyEvent", type="keyUp", **pressed)
 
     async def prefer(self, theme: str) -> None:
-        """Prefer a theme: light or dark."""
+        """Set the preferred theme: light or dark."""
         features = [{"name": "prefers-color-scheme", "value": theme}]
         await self._call("Emulation.setEmulatedMedia", features=features)
 
     async def click(self, button: str) -> None:
-        """Click the button with a text, once it is there and enabled."""
+        """Click the button with a text, when it is enabled."""
         find = f"[...document.querySelectorAll('button')].find((b) => b.innerText === {button!r})"
         await self.wait_for(f"({find})?.disabled === false")
         await self.evaluate(f"({find}).click()")
 
     async def screenshot(self, selector: str, *, width: int, height: int = 600) -> bytes:
-        """Return an element as a PNG, as far as a window of a size shows it."""
+        """Return an element as a PNG, within a window of a size."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         await self._call("Emulation.setDeviceMetricsOverride", **size)
         box = await self.evaluate(

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Draws:
-    """A sequence of random draws; after the last byte, each draw is its first option."""
+    """A source of random draws; when the bytes are used up, each draw is its first option."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -29,7 +29,7 @@ class Draws:
         return next(self._left, 0) % bound
 
     def flag(self, odds: int = 2) -> bool:
-        """Return True once in `odds` times."""
+        """Return True with a probability of 1 in `odds`."""
         return self.below(odds) == odds - 1
 
     def pick(self, options: Sequence[T]) -> T:
@@ -45,7 +45,7 @@ class Draws:
         return "".join(self.some(most, lambda: self.pick(alphabet), least))
 
     def shuffled(self, values: Sequence[T]) -> list[T]:
-        """Return the values in some order."""
+        """Return the values in random order."""
         left = list(values)
         return [left.pop(self.below(len(left))) for _ in range(len(left))]
 

@@ -1,4 +1,4 @@
-"""How much of the package a piece of work passes through: modules, and crossings between them."""
+"""Trace of the package's modules that a call enters, and of crossings between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGE = "streamnorm"
 
 
 class ModuleTrace:
-    """Counts the modules of the package whose functions the thread calls, while it is entered.
+    """Counts the package's modules and crossings in this thread's calls.
 
     Attributes:
         modules: Calls by the module of the function.
@@ -55,6 +55,6 @@ class ModuleTrace:
 
 
 def _module_of(frame: FrameType) -> str | None:
-    """Return the module of a frame; None if it is of another package."""
+    """Return the module of a frame; None for other packages."""
     name: str = frame.f_globals.get("__name__", "")
     return name if name.partition(".")[0] == _PACKAGE else None

@@ -1,4 +1,4 @@
-"""Measures of work that do not depend on the machine: calls, lines and memory."""
+"""Machine-independent measures of work: calls, lines and memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TraceFunction: TypeAlias = Callable[[FrameType, str, object], object]
 
 @contextmanager
 def _without_collections() -> Generator[None]:
-    """Collect no garbage: the finalizers of what other tests have left behind would count."""
+    """Run without garbage collection, whose finalizers would be counted."""
     gc.disable()
     try:
         yield
@@ -29,7 +29,7 @@ def _without_collections() -> Generator[None]:
 
 
 def operations(work: Callable[[], object]) -> int:
-    """Return the number of function calls of some work, the second time that it is done.
+    """Return the number of function calls of some work in its second run.
 
     By then all that it needs is loaded.  From Python 3.12 on, the calls of all threads count.
     """
@@ -41,7 +41,7 @@ def operations(work: Callable[[], object]) -> int:
 
 
 def operations_of_thread(work: Callable[[], object]) -> int:
-    """Return the number of function calls of the calling thread."""
+    """Return the number of function calls of some work in the calling thread."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _arg: object) -> None:
@@ -60,7 +60,7 @@ def operations_of_thread(work: Callable[[], object]) -> int:
 
 
 def lines(work: Callable[[], object]) -> int:
-    """Return the number of lines that some work executes, the second time that it is done.
+    """Return the number of lines that some work executes in its second run.
 
     Each iteration of a loop counts.
     """

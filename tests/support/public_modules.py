@@ -1,4 +1,4 @@
-"""The public modules: those that README and docs name."""
+"""The public modules, which README and docs name."""
 
 from __future__ import annotations
 

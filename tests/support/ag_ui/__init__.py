@@ -1,1 +1,1 @@
-"""AG-UI."""
+"""Test support for AG-UI."""

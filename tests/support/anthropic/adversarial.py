@@ -1,4 +1,4 @@
-"""Adversarial Anthropic streams, and the message that each holds.
+"""Adversarial Anthropic streams, and their expected messages.
 
 The truth is written by hand from the protocol: a stream that contradicts itself holds none.
 """
@@ -26,7 +26,7 @@ def finish(reason: str) -> bytes:
 
 
 def tool(index: int | None, name: str, **fields: Any) -> bytes:
-    """Return the start of a call whose id is named after its tool."""
+    """Return the start of a call with an id derived from its tool."""
     return block(index, "tool_use", **{"id": f"toolu_{name}", "name": name, "input": {}, **fields})
 
 

@@ -1,4 +1,4 @@
-"""Random blocks of Anthropic streams: their events, and the blocks they decode to."""
+"""Random blocks of Anthropic streams: their events, and the expected unified blocks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CITATIONS = (
 
 
 class GeneratedBlock(Struct):
-    """A block on the wire.
+    """A block as wire events, and the unified block.
 
     Attributes:
         start: Content block of its start.
@@ -60,7 +60,7 @@ class GeneratedBlock(Struct):
 
 
 class StreamStyle(Struct):
-    """The style of a stream, as far as it affects its blocks.
+    """The server-dependent style of a stream's blocks.
 
     Attributes:
         ascii: Whether characters beyond ASCII are escaped.
@@ -89,7 +89,7 @@ def _pieces(d: Draws, kind: str, field: str, text: str) -> list[dict[str, Any]]:
 
 
 def _begun(d: Draws, kind: str, field: str) -> tuple[str, str, list[dict[str, Any]]]:
-    """Return the text in the start, the whole text and the deltas.
+    """Return the start's text, the whole text, and the deltas.
 
     MiniMax sends the first delta in the start as well.
     """
@@ -157,7 +157,7 @@ def _thinking(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
 
 
 def _input(d: Draws, style: StreamStyle) -> tuple[dict[str, Any], list[dict[str, Any]], str, bool]:
-    """Return the fields of the start, the deltas, the whole input, and whether it is incomplete."""
+    """Return the start's fields, the deltas, the whole input, and whether it is incomplete."""
     value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text(), {}])) for _ in range(3)}
     text = json.dumps(d.pick((value, {"a": [{}]})), ensure_ascii=style.ascii)
     if not style.cut_off and d.flag(4):  # whole, in the start

@@ -1,4 +1,4 @@
-"""Requests of Anthropic as bodies and as values."""
+"""Requests of Anthropic as bodies and as unified values."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ HELLO: Body = {"role": "user", "content": "Hello"}
 
 
 def asked(**fields: Any) -> Body:
-    """Return the body of a request with some fields."""
+    """Return a request body with some fields."""
     return {"model": "claude-1", "max_tokens": 9, "messages": [HELLO], **fields}
 
 
 def read(headers: dict[str, str] | None = None, **fields: Any) -> Request:
-    """Return the request that a body with some fields is."""
+    """Decode a request body with some fields."""
     return read_request(asked(**fields), ReadContext(headers=headers or {}))
 
 
 def block_in(block: Body, role: str = "user") -> Any:
-    """Return what a block of a message is read as."""
+    """Return the unified block of a wire block."""
     (message,) = read(messages=[{"role": role, "content": [block]}]).messages
     (found,) = message.blocks
     return found
 
 
 def parts_of(request: Request) -> Request:
-    """Return a request of the same parts that was not decoded from anything."""
+    """Return an equal request without decoded sources."""
     return structs.replace(
         request,
         source=None,
@@ -49,7 +49,7 @@ def parts_of(request: Request) -> Request:
 
 
 class Wrote(NamedTuple):
-    """A request as it was written.
+    """An encoded request.
 
     Attributes:
         body: The body.
@@ -63,7 +63,7 @@ class Wrote(NamedTuple):
 
 
 def write(request: Request, **narrowed: Any) -> Wrote:
-    """Return a request as it is written, for a target with some other capabilities."""
+    """Encode a request, for a target with some other capabilities."""
     losses = Losses()
     target = structs.replace(CODEC.capabilities, **narrowed)
     written = write_request(request, WriteContext(target, losses))
@@ -78,7 +78,7 @@ def write(request: Request, **narrowed: Any) -> Wrote:
 
 
 def rewritten(**fields: Any) -> Body:
-    """Return a body with some fields, read and written anew.
+    """Return a body with some fields after decoding and encoding.
 
     Nothing may be lost, and where the SDK's types accept what was read, they must accept what
     is written.
@@ -93,5 +93,5 @@ def rewritten(**fields: Any) -> Body:
 
 
 def is_own_message(message: InputMessage) -> bool:
-    """Return whether a message would be written as it was read."""
+    """Return whether a message would be encoded unchanged."""
     return is_same_dialect(message, "anthropic")

@@ -66,7 +66,7 @@ def _anthropic_calls(count: int, calls: int) -> DeltaStream:
 
 
 def _anthropic_turn(count: int) -> DeltaStream:
-    """Return thinking, text and a call, one after the other."""
+    """Return thinking, text and a call, one after another."""
     streams = [_anthropic_thinking(count), _anthropic_text(count), _anthropic_calls(count, 1)]
     deltas: list[bytes] = []
     for index, stream in enumerate(streams):

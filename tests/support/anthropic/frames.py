@@ -1,4 +1,4 @@
-"""Frames of Anthropic, and their decoding.
+"""Builders of Anthropic frames, and helpers to decode them.
 
 `decode` also reads its stream byte by byte and frame by frame, and asserts that the events
 are the same and follow the grammar.
@@ -31,31 +31,31 @@ __all__ = [
 
 
 def event(type: str, **fields: Any) -> bytes:
-    """Return an event, named after its type."""
+    """Return an event with its type as event name."""
     return frame({"type": type, **fields}, type)
 
 
 def start(**fields: Any) -> bytes:
-    """Return `message_start`; `fields` are those of the message."""
+    """Return a `message_start` with `fields` in its message."""
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-1"}
     rest = {"content": [], "stop_reason": None, "stop_sequence": None}
     return event("message_start", message={**message, **rest, **fields})
 
 
 def block(index: int | None, type: str, **fields: Any) -> bytes:
-    """Return `content_block_start`, without an index if that is None."""
+    """Return a `content_block_start`, without an index if it is None."""
     numbered = {} if index is None else {"index": index}
     return event("content_block_start", **numbered, content_block={"type": type, **fields})
 
 
 def delta(index: int | None, type: str, **fields: Any) -> bytes:
-    """Return `content_block_delta`, without an index if that is None."""
+    """Return a `content_block_delta`, without an index if it is None."""
     numbered = {} if index is None else {"index": index}
     return event("content_block_delta", **numbered, delta={"type": type, **fields})
 
 
 def stop(index: int | None) -> bytes:
-    """Return `content_block_stop`, without an index if that is None."""
+    """Return a `content_block_stop`, without an index if it is None."""
     return event("content_block_stop", **({} if index is None else {"index": index}))
 
 
@@ -80,7 +80,7 @@ def call(index: int, *pieces: str, **fields: object) -> bytes:
 
 
 def end(reason: str | None = "end_turn", **fields: Any) -> bytes:
-    """Return `message_delta`; `fields` stand beside its delta."""
+    """Return a `message_delta` with `fields` next to its delta."""
     return event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, **fields)
 
 
@@ -88,18 +88,18 @@ STOP = event("message_stop")
 
 
 def decode(*frames: bytes, **options: Any) -> Decoded:
-    """Return a stream decoded, and closed at its end."""
+    """Decode a whole stream, with its end."""
     return decode_in_any_pieces(frames, "anthropic", **options)
 
 
 def body(*frames: bytes, **options: Any) -> list[Event]:
-    """Return the events between those of `start()` and of `end()` and `STOP`."""
+    """Return the events between the message's start and end."""
     events = decode(start(), *frames, end(), STOP, **options).events
     return events[1:-1]
 
 
 def notes(*frames: bytes) -> dict[str, int]:
-    """Return how often each kind of note is made of the blocks of a stream."""
+    """Return the count of each kind of note in a stream."""
     return {note.kind: note.count for note in decode(start(), *frames, end(), STOP).notes}
 
 

@@ -1,4 +1,4 @@
-"""Frames that the Anthropic encoder writes, as names and payloads."""
+"""Frames written by the Anthropic encoder, as names and payloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = MessageStart("msg_1", "model-1")
 
 
 def encode_stream(*events: Event, **options: Any) -> list[WrittenFrame]:
-    """Return the frames of a stream."""
+    """Return the frames of an encoded stream."""
     writer = encoder("anthropic", **options)
     wire = b"".join(map(writer.encode, events)) + writer.close()
     frames = []
@@ -30,20 +30,20 @@ def encode_stream(*events: Event, **options: Any) -> list[WrittenFrame]:
 
 
 def encode(*events: Event, **options: Any) -> list[WrittenFrame]:
-    """Return the frames of a stream that begins with `START`, without `message_start`."""
+    """Return the frames of an encoded stream, without `message_start`."""
     return encode_stream(START, *events, **options)[1:]
 
 
 def start(index: int, **block: Any) -> WrittenFrame:
-    """Return `content_block_start`."""
+    """Return the payload of a `content_block_start`."""
     return "content_block_start", {"index": index, "content_block": block}
 
 
 def delta(index: int, kind: str, **fields: str | None) -> WrittenFrame:
-    """Return `content_block_delta`."""
+    """Return the payload of a `content_block_delta`."""
     return "content_block_delta", {"index": index, "delta": {"type": kind, **fields}}
 
 
 def stop(index: int) -> WrittenFrame:
-    """Return `content_block_stop`."""
+    """Return the payload of a `content_block_stop`."""
     return "content_block_stop", {"index": index}

@@ -1,4 +1,4 @@
-"""An independent Anthropic client, as strict as the strictest of the real ones.
+"""An independent Anthropic client, as strict as the strictest real client.
 
 Written from the vendor's reference: frames named after their payload,
 one block open at a time, indexes dense, nothing before the start or after the end.
@@ -30,7 +30,7 @@ _COUNTS = (
 
 
 class Read(NamedTuple):
-    """A stream as a client reads it.
+    """A stream as read by a client.
 
     Attributes:
         content: The blocks; the input of a tool is its JSON text.
@@ -52,7 +52,7 @@ class Read(NamedTuple):
 
 
 def frames(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the payloads of a stream, each framed as the API frames it."""
+    """Yield the payloads of a stream; assert that the framing is the API's."""
     assert data.endswith(b"\n\n") or not data
     for frame in data.decode().split("\n\n")[:-1]:
         name, payload = frame.split("\n")  # two lines, no more
@@ -64,7 +64,7 @@ def frames(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def read(data: bytes, *, extras: bool = False) -> Read:
-    """Read a stream, asserting what any client of the dialect depends on.
+    """Read a stream; assert everything that a client depends on.
 
     Args:
         data: The stream.

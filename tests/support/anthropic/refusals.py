@@ -1,4 +1,4 @@
-"""Requests that Anthropic and the clouds with its models refuse, and their nearest legal ones."""
+"""Requests that Anthropic or its clouds refuse, and the nearest legal ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGNATURE = "c2lnbmVk"
 
 @dataclass(frozen=True)
 class Refusal(VendorRefusal):
-    """A request that one rule of Anthropic's, or of a cloud, refuses."""
+    """A request refused by one rule of Anthropic or of a cloud."""
 
     dialect: ClassVar[str] = "anthropic"
 
@@ -36,29 +36,29 @@ class Refusal(VendorRefusal):
 
 
 def request(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return the body of a request, by default of one question; None removes a field."""
+    """Return a request body; None removes a default field."""
     asked = list(messages) or [user("q")]
     body = {"model": "m", "max_tokens": 4096, "messages": asked, **fields}
     return {name: value for name, value in body.items() if value is not None}
 
 
 def cloud_request(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return the body of a request for a cloud, which has the model in its URL."""
+    """Return a request body for a cloud, with the model in its URL."""
     return request(*messages, model=None, anthropic_version="bedrock-2023-05-31", **fields)
 
 
 def user(*content: Any) -> dict[str, Any]:
-    """Return a message of the user: one text, or blocks."""
+    """Return a user message of a text or blocks."""
     return {"role": "user", "content": _content(content)}
 
 
 def assistant(*content: Any) -> dict[str, Any]:
-    """Return a message of the assistant: one text, or blocks."""
+    """Return an assistant message of a text or blocks."""
     return {"role": "assistant", "content": _content(content)}
 
 
 def system(*content: Any) -> dict[str, Any]:
-    """Return a message of the system: one text, or blocks."""
+    """Return a system message of a text or blocks."""
     return {"role": "system", "content": _content(content)}
 
 
@@ -72,12 +72,12 @@ def text(value: str, **fields: Any) -> dict[str, Any]:
 
 
 def thinking(signature: str = SIGNATURE) -> dict[str, Any]:
-    """Return a block of thinking."""
+    """Return a thinking block."""
     return {"type": "thinking", "thinking": "hm", "signature": signature}
 
 
 def call(id: str = "toolu_1", **fields: Any) -> dict[str, Any]:
-    """Return a call of the client's tool `f`."""
+    """Return a call of the client tool `f`."""
     return {"type": "tool_use", "id": id, "name": "f", "input": {}, **fields}
 
 
@@ -87,7 +87,7 @@ def result(id: str = "toolu_1", **fields: Any) -> dict[str, Any]:
 
 
 def tool(name: str = "f", **fields: Any) -> dict[str, Any]:
-    """Return a tool of the client's."""
+    """Return a client tool."""
     return {"name": name, "input_schema": {"type": "object"}, **fields}
 
 

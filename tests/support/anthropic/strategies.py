@@ -1,4 +1,4 @@
-"""Random Anthropic streams, and the messages that they must decode to.
+"""Random Anthropic streams, and their expected messages.
 
 They have the deviations of compatible servers: blocks that are interleaved or not stopped,
 deltas without an index, whole blocks in their start or in `message_start`, repeated texts and
@@ -47,7 +47,7 @@ class _Server(Struct):
 
 
 class _Op(Struct):
-    """An event of a block."""
+    """An event of a block, to be ordered."""
 
     block: int
     payload: dict[str, Any]
@@ -107,7 +107,7 @@ def _interleaved(d: Draws, runs: list[list[_Op]]) -> list[_Op]:
 
 
 def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
-    """Return the counts of `message_start` and `message_delta`, and the merged usage."""
+    """Return the usage of `message_start`, that of `message_delta`, and the merged usage."""
     fresh, out = 1 + d.below(50), 1 + d.below(50)
     written, read = d.pick((None, 0, 4)), d.pick((None, 0, 30))
     thought = d.pick((None, None, out // 2))
@@ -142,7 +142,7 @@ def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
 
 
 def make_anthropic_stream(d: Draws) -> Source:
-    """Return a stream that completes, and its message."""
+    """Return a complete stream and its message."""
     server = _server(d)
     word = d.pick([*_WORDS, "end_turn", "tool_use"])
     if word is None:  # then every block must have stopped
@@ -205,7 +205,7 @@ def make_anthropic_stream(d: Draws) -> Source:
 
 
 def _counted(counts: list[dict[str, Any]]) -> Usage:
-    """Return the counts of a stream that ends without its `message_delta`."""
+    """Return the usage of a stream without `message_delta`."""
     (said,) = counts
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     inputs = [said[name] for name in names if said.get(name) is not None]

@@ -1,4 +1,4 @@
-"""Events of valid Anthropic streams, to be broken one at a time."""
+"""Events of valid Anthropic streams, for tests that break one at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Event = dict[str, Any]
 
 
 def sse(*events: Event | str) -> bytes:
-    """Return events as bytes, each named after its type; a string is a frame already."""
+    """Return events as bytes, named after their types; strings are frames already."""
     return b"".join(
         (event if isinstance(event, str) else named(event, event["type"])).encode()
         for event in events
@@ -44,7 +44,7 @@ def sse(*events: Event | str) -> bytes:
 
 
 def named(event: Event, name: str) -> str:
-    """Return an event as a frame with the event line `name`."""
+    """Return an event as a frame named `name`."""
     return f"event: {name}\ndata: {json.dumps(event)}\n\n"
 
 
@@ -61,27 +61,27 @@ _MESSAGE = {
 
 
 def started(**fields: Any) -> Event:
-    """Return a message_start; `fields` replace those of its message."""
+    """Return a `message_start`, with `fields` replaced in its message."""
     return {"type": "message_start", "message": {**_MESSAGE, **fields}}
 
 
 def begin(index: Any, block: Any) -> Event:
-    """Return a content_block_start."""
+    """Return a `content_block_start`."""
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
 def delta(index: Any, kind: str, **fields: Any) -> Event:
-    """Return a content_block_delta."""
+    """Return a `content_block_delta`."""
     return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
 
 
 def end(index: Any) -> Event:
-    """Return a content_block_stop."""
+    """Return a `content_block_stop`."""
     return {"type": "content_block_stop", "index": index}
 
 
 def ending(reason: Any = "end_turn", sequence: Any = None, **usage: Any) -> Event:
-    """Return a message_delta."""
+    """Return a `message_delta`."""
     return {
         "type": "message_delta",
         "delta": {"stop_reason": reason, "stop_sequence": sequence},
@@ -98,19 +98,19 @@ OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": 
 
 
 def text(index: int = 0, *pieces: str) -> list[Event]:
-    """Return the events of a block of text."""
+    """Return the events of a text block."""
     deltas = [delta(index, "text_delta", text=piece) for piece in pieces or ("hello",)]
     return [begin(index, TEXT), *deltas, end(index)]
 
 
 def tool(index: int = 0, *pieces: str, **fields: Any) -> list[Event]:
-    """Return the events of a client tool call; `fields` replace those of its block."""
+    """Return the events of a client tool call, with `fields` replaced in its block."""
     deltas = [delta(index, "input_json_delta", partial_json=piece) for piece in pieces]
     return [begin(index, {**TOOL, **fields}), *deltas, end(index)]
 
 
 def message(*events: Event | str, reason: Any = "end_turn") -> list[Event | str]:
-    """Return the events of a message, from its start to its stop."""
+    """Return the events of a whole message."""
     return [START, *events, ending(reason), STOP]
 
 

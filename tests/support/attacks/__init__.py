@@ -1,1 +1,1 @@
-"""Attacks on running gateways: each is a function, which every kind of server withstands."""
+"""Attacks on running gateways: functions that every kind of server must withstand."""

@@ -1,4 +1,4 @@
-"""A gateway under attack: its process, an upstream that answers with markers, and its log."""
+"""Test bench of attacks: a gateway process, an upstream, and the gateway's log."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _TIMEOUT_S = 60.0
 
 
 class Setup(NamedTuple):
-    """How a gateway is configured.
+    """Configuration of the attacked gateway.
 
     Attributes:
         settings: Settings, in TOML; `{directory}` stands for a directory of the gateway.
@@ -75,7 +75,7 @@ class Setup(NamedTuple):
 
 
 class Attack(NamedTuple):
-    """An attack.
+    """An attack on a gateway.
 
     Attributes:
         name: Its name.
@@ -92,7 +92,7 @@ class Attack(NamedTuple):
 
 
 class Bench:
-    """A running gateway.
+    """A running gateway under attack.
 
     Attributes:
         server: Name of its server.
@@ -122,7 +122,7 @@ class Bench:
         self._valkey = valkey
 
     def valkey_client(self) -> Any:
-        """Return a context that has a client of the server of Valkey."""
+        """Provide a client of the Valkey server."""
         assert self._valkey is not None, "the setup has no server of Valkey"
         return closing(self._valkey.client())
 
@@ -142,7 +142,7 @@ class Bench:
         headers: Mapping[str, str] | None = None,
         more: Mapping[str, Any] | None = None,
     ) -> httpx.Response:
-        """Send a request for a message, and return the whole answer."""
+        """Send a message request; return the whole answer."""
         path, body = REQUESTS[client]
         said = json.loads(json.dumps(body).replace("Hello", f"{text} {PROMPT}".strip()))
         if client == "gemini":
@@ -154,7 +154,7 @@ class Bench:
         return await self.http.post(self.url + path, json={**said, **(more or {})}, headers=sent)
 
     async def ask(self, client: str = "openai_chat", **options: Any) -> None:
-        """Send an honest request, whose answer must be its own."""
+        """Send an honest request, and assert that the answer is for it."""
         marker = new_marker()
         answer = await self.send(client, marker, **options)
         assert answer.status_code == 200, f"status {answer.status_code} for an honest request"
@@ -169,7 +169,7 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(server: str, setup: Setup, directory: Path) -> AsyncIterator[Bench]:
-    """Run a gateway in front of an upstream.
+    """Run a gateway with an upstream.
 
     Args:
         server: Name of its server, one of `COMMANDS`.
@@ -228,7 +228,7 @@ async def open_bench(server: str, setup: Setup, directory: Path) -> AsyncIterato
 
 
 def _logging(server: str, directory: Path) -> tuple[str, ...]:
-    """Return the command of a server, which logs all that any library says."""
+    """Return a server's command, with full logging of all libraries."""
     path = directory / "logs.json"
     path.write_text(json.dumps(_LOGS))
     command = COMMANDS[server]

@@ -27,7 +27,7 @@ _TYPES = (
 
 
 async def _answer(bench: Bench, client: str, *lines: str, method: str = "POST") -> bytes:
-    """Return the answer to a request with some lines in its head."""
+    """Send a request with extra header lines; return the answer."""
     path, body = REQUESTS[client]
     data = json.dumps(body).replace("Hello", PROMPT).encode() if method == "POST" else b""
     port = str(urlsplit(bench.url).port)
@@ -47,7 +47,7 @@ _JSON = "content-type: application/json"
 
 
 async def _rebinding(bench: Bench) -> str:
-    """A page whose name resolves to 127.0.0.1 is of one origin with the gateway."""
+    """Attack by DNS rebinding: a page's host name resolves to 127.0.0.1."""
     for host in _HOSTS:
         for client in REQUESTS:
             lines = (f"host: {host}", f"origin: http://{host}", _JSON)
@@ -58,7 +58,7 @@ async def _rebinding(bench: Bench) -> str:
 
 
 async def _cross_site(bench: Bench) -> str:
-    """A page of another origin sends what needs no preflight."""
+    """Attack by a page of another origin, with requests that need no preflight."""
     for client in REQUESTS:
         for origin in _ORIGINS:
             await _refuse(bench, 403, client, "host: localhost", f"origin: {origin}", _JSON)
@@ -110,7 +110,7 @@ _FIELDS = {
 
 
 def _page_bodies(path: str) -> list[tuple[int, dict[str, object]]]:
-    """Return what a page sends to decide for itself, with the status that it may get."""
+    """Return bodies by which a page oversteps its rights, with the legal statuses."""
     text: dict[str, object] = {"parts": [{"type": "text", "text": PROMPT}]}
     if path != "/ui/chat":
         text = {"content": PROMPT}
@@ -129,7 +129,7 @@ def _page_bodies(path: str) -> list[tuple[int, dict[str, object]]]:
 
 
 async def _decisions(bench: Bench) -> str:
-    """A page sends a model, tools, system messages and options."""
+    """Attack by a page that sends its own model, tools, system messages and options."""
     answered = 0
     for path in ("/ui/chat", "/ag-ui/run"):
         for status, body in _page_bodies(path):

@@ -1,4 +1,4 @@
-"""All attacks, and how a gateway withstands one."""
+"""The list of all attacks, and the function that runs one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ATTACKS: tuple[Attack, ...] = (
 
 
 async def withstand(server: str, attack: Attack, directory: Path) -> tuple[str, list[str]]:
-    """Attack a gateway; return what was seen, and what is wrong."""
+    """Attack a gateway; return the observations, and the problem if any."""
     seen = ""
     wrong: list[str] = []
     try:

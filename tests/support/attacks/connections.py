@@ -1,4 +1,4 @@
-"""Attacks by an upstream on the connections that all clients share."""
+"""Attacks by an upstream on connections that clients share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REPEATS = 40
 
 
 async def _late_answers(bench: Bench) -> str:
-    """Bytes arrive on each idle connection before the next request."""
+    """Attack by bytes on each idle connection before the next request."""
     for data in _UNREQUESTED:
         for stream in (False, True):
             for _ in range(_EACH):
@@ -48,7 +48,7 @@ async def _late_answers(bench: Bench) -> str:
 
 
 async def _second_answers(bench: Bench) -> str:
-    """Bytes follow an answer in its segment."""
+    """Attack by bytes after an answer, in the same segment."""
     for data in _UNREQUESTED[:-2]:  # a segment that ends in no HTTP is none
         for stream in (False, True):
             bench.upstream.plan = _with_bytes(data)
@@ -71,7 +71,7 @@ def _with_bytes(data: bytes) -> _Plan:
 
 
 async def _late_timeout(bench: Bench) -> str:
-    """An answer of status 408 may have been sent before the request: another one follows."""
+    """Attack by a 408 answer that is followed by another answer."""
     for _ in range(_EACH):
         bench.upstream.plan = lambda request: [
             b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n",
@@ -94,7 +94,7 @@ async def _no_reuse(bench: Bench) -> str:
 
 
 async def _closed_connections(bench: Bench) -> str:
-    """The upstream closes each connection behind its answer, and does not say so before."""
+    """Attack by an upstream that closes connections without announcement."""
     bench.upstream.plan = lambda request: [*honest_steps(request), Act.CLOSE]
     for number in range(_REPEATS):
         await bench.ask(stream=number % 2 == 0)
@@ -113,7 +113,7 @@ async def _odd_statuses(bench: Bench) -> str:
 
 
 async def _tls(bench: Bench) -> str:
-    """TLS breaks in the middle of an answer, without an end of its own, or between two."""
+    """Attack by broken TLS: within an answer, at its end, or between answers."""
     await bench.ask()
     for end in (Act.RESET, Act.CLOSE):
         for stream in (False, True):

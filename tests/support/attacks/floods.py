@@ -1,4 +1,4 @@
-"""Attacks by an upstream that never ends its answer, and says nothing in it."""
+"""Attacks by an upstream whose answer never ends and has no content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks by clients that hold places: silent connections, slow bodies, large heads."""
+"""Attacks by clients that occupy connections: silence, slow bodies, large heads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SERVE = ("serve",)
 
 
 async def _silent(bench: Bench) -> str:
-    """More connections than the server may have say nothing."""
+    """Attack by more silent connections than the server allows."""
     port = int(bench.url.rpartition(":")[2])
     silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(_CONNECTIONS)]
     for _ in range(3):
@@ -38,7 +38,7 @@ async def _silent(bench: Bench) -> str:
 
 
 async def _slow_bodies(bench: Bench) -> str:
-    """As many requests as may be answered at a time send a byte of their body a second."""
+    """Attack by as many slow bodies as there may be requests."""
     head = "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     head += f"authorization: Bearer {TENANTS[0]}\r\ncontent-length: 1000\r\n\r\n"
     pieces = [head.encode(), *[piece for _ in range(_BYTES) for piece in (b" ", 1.0)]]

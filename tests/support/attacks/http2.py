@@ -1,4 +1,4 @@
-"""Attacks over HTTP/2 with prior knowledge, which hypercorn speaks."""
+"""Attacks over HTTP/2 with prior knowledge (hypercorn)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WAIT_S = 60.0
 
 
 class _Client:
-    """A connection with requests for messages.
+    """An HTTP/2 connection with message requests.
 
     Attributes:
         bodies: The bodies of the answers by stream.
@@ -39,7 +39,7 @@ class _Client:
 
     @classmethod
     async def connect(cls, url: str, *, window: int | None = None) -> _Client:
-        """Connect, with the initial window that is given."""
+        """Connect with an initial window size."""
         address = urlsplit(url)
         self = cls(*await asyncio.open_connection(address.hostname, address.port))
         self._h2.initiate_connection()
@@ -49,12 +49,12 @@ class _Client:
         return self
 
     async def flush(self) -> None:
-        """Send what waits."""
+        """Send pending bytes."""
         self._writer.write(self._h2.data_to_send())
         await self._writer.drain()
 
     def ask(self, marker: str, key: str) -> int:
-        """Begin a request, and return its stream."""
+        """Send a request; return its stream."""
         path, body = REQUESTS["openai_chat"]
         data = json.dumps(body).replace("Hello", f"{marker} {PROMPT}").encode()
         stream = self._h2.get_next_available_stream_id()
@@ -93,7 +93,7 @@ class _Client:
 
 
 async def _many_streams(bench: Bench) -> str:
-    """Requests of two tenants on one connection at the same time."""
+    """Attack by simultaneous requests of two tenants on one connection."""
     bench.upstream.plan = partial(slow_steps, pause_s=0.01)
     client = await _Client.connect(bench.url)
     markers = {}
@@ -109,7 +109,7 @@ async def _many_streams(bench: Bench) -> str:
 
 
 async def _resets(bench: Bench) -> str:
-    """Each request is reset as soon as it was sent."""
+    """Attack by resetting each request as soon as it is sent."""
     bench.upstream.plan = endless_steps
     client = await _Client.connect(bench.url)
     for _ in range(_RESETS):
@@ -123,7 +123,7 @@ async def _resets(bench: Bench) -> str:
 
 
 async def _closed_window(bench: Bench) -> str:
-    """The client accepts no byte of its answers."""
+    """Attack by a client that accepts no bytes of its answers."""
     client = await _Client.connect(bench.url, window=0)
     for _ in range(_STREAMS):
         client.ask(new_marker(), TENANTS[0])
@@ -137,7 +137,7 @@ async def _closed_window(bench: Bench) -> str:
 
 
 async def _released(bench: Bench) -> None:
-    """Wait until no answer of the upstream runs."""
+    """Wait until the upstream is sending no answer."""
     async with asyncio.timeout(_WAIT_S):
         await asyncio.sleep(0.5)
         while bench.upstream.running:  # noqa: ASYNC110 - it has no event for it

@@ -1,4 +1,4 @@
-"""Thousands of requests of all kinds, with damaged answers: rounds of the fuzzer."""
+"""Attack by thousands of damaged requests and answers: rounds of the fuzzer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["mixed_requests"]
 
 
 def mixed_requests(count: int) -> Attack:
-    """Return the attack of so many mixed requests."""
+    """Return the attack with a number of mixed requests."""
 
     async def run(bench: Bench) -> str:
         directory = bench.directory / "mixed"

@@ -1,4 +1,4 @@
-"""Attacks on the processes of a gateway: signals, a log nobody reads, workers that die."""
+"""Attacks on a gateway's processes: signals, an unread log, dying workers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def _unread_log(bench: Bench) -> str:
 
 
 async def _no_delay(bench: Bench) -> str:
-    """The body of a whole answer waits for no acknowledgement of its head."""
+    """Check that a whole answer's body does not wait for an acknowledgement."""
     body = {**REQUESTS["openai_chat"].body, "stream": False}
     headers = {"authorization": f"Bearer {TENANTS[0]}"}
     took: list[float] = []
@@ -69,7 +69,7 @@ async def _no_delay(bench: Bench) -> str:
 
 
 async def _begin(bench: Bench) -> tuple[asyncio.Task[bytes], asyncio.Event]:
-    """Open a stream that does not end; return the task that reads it, and when it has begun."""
+    """Open an endless stream; return the task that reads it, when it has begun."""
     begun = asyncio.Event()
 
     async def read() -> bytes:
@@ -113,7 +113,7 @@ async def _hangup(bench: Bench) -> str:
 
 
 async def _dead_worker(bench: Bench) -> str:
-    """A worker is killed in the middle of its streams, which no process counts down."""
+    """Attack by killing a worker with open streams."""
     bench.upstream.plan = endless_steps
     begun = [await _begin(bench) for _ in range(6)]
     for _, event in begun:
@@ -151,7 +151,7 @@ async def _open_streams(bench: Bench) -> float:
 
 
 async def _pipelined_client(bench: Bench) -> str:
-    """A client sends a second request behind its first, and leaves."""
+    """Attack by a client that pipelines a second request, then disconnects."""
     bench.upstream.plan = endless_steps
     body = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
     head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"

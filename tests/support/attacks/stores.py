@@ -1,4 +1,4 @@
-"""Attacks on the store of a gateway in a file: locked, deleted, full."""
+"""Attacks on a gateway's store file: locked, deleted, full."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SETUP = Setup('state = "sqlite:{directory}/state.db"\n')
 
 
 async def _refused(bench: Bench) -> None:
-    """Send requests that the gateway must refuse before it asks its upstream."""
+    """Send requests that must be refused before the upstream is asked."""
     before = len(bench.upstream.requests)
     for stream in (False, True):
         answer = await bench.send("openai_responses", stream=stream)
@@ -54,7 +54,7 @@ async def _deleted(bench: Bench) -> str:
 
 
 async def _full(bench: Bench) -> str:
-    """No file of the gateway's processes may grow, as on a full disk."""
+    """Attack by a full disk: no file of the gateway can grow."""
     await bench.ask("openai_responses")
     await asyncio.sleep(_PROBED_S)
     before = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in _processes(bench)}

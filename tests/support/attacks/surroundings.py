@@ -1,4 +1,4 @@
-"""Attacks by what surrounds a gateway: its clock, its resolver, and who reads its traces."""
+"""Attacks by a gateway's environment: its clock, its resolver, readers of its traces."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ trace.set_tracer_provider(provider)
 
 
 async def _clock(bench: Bench) -> str:
-    """The clock of the machine jumps, forth and back, while a stream runs."""
+    """Attack by a clock that jumps back and forth during a stream."""
     offset = bench.directory / "offset"
     bench.upstream.plan = partial(slow_steps, pause_s=0.03)
     first = await bench.send("openai_responses")
@@ -97,7 +97,7 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _resolver(bench: Bench) -> str:
-    """Names of one upstream do not resolve: the others are answered, with state."""
+    """Attack by one upstream whose host name does not resolve."""
     waiting = [
         asyncio.create_task(bench.send(client, model="stalled", stream=stream))
         for client in REQUESTS

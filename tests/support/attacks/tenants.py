@@ -1,4 +1,4 @@
-"""Attacks of one tenant on another, and on the keys of a gateway."""
+"""Attacks of one tenant on another, and on a gateway's keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROBED_S = 1.2
 
 
 async def _accounts(bench: Bench) -> str:
-    """The account that a client names would be billed for the gateway's key."""
+    """Attack by a client that names the account to be billed."""
     headers = {name: f"account-{name}" for name in _ACCOUNTS}
     for client in REQUESTS:
         await bench.ask(client, headers=headers)
@@ -53,7 +53,7 @@ async def _wrong_keys(bench: Bench) -> str:
 
 
 async def _shown_key(bench: Bench) -> str:
-    """The upstream quotes the gateway's key: whole, escaped, in pieces, in headers."""
+    """Attack by an upstream that quotes the gateway's key: plain, escaped or in pieces."""
     for spelling in _SPELLINGS:
         bench.upstream.plan = _quoting(spelling)
         for client in REQUESTS:
@@ -80,7 +80,7 @@ def _quoting(spelling: str) -> Any:
 
 
 async def _other_case(bench: Bench) -> str:
-    """A server in Go reads `Model` as `model`, which the gateway has not routed."""
+    """Attack by a field `Model`, which a server in Go reads as `model`."""
     names = ("Model", "mODEL", "STREAM", "Messages", "Max_Tokens", "Tools")
     for name in names:
         answer = await bench.send(more={name: "other"})
@@ -95,7 +95,7 @@ async def _other_case(bench: Bench) -> str:
 
 
 async def _state(bench: Bench) -> str:
-    """A tenant knows the id of another's answer."""
+    """Attack by a tenant that knows the id of another tenant's answer."""
     first, second = TENANTS
     marker = new_marker()
     answer = await bench.send("openai_responses", marker, key=first)
@@ -128,7 +128,7 @@ async def _state(bench: Bench) -> str:
 
 
 async def _seals(bench: Bench) -> str:
-    """A compacted conversation is changed, or made up."""
+    """Attack by changed or forged seals of compacted conversations."""
     compacted = await bench.send(
         "openai_responses",
         more={
@@ -166,7 +166,7 @@ def _other(char: str) -> str:
 
 
 async def _look_inside(bench: Bench) -> str:
-    """The store has no key: whoever reads it cannot ask as a tenant."""
+    """Check that the store holds no key by which its reader could act as a tenant."""
     await _state(bench)
     with bench.valkey_client() as client:
         data = b"".join(repr((key, client.dump(key))).encode() for key in client.scan_iter())
@@ -176,7 +176,7 @@ async def _look_inside(bench: Bench) -> str:
 
 
 async def _only_read(bench: Bench) -> str:
-    """The server becomes a replica, and then has no memory left."""
+    """Attack by a store server that becomes a replica, then runs out of memory."""
     for change, end in (
         (("REPLICAOF", "127.0.0.1", "9"), ("REPLICAOF", "NO", "ONE")),
         (("CONFIG", "SET", "maxmemory", "1"), ("CONFIG", "SET", "maxmemory", "0")),

@@ -1,4 +1,4 @@
-"""Streams of `InvokeModelWithResponseStream`, framed here and not by the package."""
+"""Streams of `InvokeModelWithResponseStream`, framed independently of the package."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EVENTS: tuple[dict[str, Any], ...] = (
 
 
 def chunk(event: object, padding: str = "abcdefg") -> bytes:
-    """Return the message of one event, with the padding that Bedrock adds."""
+    """Return the message of one event, padded as by Bedrock."""
     data = event if isinstance(event, bytes) else json.dumps(event, separators=(",", ":")).encode()
     payload = json.dumps({"bytes": b64encode(data).decode(), "p": padding}).encode()
     headers = {":event-type": "chunk", ":content-type": "application/json"}
@@ -61,13 +61,13 @@ def exception(kind: str, **fields: Any) -> bytes:
 
 
 def of_sse(data: bytes) -> bytes:
-    """Return the events of an Anthropic stream as Bedrock sends them."""
+    """Return an Anthropic event stream as Bedrock sends it."""
     frames = SSEDecoder().feed(data)
     return b"".join([chunk(frame.data.encode()) for frame in frames if frame.event != "ping"])
 
 
 class Invoked(NamedTuple):
-    """What botocore's parser reads of a stream.
+    """A stream as read by botocore's parser.
 
     Attributes:
         payloads: The bytes in the chunks.
@@ -81,7 +81,7 @@ class Invoked(NamedTuple):
 
 
 def invoked(data: bytes) -> Invoked:
-    """Read a stream with botocore's parser; it drops half a message at the end in silence."""
+    """Read a stream with botocore's parser, which ignores an incomplete last message."""
     buffer = EventStreamBuffer()
     buffer.add_data(data)
     found = Invoked([], [], [])
@@ -97,7 +97,7 @@ def invoked(data: bytes) -> Invoked:
 
 
 def sse_of(events: Iterable[dict[str, Any]]) -> bytes:
-    """Return events as Anthropic's own API sends them."""
+    """Return events as an Anthropic event stream."""
     return b"".join(
         [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
     )

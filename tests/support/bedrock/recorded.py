@@ -1,4 +1,4 @@
-"""The written recordings of `InvokeModelWithResponseStream`: events in, files out.
+"""Hand-written recordings of `InvokeModelWithResponseStream`, built from events.
 
     python tests/support/bedrock/recorded.py
 
@@ -103,7 +103,7 @@ RECORDINGS: dict[str, tuple[dict[str, Any] | bytes, ...]] = {
 
 
 def make_recording(name: str) -> Recording:
-    """Return a recording, each of whose messages is a read."""
+    """Return a recording in which each message is a read."""
     # Bedrock pads each chunk, presumably to hide the length of its text.
     messages = [
         item if isinstance(item, bytes) else chunk(item, string.ascii_letters[: 3 + n * 7 % 40])

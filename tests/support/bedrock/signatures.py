@@ -1,4 +1,4 @@
-"""Signatures of AWS, checked as the service does: by signing the request again."""
+"""Verification of AWS signatures, by signing requests again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AUTHORIZATION = re.compile(
 
 
 def set_credentials(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
-    """Give credentials in the environment, and nothing of the machine's own."""
+    """Set AWS credentials in the environment, and hide the machine's own."""
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
@@ -36,7 +36,7 @@ def set_credentials(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
 def assert_signed(
     method: str, url: str, headers: dict[str, str], body: bytes, *, region: str = "eu-west-1"
 ) -> None:
-    """Check the signature of a request, spelt as it arrived."""
+    """Check the signature of a received request."""
     found = _AUTHORIZATION.fullmatch(headers["authorization"])
     assert found is not None, headers["authorization"]
     key_id, day, of, names, signature = found.groups()

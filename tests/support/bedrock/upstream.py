@@ -1,4 +1,4 @@
-"""Amazon Bedrock as an upstream: its operations before a fake provider, signatures checked."""
+"""Amazon Bedrock as a fake upstream, which checks signatures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STREAM = b"application/vnd.amazon.eventstream"
 
 
 class InvokedRequest(NamedTuple):
-    """A request for a model.
+    """A request to a model.
 
     Attributes:
         model: The model in its path, decoded.
@@ -35,7 +35,7 @@ class InvokedRequest(NamedTuple):
 
 
 class SignedApp:
-    """An ASGI application that answers only requests whose signatures are right.
+    """An ASGI application that answers only correctly signed requests.
 
     Args:
         app: The application that answers.
@@ -60,7 +60,7 @@ class SignedApp:
 
 
 async def check_signature(scope: Any, receive: Any, region: str | None) -> bytes:
-    """Return the body of a request, once its signature is checked; None is for another key."""
+    """Check a request's signature, and return its body; None for another key."""
     body, more = b"", True
     while more:
         message = await receive()
@@ -118,7 +118,7 @@ class BedrockUpstream:
         *,
         streams: bool,
     ) -> None:
-        """Ask the provider, and send its answer in the framing of Bedrock."""
+        """Ask the fake provider, and send its answer in Bedrock's framing."""
         received = [{"type": "http.request", "body": body, "more_body": False}]
         sent: list[Any] = []
 
@@ -142,7 +142,7 @@ class BedrockUpstream:
 def _as_messages(
     scope: Any, model: str, fields: dict[str, Any], *, streams: bool
 ) -> tuple[Any, bytes]:
-    """Return scope and body of an invocation as those of the vendor's own API."""
+    """Return an invocation as a request to the vendor's own API."""
     own = {"anthropic_version", "anthropic_beta"}
     rest = {name: value for name, value in fields.items() if name not in own}
     headers = [(b"content-type", b"application/json"), (b"anthropic-version", b"2023-06-01")]
@@ -154,7 +154,7 @@ def _as_messages(
 
 
 def _messages_of(data: bytes) -> bytes:
-    """Return the events of a Converse stream as Bedrock sends them."""
+    """Return the events of a Converse stream in Bedrock's framing."""
     return b"".join(
         [
             encode_message(

@@ -1,1 +1,1 @@
-"""Streams and bodies of Amazon Bedrock's Converse."""
+"""Test support for Amazon Bedrock's Converse."""

@@ -1,4 +1,4 @@
-"""Recorded bodies of Converse, and botocore as the judge of bodies."""
+"""Recorded bodies of Converse, and botocore as judge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEFT_OUT = "\u2026"
 
 
 class CorpusBody(NamedTuple):
-    """A recorded request and its response.
+    """A recorded request with its response.
 
     Attributes:
         number: Position in the corpus.
@@ -66,7 +66,7 @@ def corpus_bodies() -> tuple[CorpusBody, ...]:
 
 
 def _restore_files(value: Any, name: str = "") -> Any:
-    """Return a body with some Base64 in place of each file that the corpus has in part."""
+    """Return a body with made-up Base64 in place of truncated files."""
     if isinstance(value, dict):
         return {key: _restore_files(item, key) for key, item in value.items()}
     if isinstance(value, list):
@@ -75,13 +75,13 @@ def _restore_files(value: Any, name: str = "") -> Any:
 
 
 def request_problems(body: dict[str, Any], operation: str = "Converse") -> str:
-    """Return what botocore's model refuses of a request; "" for nothing."""
+    """Return what botocore refuses in a request; "" for nothing."""
     shape = _service().operation_model(operation).input_shape
     return _problems({"modelId": _MODEL, **_with_blobs(body)}, shape)
 
 
 def response_problems(body: dict[str, Any], operation: str = "Converse") -> str:
-    """Return what botocore's model refuses of a response; "" for nothing.
+    """Return what botocore refuses in a response; "" for nothing.
 
     Amazon's own answers have `serverToolUsage`, which the model does not know, and traces without
     fields that it requires.
@@ -102,7 +102,7 @@ def _service() -> Any:
 
 
 def _with_blobs(value: Any, name: str = "") -> Any:
-    """Return a body as boto3 has it: with bytes in place of Base64."""
+    """Return a body as boto3 represents it, with bytes instead of Base64."""
     if isinstance(value, dict):
         return {key: _with_blobs(item, key) for key, item in value.items()}
     if isinstance(value, list):

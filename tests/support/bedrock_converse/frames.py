@@ -1,4 +1,4 @@
-"""Messages of `ConverseStream`, framed here and not by the room, and their decoding."""
+"""Builders of `ConverseStream` messages, framed independently of the package, and decoding."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def payload(kind: str, data: bytes) -> bytes:
 
 
 def event(kind: str, **fields: Any) -> bytes:
-    """Return the message of an event, with the padding that Bedrock adds."""
+    """Return the message of an event, padded as by Bedrock."""
     data = json.dumps({**fields, "p": "abcdefgh"}, separators=(",", ":"), ensure_ascii=False)
     return payload(kind, data.encode("utf-8", "surrogatepass"))
 
@@ -56,7 +56,7 @@ def start(index: int, **start: Any) -> bytes:
 
 
 def tool(index: int, id: str = "tooluse_1", name: str = "f", **fields: Any) -> bytes:
-    """Return the `contentBlockStart` of a tool."""
+    """Return the `contentBlockStart` of a tool call."""
     return start(index, toolUse={"toolUseId": id, "name": name, **fields})
 
 
@@ -66,12 +66,12 @@ def delta(index: int, **delta: Any) -> bytes:
 
 
 def text(index: int, text: str) -> bytes:
-    """Return a `contentBlockDelta` of text."""
+    """Return a text `contentBlockDelta`."""
     return delta(index, text=text)
 
 
 def tool_input(index: int, input: str) -> bytes:
-    """Return a `contentBlockDelta` of a tool's input."""
+    """Return a tool input `contentBlockDelta`."""
     return delta(index, toolUse={"input": input})
 
 
@@ -81,7 +81,7 @@ def stop(index: int) -> bytes:
 
 
 def metadata(**fields: Any) -> bytes:
-    """Return a `metadata`, of 12 tokens of input and 3 of output."""
+    """Return a `metadata` event with 12 input and 3 output tokens."""
     usage = {"inputTokens": 12, "outputTokens": 3, "totalTokens": 15}
     return event("metadata", **{"usage": usage, "metrics": {"latencyMs": 500}, **fields})
 
@@ -94,7 +94,7 @@ def end(reason: str = "end_turn", **fields: Any) -> bytes:
 def decode(
     *messages: bytes, **options: Any
 ) -> tuple[list[Event], Outcome | None, tuple[Note, ...]]:
-    """Decode a stream; the same in any pieces."""
+    """Decode a stream in several chunkings with equal results."""
     body = b"".join(messages)
     readings: list[tuple[list[Event], Outcome | None, tuple[Note, ...]]] = []
     for pieces in ([body], list(messages), [body[at : at + 1] for at in range(len(body))]):

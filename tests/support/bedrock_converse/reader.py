@@ -1,4 +1,4 @@
-"""Streams as botocore reads them: its framing, its parser, its model of the service."""
+"""Reader of streams with botocore's framing, parser and service model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHAPE = _MODEL.operation_model("ConverseStream").output_shape.members["stream"]
 
 
 class Reading(NamedTuple):
-    """What a client of boto3 reads of a stream.
+    """A stream as read by a boto3 client.
 
     Attributes:
         events: The events; half a message at the end is dropped in silence.
@@ -51,7 +51,7 @@ def read(data: bytes) -> Reading:
 
 
 class Message(NamedTuple):
-    """The message that events add up to, as users of boto3 do it.
+    """The message accumulated from events, as by users of boto3.
 
     Attributes:
         blocks: Kind and content of each block that a client shows or executes.
@@ -65,7 +65,7 @@ class Message(NamedTuple):
 
 
 def message_of(events: list[dict[str, Any]]) -> Message:
-    """Add up events by the index of their block."""
+    """Accumulate events by block index."""
     blocks: dict[int, tuple[str, Any]] = {}
     stop_reason, usage = None, None
     for event in events:

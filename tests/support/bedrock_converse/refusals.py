@@ -1,4 +1,4 @@
-"""Requests that Bedrock refuses, and their nearest legal ones."""
+"""Requests that Bedrock refuses, and the nearest legal ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOVA = "us.amazon.nova-2-lite-v1:0"
 
 @dataclass(frozen=True)
 class Refusal(VendorRefusal):
-    """A request that one rule of Bedrock's refuses."""
+    """A request refused by one rule of Bedrock."""
 
     dialect: ClassVar[str] = "bedrock_converse"
 
@@ -23,7 +23,7 @@ class Refusal(VendorRefusal):
 
 
 def said(role: str, *blocks: Any) -> dict[str, Any]:
-    """Return a message; a text stands for its block."""
+    """Return a message of a text or blocks."""
     return {
         "role": role,
         "content": [{"text": block} if isinstance(block, str) else block for block in blocks],
@@ -31,22 +31,22 @@ def said(role: str, *blocks: Any) -> dict[str, Any]:
 
 
 def request(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return the body of a request, by default of one question."""
+    """Return a request body, by default with one question."""
     return {"messages": list(messages) or [said("user", "q")], **fields}
 
 
 def call(id: str = "c1", name: str = "f", input: Any = None) -> dict[str, Any]:
-    """Return the block of a call."""
+    """Return a call block."""
     return {"toolUse": {"toolUseId": id, "name": name, "input": {} if input is None else input}}
 
 
 def result(id: str = "c1", *content: dict[str, Any]) -> dict[str, Any]:
-    """Return the block of a result, by default of a text."""
+    """Return a result block, by default with a text."""
     return {"toolResult": {"toolUseId": id, "content": list(content) or [{"text": "r"}]}}
 
 
 def spec(name: str = "f", **fields: Any) -> dict[str, Any]:
-    """Return the entry of a tool."""
+    """Return an entry of `tools`."""
     schema = {"json": {"type": "object", "properties": {}}}
     return {"toolSpec": {"name": name, "inputSchema": schema, **fields}}
 

@@ -1,4 +1,4 @@
-"""Random streams of Converse: legal ones with their message, and any, most of them illegal."""
+"""Random Converse streams: legal ones with their messages, and arbitrary ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _ISSUER = "anthropic"
 
 
 def make_converse_stream(d: Draws) -> Source:
-    """Return a stream that completes, and its message."""
+    """Return a complete stream and its message."""
     frames, blocks = [START], list[Block]()
     # Nova leaves indexes out, and numbers each of its deltas.
     step = d.pick((1, 1, 2))
@@ -83,7 +83,7 @@ def make_converse_stream(d: Draws) -> Source:
 
 
 def _make_block(d: Draws, index: int, number: int) -> tuple[list[bytes], Block]:
-    """Return the messages of a block without its stop, and the block."""
+    """Return the messages of a block without its stop, and the unified block."""
     match d.pick(("text", "text", "call", "call", "server", "reasoning", "redacted")):
         case "text":
             whole = "".join(d.pick(_PIECES) for _ in range(d.below(4))) + "It snows."
@@ -109,7 +109,7 @@ def _make_block(d: Draws, index: int, number: int) -> tuple[list[bytes], Block]:
 
 
 def any_stream(d: Draws) -> list[bytes]:
-    """Return messages in any order, with any payloads."""
+    """Return messages in arbitrary order with arbitrary payloads."""
     head = [START] if d.flag() else []
     return [*head, *(_any_message(d) for _ in range(d.below(14))), *([end()] if d.flag() else [])]
 
@@ -143,7 +143,7 @@ def _any_message(d: Draws) -> bytes:
 
 
 def _half(d: Draws, index: int) -> bytes:
-    """Return a delta with half a character, or of another type."""
+    """Return a delta with half a surrogate pair, or of another type."""
     value = d.pick(_HALVES)
     inner = d.pick(('{"text":%s}', '{"toolUse":{"input":%s}}', '{"reasoningContent":{"text":%s}}'))
     body = f'{{"contentBlockIndex":{index},"delta":{inner.replace("%s", value)}}}'

@@ -1,1 +1,1 @@
-"""Whole bodies of any dialect: generated, captured, damaged and compared."""
+"""Test support for whole bodies: generated, captured, damaged and compared."""

@@ -1,4 +1,4 @@
-"""Requests that a program may build, but no reader of a body returns: any block in any message."""
+"""Requests that programs can build but decoders never return: any block in any message."""
 
 from __future__ import annotations
 
@@ -124,5 +124,5 @@ def _request(d: Draws) -> Request:
 
 
 def arbitrary_requests() -> st.SearchStrategy[Request]:
-    """Return a strategy of requests whose messages have any blocks, in any order."""
+    """Return a strategy of requests with any blocks in any order."""
     return draws(300).map(_request)

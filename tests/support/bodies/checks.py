@@ -1,4 +1,4 @@
-"""What must hold of any body, whatever it is."""
+"""Properties of the decoding and translation of any body."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGES = [name for name, each in DIALECTS.items() if each.body is not None and na
 
 
 def check_page(body: dict[str, Any], dialect: str) -> None:
-    """Check that a page's request is refused by a `DecodeError`, or goes to every dialect."""
+    """Check that a page's request raises `DecodeError` or encodes in every dialect."""
     before = json.dumps(body)
     try:
         request = decode_request(body, dialect)
@@ -41,7 +41,7 @@ def check_page(body: dict[str, Any], dialect: str) -> None:
 
 
 def check_body(body: dict[str, Any], dialect: str) -> None:
-    """Check that a request is refused by a `DecodeError`, or goes to every dialect.
+    """Check that a request raises `DecodeError` or encodes in every dialect.
 
     In its own it is equal, but for halves of characters.  In another one it is JSON that is read
     again, or has no legal form.
@@ -76,14 +76,14 @@ def check_body(body: dict[str, Any], dialect: str) -> None:
 
 
 def _in_unicode(value: Any) -> Any:
-    """Return a JSON value with lone surrogates as U+FFFD."""
+    """Return a JSON value with U+FFFD in place of lone surrogates."""
     text = json.dumps(value, ensure_ascii=False)
     clean = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return json.loads(clean)
 
 
 def check_response(body: dict[str, Any], dialect: str) -> None:
-    """Check that a response is refused by an error of ours, or goes to every dialect.
+    """Check that a response raises a library error or encodes in every dialect.
 
     There it is JSON that is read again, or has no legal form.
     """

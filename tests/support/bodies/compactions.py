@@ -1,4 +1,4 @@
-"""Items of compacted conversations, sealed, forged and foreign."""
+"""Items of compacted conversations: sealed, forged and foreign."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRIGGER = {"type": "compaction_trigger"}
 
 
 def sealed(text: str, key: bytes = KEY) -> dict[str, Any]:
-    """Return the item of a summary."""
+    """Return the compaction item with a sealed summary."""
     return {"type": "compaction", "id": "cmp_1", "encrypted_content": Sealer([key]).seal(text)}
 
 

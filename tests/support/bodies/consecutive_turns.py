@@ -1,4 +1,4 @@
-"""Requests that are one turn of a conversation apart, and what both must begin with."""
+"""Consecutive requests of a conversation, and the comparison of their prompts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_MARKS = 4
 
 
 def a_turn_apart(d: Draws, *, hostile: bool) -> tuple[Request, Request]:
-    """Return a request, and the one that follows its answer."""
+    """Return two consecutive requests of a conversation."""
     turns = conversation(d, hostile=hostile)
     turn = make_turn(d, len(turns), hostile=hostile)
     # An answer of which nothing is left would not part the messages around it, and neither would
@@ -47,13 +47,13 @@ def _marks(request: Request) -> int:
 
 
 def assert_prefix(shorter: Encoded, longer: Encoded, dialect: str) -> None:
-    """Check that a longer prompt begins with a shorter one, byte for byte."""
+    """Assert that a longer prompt begins with a shorter one, byte for byte."""
     for name in _PROMPTS[dialect]:
         assert _begins_with(longer.body, shorter.body, name, dialect), name
 
 
 def begins_with(longer: dict[str, Any], shorter: dict[str, Any], dialect: str) -> bool:
-    """Return whether the prompt of a body begins with that of a shorter one, byte for byte."""
+    """Return whether a body's prompt begins with a shorter one's, byte for byte."""
     return all(_begins_with(longer, shorter, name, dialect) for name in _PROMPTS[dialect])
 
 
@@ -72,5 +72,5 @@ def _begins_with(longer: dict[str, Any], shorter: dict[str, Any], name: str, dia
 
 
 def _blocks_of(messages: list[dict[str, Any]]) -> list[Any]:
-    """Return the blocks of messages with their roles: what follows in one role is one message."""
+    """Return the messages' blocks by role; consecutive messages of one role are joined."""
     return [[message["role"], block] for message in messages for block in message["content"]]

@@ -1,4 +1,4 @@
-"""What each API demands of the order of a conversation (`protocol/bodies.md` §4), beyond types."""
+"""Rules of each API on the order of calls and results, for checks of encoded bodies."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PROMPTS = {
 
 
 def broken_rules(dialect: str, body: dict[str, Any]) -> list[str]:
-    """Return the rules on calls and their results that a body breaks."""
+    """Return the rules on calls and results that a body breaks."""
     return _RULES[dialect](body[PROMPTS[dialect]])
 
 
 def _anthropic(messages: list[dict[str, Any]]) -> list[str]:
-    """Each `tool_use` is answered in the next message, before its other content."""
+    """Return where a message does not answer all `tool_use` of the previous one, results first."""
     broken: list[str] = []
     called: list[str] = []
     for number, message in enumerate(messages):
@@ -41,7 +41,7 @@ def _anthropic(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def _chat(messages: list[dict[str, Any]]) -> list[str]:
-    """The `tool` messages come directly after the calls, one each."""
+    """Return where calls are not directly followed by one `tool` message each."""
     broken: list[str] = []
     waiting: list[str] = []
     for number, message in enumerate(messages):
@@ -57,7 +57,7 @@ def _chat(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def _responses(items: list[dict[str, Any]]) -> list[str]:
-    """Each call has one output after it, and each output one call before it."""
+    """Return the calls without one later output, and the outputs without an earlier call."""
     broken: list[str] = []
     waiting: list[str] = []
     for number, item in enumerate(items):
@@ -75,7 +75,7 @@ def _responses(items: list[dict[str, Any]]) -> list[str]:
 
 
 def _gemini(contents: list[dict[str, Any]]) -> list[str]:
-    """As many `functionResponse`s follow as there were `functionCall`s, in one content."""
+    """Return where a content does not have as many responses as the previous one has calls."""
     broken: list[str] = []
     called = 0
     last = ""
@@ -93,7 +93,7 @@ def _gemini(contents: list[dict[str, Any]]) -> list[str]:
 
 
 def _converse(messages: list[dict[str, Any]]) -> list[str]:
-    """Each `toolUse` of the client is answered in the next message; roles alternate."""
+    """Return where a message does not answer all client calls, or repeats a role."""
     broken: list[str] = []
     called: list[str] = []
     last = ""
@@ -114,7 +114,7 @@ def _converse(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def _interactions(steps: list[dict[str, Any]]) -> list[str]:
-    """Each `function_call` has one result after it, before the next step of the user."""
+    """Return the calls without exactly one result before the next user step."""
     broken: list[str] = []
     waiting: list[str] = []
     for number, step in enumerate(steps):

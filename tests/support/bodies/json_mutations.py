@@ -1,4 +1,4 @@
-"""Mutations of a JSON text in a single member, element or spelling."""
+"""Mutations of JSON text in one member, element or spelling."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _Change: TypeAlias = Callable[[Any], Any]
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object in order, repeated keys included."""
+    """The members of an object in order, including repeated keys."""
 
 
 class _Spelt(str):
-    """JSON text that is written unchanged."""
+    """JSON text to be written unchanged."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ _EXTRAS: tuple[tuple[str, Any], ...] = (
 
 
 def json_mutations(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name of each change, and the JSON text with that change."""
+    """Yield each mutation's name and the mutated JSON text."""
     root = json.loads(text, object_pairs_hook=_Members)
     for path, value in _containers(root, ()):
         changes = _of_members(value) if isinstance(value, _Members) else _of_elements(value)
@@ -110,7 +110,7 @@ def _put(at: int, *new: tuple[str, Any]) -> _Change:
 
 
 def _changed(value: Any, path: _Path, change: _Change) -> Any:
-    """Return a value with one of its containers changed."""
+    """Return a value with one changed container."""
     if not path:
         return change(value)
     at, *rest = path

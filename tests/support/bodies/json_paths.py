@@ -1,4 +1,4 @@
-"""JSON objects without one of their fields."""
+"""Removal of a field from a JSON object, by path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["without"]
 
 
 def without(value: dict[str, Any], *path: str | int) -> dict[str, Any]:
-    """Return an object without the field at the end of a path."""
+    """Return an object without the field at a path."""
     copy: Any = json.loads(json.dumps(value))
     place = copy
     for step in path[:-1]:

@@ -1,4 +1,4 @@
-"""Strategies of JSON documents, of invalid text like JSON, and of fragments of both."""
+"""Strategies of JSON documents, JSON-like invalid texts, and fragments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def values(text: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
 
 @st.composite
 def documents(draw: st.DrawFn, text: st.SearchStrategy[str] = ANY_TEXT) -> str:
-    """Return a JSON document in one of the ways to write it."""
+    """Return a JSON document in one of its spellings."""
     return json.dumps(
         draw(values(text)),
         ensure_ascii=draw(st.booleans()),
@@ -51,19 +51,19 @@ NEAR_JSON = st.lists(st.sampled_from(SCRAPS), max_size=12).map("".join)
 
 @st.composite
 def pieces(draw: st.DrawFn, text: st.SearchStrategy[str]) -> list[str]:
-    """Return a text cut at random positions."""
+    """Return a text divided at random positions."""
     whole = draw(text)
     cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
 
 def exactly(value: object) -> str:
-    """Return a form that distinguishes 1, 1.0 and True, and orders of keys."""
+    """Return a form of a value that distinguishes 1, 1.0 and True, and key orders."""
     return repr(value)
 
 
 def within(part: object, whole: object) -> bool:
-    """Return whether a partial value may grow into another."""
+    """Return whether a partial value can grow to another."""
     match part, whole:
         case dict(), dict():
             return list(part) == list(whole)[: len(part)] and all(
@@ -78,7 +78,7 @@ def within(part: object, whole: object) -> bool:
 
 
 def nested(depth: int) -> Any:
-    """Return a value within `depth` containers, the outermost an object."""
+    """Return a value inside `depth` containers, the outermost an object."""
     value: Any = 1
     for level in reversed(range(depth)):
         value = [value] if level % 2 else {"a": value}

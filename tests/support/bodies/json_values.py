@@ -1,4 +1,4 @@
-"""The JSON value of a text that may be none."""
+"""The JSON values of texts that may not be JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_json(text: str) -> bool:
 
 
 def value_or_text(arguments: str) -> Any:
-    """Return the value of the arguments of a call; the text, if no client can parse it."""
+    """Return the value of a call's arguments, or the text if it cannot be parsed."""
     try:
         return json.loads(arguments or "{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Bodies of many megabytes: hostile ones of tiny parts or one long one, and histories of agents."""
+"""Bodies of many megabytes: hostile ones, and histories of agents."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _said(dialect: str, text: bytes = b"a") -> bytes:
 
 
 def small_request(dialect: str) -> bytes:
-    """Return a request of one short message."""
+    """Return a request with one short message."""
     return _body(dialect, [_said(dialect)])
 
 
@@ -110,7 +110,7 @@ def _many_tools(dialect: str) -> bytes:
 
 
 def _most_messages(dialect: str) -> bytes:
-    """Return as many messages as the bound lets pass, with text up to the bound of the size."""
+    """Return the maximum number of messages, with the maximum text."""
     each = _said(dialect)
     values = each.count(b",") + each.count(b"[") + 3 * each.count(b"{") + 1
     messages = [each] * (499_000 // values)
@@ -154,7 +154,7 @@ HOSTILE: dict[str, Callable[[str], bytes]] = {
 
 
 def history(dialect: str, size: int) -> bytes:
-    """Return the request of an agent that reads and writes files and looks at pictures.
+    """Return an agent's request that reads and writes files and views pictures.
 
     Every fourth file holds a character that takes four bytes.
     """
@@ -180,12 +180,12 @@ def history(dialect: str, size: int) -> bytes:
 
 
 def small_answer(dialect: str) -> bytes:
-    """Return a whole answer of one word."""
+    """Return a whole answer with one word."""
     return _answer(dialect, Text("Hi."))
 
 
 def large_answers(dialect: str) -> dict[str, bytes]:
-    """Return whole answers of 15 MB, by what is large in them."""
+    """Return 15 MB answers, by the part that is large."""
     lines = _CODE * (13_000_000 // len(_CODE))
     empty = b",".join([b"{}"] * 5_000_000)
     return {
@@ -198,7 +198,7 @@ def large_answers(dialect: str) -> dict[str, bytes]:
 
 
 def large_events(dialect: str) -> dict[str, bytes]:
-    """Return streams with an event of 13 MB, by what is large in it."""
+    """Return streams with a 13 MB event, by the part that is large."""
     lines = _CODE * (13_000_000 // len(_CODE))
     arguments = json.dumps({"a": lines[:12_000_000]})
     return {
@@ -208,14 +208,14 @@ def large_events(dialect: str) -> dict[str, bytes]:
 
 
 def stream_request(dialect: str) -> tuple[str, bytes]:
-    """Return the path and the body of a request for a stream."""
+    """Return the path and body of a request for a stream."""
     if dialect == "gemini":
         return "/v1beta/models/m:streamGenerateContent?alt=sse", small_request(dialect)
     return PATHS[dialect], small_request(dialect)[:-1] + b',"stream":true}'
 
 
 def stream_of(dialect: str, block: Text | ToolCall, *deltas: TextDelta | JSONDelta) -> bytes:
-    """Return a stream of one block."""
+    """Return a stream with one block."""
     writer = encoder(dialect)
     start, end = MessageStart("x", "m"), MessageStop("end_turn")
     events = (start, BlockStart(0, block), *deltas, BlockStop(0), UsageUpdate(Usage(1, 1)), end)

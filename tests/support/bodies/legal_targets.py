@@ -1,4 +1,4 @@
-"""Models on servers that requests are translated for, and what they would refuse."""
+"""Targets of request translation, and their request rules."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ TARGETS = [
 
 
 def violations_of(made: Encoded, target: Target) -> list[str]:
-    """Return what a target would refuse of an encoded request: rule, path and text."""
+    """Return a target's violations in an encoded request: rule, path and text."""
     found = validate_request(
         made.body,
         target.dialect,
@@ -119,7 +119,7 @@ def violations_of(made: Encoded, target: Target) -> list[str]:
 def legal_or_refused(
     request: Request, target: Target, repair: RepairPolicy = "error"
 ) -> list[str] | EncodeError:
-    """Return what a target would refuse of a request, or the error that names the place."""
+    """Return a target's violations in a request, or the error with its path."""
     asked = structs.replace(request, model=target.model)
     try:
         made = encode_request(

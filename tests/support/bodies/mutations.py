@@ -1,4 +1,4 @@
-"""Damaged bodies, and JSON values that look like bodies."""
+"""Damaged bodies, and JSON values resembling bodies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SCALARS = (*(None, True, False, 0, 1, -1, 1024, 2**31, 2**63, 10**30, 0.5, 1.0,
 
 
 def json_value(d: Draws, depth: int = 4) -> Any:
-    """Return a JSON value of the keys and the words that bodies have."""
+    """Return a JSON value made of keys and words of bodies."""
     if depth and d.flag(2):
         return {d.pick(_KEYS): json_value(d, depth - 1) for _ in range(d.below(4))}
     if depth and d.flag(2):

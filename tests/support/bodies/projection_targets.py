@@ -1,4 +1,4 @@
-"""Targets of projections: what some dialect can carry, and how a test projects to it."""
+"""Targets for projections, and helpers to project requests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ EVERYTHING = BodyCapabilities(
 
 
 class Projection:
-    """One projected request.
+    """A projected request.
 
     Args:
         request: The request.
@@ -116,12 +116,12 @@ class Projection:
 
 
 def user(*blocks: InputBlock | str, **fields: Any) -> InputMessage:
-    """Return a message of the user."""
+    """Return a user message."""
     return InputMessage("user", _blocks(blocks), **fields)
 
 
 def assistant(*blocks: InputBlock | str, **fields: Any) -> InputMessage:
-    """Return a message of the assistant."""
+    """Return an assistant message."""
     return InputMessage("assistant", _blocks(blocks), **fields)
 
 
@@ -136,17 +136,17 @@ def request(*messages: InputMessage, **fields: Any) -> Request:
 
 
 def own(part: Any) -> Any:
-    """Return a part as it was read from the target's dialect."""
+    """Return a part as if decoded from the target's dialect."""
     return structs.replace(part, source=Source("target", {}, part))
 
 
 def call(id: str, name: str = "f", **fields: Any) -> ToolCall:
-    """Return a call of a function."""
+    """Return a function call."""
     return ToolCall(id, name, "{}", **fields)
 
 
 def result(id: str, text: str = "ok", **fields: Any) -> ToolResult:
-    """Return a result with one text."""
+    """Return a tool result with one text."""
     return ToolResult(id, (Text(text),), **fields)
 
 

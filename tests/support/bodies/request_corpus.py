@@ -1,4 +1,4 @@
-"""Requests of real clients: captured ones of coding agents, and those of the corpus's streams.
+"""Requests of real clients: captured from coding agents, and from the corpus.
 
 Both are read in place, from the directories that `STREAMNORM_REQUESTS` and `STREAMNORM_CORPUS`
 name; without them the tests that need them are skipped.
@@ -75,7 +75,7 @@ _BETAS = {
 
 
 class RealRequest(NamedTuple):
-    """A request that a client sent.
+    """A request of a real client.
 
     Attributes:
         name: Name of its file without the suffix.
@@ -99,13 +99,13 @@ class RealRequest(NamedTuple):
 
 @cache
 def real_requests(dialect: str | None = None) -> tuple[RealRequest, ...]:
-    """Return the requests of a dialect, or of all; empty without their directories."""
+    """Return the requests of one or all dialects; [] without their directories."""
     found = (*_captured(), *_of_streams())
     return tuple(request for request in found if dialect in (None, request.dialect))
 
 
 def share_of(requests: Sequence[RealRequest], number: int, *, shares: int) -> Sequence[RealRequest]:
-    """Return one share of the requests; a release asks for all of them."""
+    """Return a share of the requests; all of them for a release."""
     stride = 1 if settings().max_examples >= 500 else shares
     return requests[number % stride :: stride]
 
@@ -116,12 +116,12 @@ def captured_requests(dialect: str) -> tuple[RealRequest, ...]:
 
 
 def corpus_requests(dialect: str) -> tuple[RealRequest, ...]:
-    """Return the requests of the corpus's streams in a dialect."""
+    """Return the requests of the corpus in a dialect."""
     return tuple(request for request in _of_streams() if request.dialect == dialect)
 
 
 def each_captured_request(test: T) -> T:
-    """Run a test with each captured request, as `captured`."""
+    """Parametrize a test with each captured request, as `captured`."""
     captured = pytest.mark.parametrize("captured", _captured() or [None], ids=str)
     reason = "STREAMNORM_REQUESTS names no folder of captured requests"
     skipped = pytest.mark.skipif(_CAPTURED is None, reason=reason)
@@ -130,7 +130,7 @@ def each_captured_request(test: T) -> T:
 
 
 def each_dialect_of_the_corpus(test: T) -> T:
-    """Run a test with each dialect that `corpus_requests` has requests of, as `dialect`."""
+    """Parametrize a test with each dialect that has requests in the corpus, as `dialect`."""
     return needs_corpus(pytest.mark.parametrize("dialect", _PATHS)(test))
 
 
@@ -151,7 +151,7 @@ def _captured() -> tuple[RealRequest, ...]:
 
 
 def _whole(name: str, text: str) -> str:
-    """Return the value of a header, its betas whole."""
+    """Return a header's value with its truncated betas completed."""
     cut = _CUT.search(text) if name == _BETA else None
     if cut is None:
         return text
@@ -184,7 +184,7 @@ def _of_streams() -> tuple[RealRequest, ...]:
 
 
 def _of_converse() -> Iterator[RealRequest]:
-    """Yield the requests of Converse that were answered."""
+    """Yield the successful requests of Converse."""
     dialect = "bedrock_converse"
     for body in corpus_bodies():
         if body.status == 200 and body.operation != "count-tokens":
@@ -192,7 +192,7 @@ def _of_converse() -> Iterator[RealRequest]:
 
 
 def worked_examples() -> list[dict[str, Any]]:
-    """Return conversations with their body in each dialect, written down by hand."""
+    """Return hand-written conversations with their body in each dialect."""
     file = Path(_CORPUS or "") / "../cases/bodies.json"
     if _CORPUS is None or not file.exists():
         return []
@@ -201,7 +201,7 @@ def worked_examples() -> list[dict[str, Any]]:
 
 
 def needs_requests(test: T) -> T:
-    """Skip a test without requests of real clients."""
+    """Skip a test if no requests of real clients are available."""
     missing = _CAPTURED is None or _CORPUS is None
     reason = "STREAMNORM_REQUESTS or STREAMNORM_CORPUS names no requests of real clients"
     marked: T = pytest.mark.outside(pytest.mark.skipif(missing, reason=reason)(test))

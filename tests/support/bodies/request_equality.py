@@ -1,4 +1,4 @@
-"""When two requests say the same, and what a loss that is named leaves of them."""
+"""Equality of requests by meaning, and the effect of named losses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ENFORCING = frozenset({"anthropic", "bedrock_converse", "gemini", "gemini_inter
 
 
 def same(request: Request, dialect: str) -> Request:
-    """Return a request that is equal to all that say the same in a dialect.
+    """Return the canonical form of a request, equal for all requests of the same meaning.
 
     Consecutive messages of one role are one, as all vendors read them, and so are adjacent
     texts that nothing stands between.  Sources are left out, ids that were minted are numbered,
@@ -97,7 +97,7 @@ def same(request: Request, dialect: str) -> Request:
 
 
 def _with_signed_calls(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:
-    """Return blocks in which a thought without text signs the call behind it."""
+    """Return blocks with an empty thought's signature moved to the next call."""
     signed: list[InputBlock] = []
     for block in blocks:
         last = signed[-1] if signed else None
@@ -139,7 +139,7 @@ def _same_output(output: OutputFormat | None, dialect: str) -> OutputFormat | No
 
 
 def _same_reasoning(options: ReasoningOptions | None) -> ReasoningOptions | None:
-    """Return options without what models do unless they are asked for less."""
+    """Return reasoning options without defaults of models."""
     if options is not None and options.mode == "adaptive":
         options = structs.replace(options, mode=None)
     return None if options == ReasoningOptions() else options
@@ -190,12 +190,12 @@ def _same_block(block: InputBlock, ids: dict[str, str], dialect: str) -> InputBl
 
 
 def _media_type(block: Image | Document) -> str | None:
-    """Return the type of a file; one by URL has another type than it says, or none at all."""
+    """Return a file's media type; None for a URL, whose type dialects lose."""
     return None if block.data is None else block.media_type
 
 
 def _same_arguments(text: str) -> str:
-    """Return arguments with the same numbers, in the same order, in one spelling."""
+    """Return arguments in canonical spelling, with numbers and order unchanged."""
     try:
         return json.dumps(json.loads(text if text.strip() else "{}"))
     except ValueError:
@@ -203,7 +203,7 @@ def _same_arguments(text: str) -> str:
 
 
 def _without_items(extra: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return extra fields without the ids of items that were minted, and their status."""
+    """Return extra fields without minted item ids and statuses."""
     own = (extra or {}).get("openai_responses", {})
     if not _MINTED_ITEM.fullmatch(own.get("id", "")):
         return extra
@@ -213,7 +213,7 @@ def _without_items(extra: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _error(is_error: bool, content: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
-    """Return whether a result is an error, and its content without the mark that says so.
+    """Return whether a result is an error, and its content without an error mark.
 
     The mark is around all texts of a result, which stand before its files then.
     """
@@ -226,7 +226,7 @@ def _error(is_error: bool, content: tuple[Any, ...]) -> tuple[bool, tuple[Any, .
 
 
 def _joined(blocks: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return blocks in which adjacent texts are one, unless a mark or the like parts them."""
+    """Return blocks with adjacent texts joined, unless a cache mark or field separates them."""
     joined: list[Any] = []
     for block in blocks:
         last = joined[-1] if joined else None
@@ -240,14 +240,14 @@ def _joined(blocks: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def without(request: Request, features: Collection[str]) -> Request:
-    """Return a request without what the losses of a writer name."""
+    """Return a request without the features that a writer lost."""
     for feature in sorted(features, key=lambda name: name == "order_lost"):  # of all that is left
         request = _WITHOUT[feature](request)
     return request
 
 
 def _blocks(change: Callable[[InputBlock], InputBlock | None]) -> Callable[[Request], Request]:
-    """Return a change of all blocks of a request, those in results among them."""
+    """Return a function that changes all blocks of a request, including those in results."""
 
     def changed(block: InputBlock) -> InputBlock | None:
         if isinstance(block, ToolResult):
@@ -280,7 +280,7 @@ def _output(**values: Any) -> Callable[[Request], Request]:
 
 
 def _in_order(request: Request) -> Request:
-    """Return a request with the blocks of each message in an order of their kinds."""
+    """Return a request with each message's blocks sorted by kind."""
 
     def ordered(blocks: tuple[Any, ...]) -> tuple[Any, ...]:
         def place(block: InputBlock) -> tuple[bool, bool]:
@@ -320,7 +320,7 @@ def _without_title(block: InputBlock) -> InputBlock:
 
 
 def _with_document_texts(request: Request) -> Request:
-    """Return a request with a text in each message that has a document and no text."""
+    """Return a request with a text added to messages that only have documents."""
 
     def named(message: InputMessage) -> InputMessage:
         count = sum(isinstance(block, Document) for block in message.blocks)
@@ -334,7 +334,7 @@ def _with_document_texts(request: Request) -> Request:
 
 
 def _with_called_tools(request: Request) -> Request:
-    """Return a request with the tools that its history calls."""
+    """Return a request with declarations of the called tools."""
     calls = [call.name for message in request.messages for call in message.tool_calls]
     tools = tuple(Tool(name, None, {"type": "object"}) for name in dict.fromkeys(calls))
     return structs.replace(request, tools=tools)

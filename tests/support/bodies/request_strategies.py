@@ -1,4 +1,4 @@
-"""Requests as a gateway meets them, for hypothesis."""
+"""Hypothesis strategies of requests, as a gateway receives them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _NAMES = ("f", "get_weather", "search-web", "a" * 64)
 
 
 def make_id(d: Draws, number: int) -> str:
-    """Return an id of a call that no other call has, or none."""
+    """Return a unique call id, or ""."""
     return d.pick(_IDS).format(number)
 
 
@@ -106,7 +106,7 @@ def _media(d: Draws) -> Image | Document | Audio:
 
 
 def _extra(d: Draws) -> dict[str, dict[str, Any]] | None:
-    """Return a field that only one dialect has."""
+    """Return a field of a single dialect."""
     if not d.flag(8):
         return None
     dialect = d.pick(_DIALECTS)
@@ -146,7 +146,7 @@ def _spoken(d: Draws) -> InputBlock:
 
 
 def _server_call(d: Draws) -> list[InputBlock]:
-    """Return a call that a provider executed, and its result."""
+    """Return a server tool call and its result."""
     call = ServerToolCall("srvtoolu_1", "web_search", '{"query":"q"}', "server_tool_use")
     return [call, ServerToolResult("srvtoolu_1", "web_search_tool_result", [])]
 
@@ -173,7 +173,7 @@ def _result(d: Draws, call: ToolCall) -> ToolResult:
 
 
 def make_turn(d: Draws, number: int, *, hostile: bool = False) -> list[InputMessage]:
-    """Return an answer of the assistant, the results of its calls, and what the user says.
+    """Return an assistant answer, its calls' results, and the user's next message.
 
     Args:
         d: Random draws.
@@ -224,7 +224,7 @@ def _disturbed(d: Draws, results: list[ToolResult]) -> list[ToolResult]:
 
 
 def conversation(d: Draws, *, hostile: bool = False) -> list[list[InputMessage]]:
-    """Return the messages of a conversation by turns; the first is the user's alone."""
+    """Return the messages of a conversation by turns."""
     first = [InputMessage("user", _user_blocks(d), d.pick((None, None, None, "ann")))]
     if d.flag(4):
         first.insert(0, InputMessage("system", (Text(d.pick(_TEXTS)),)))
@@ -245,7 +245,7 @@ def _schema(d: Draws) -> dict[str, Any]:
 
 
 def _tools(d: Draws, turns: list[list[InputMessage]]) -> tuple[AnyTool, ...]:
-    """Return tools for all calls of a conversation, and some others."""
+    """Return tools for all calls of a conversation, and others."""
     calls = {(c.name, c.namespace, c.kind): c for t in turns for m in t for c in m.tool_calls}
     tools: list[AnyTool] = []
     for name, namespace, kind in calls:
@@ -307,7 +307,7 @@ def _reasoning(d: Draws) -> ReasoningOptions | None:
 
 
 def make_request(d: Draws, turns: list[list[InputMessage]] | None = None) -> Request:
-    """Return a request of a conversation, by default of any one that is in order."""
+    """Return a request of a conversation, by default a legal one."""
     turns = conversation(d) if turns is None else turns
     tools = _tools(d, turns)
 
@@ -350,10 +350,10 @@ def make_request(d: Draws, turns: list[list[InputMessage]] | None = None) -> Req
 
 
 def requests() -> st.SearchStrategy[Request]:
-    """Return a strategy of requests whose calls are all answered in order."""
+    """Return a strategy of requests with all calls answered in order."""
     return draws(200).map(make_request)
 
 
 def hostile_requests() -> st.SearchStrategy[Request]:
-    """Return a strategy of requests whose results are late, missing, doubled or of no call."""
+    """Return a strategy of requests with late, missing, repeated or orphaned results."""
     return draws(200).map(lambda d: make_request(d, conversation(d, hostile=True)))

@@ -1,4 +1,4 @@
-"""Whole answers of each dialect: those of recorded streams, and values of the SDKs' own types.
+"""Whole answers of each dialect: built from streams, and from the SDKs' types.
 
 No server is asked twice, so no recording has one answer as a stream and as a body.  The bodies
 of recorded streams are what the vendor's SDK accumulates, or what the stream itself repeats at
@@ -40,7 +40,7 @@ _MAX_STREAMS = 1000
 
 
 class AnswerPair(NamedTuple):
-    """One answer as a stream and as a body.
+    """One answer as a stream and as a whole body.
 
     Attributes:
         name: Name of the recording.
@@ -57,7 +57,7 @@ class AnswerPair(NamedTuple):
 
 @cache
 def answer_pairs(dialect: str) -> tuple[AnswerPair, ...]:
-    """Return the answers of the recordings, and of a sample of the corpus, that have a body."""
+    """Return the pairs of recordings, and of a sample of the corpus."""
     written = [(str(each), each.server, each.body) for each in recordings(dialect)]
     one_in = 4 if len(corpus(dialect)) > _MAX_STREAMS else 1
     real = [(each.name, each.provider, each.body) for each in corpus(dialect)[::one_in]]
@@ -69,7 +69,7 @@ def answer_pairs(dialect: str) -> tuple[AnswerPair, ...]:
 
 
 def whole_answer_of(dialect: str, stream: bytes) -> dict[str, Any] | None:
-    """Return the whole answer that a stream is; None if the judge of its dialect has none."""
+    """Return a stream as a whole answer, by an independent judge; None if it has none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what servers send in other types
         try:
@@ -92,7 +92,7 @@ def _chat(stream: bytes) -> dict[str, Any]:
 
 
 def _responses(stream: bytes) -> dict[str, Any] | None:
-    """Return the response of the terminal event, if it holds the output."""
+    """Return the response in the terminal event, if it has the output."""
     for line in stream.decode("utf-8", "replace").splitlines():
         if line.startswith("data:") and '"response"' in line:
             try:
@@ -122,7 +122,7 @@ def _anthropic(stream: bytes) -> dict[str, Any]:
 
 
 def _gemini(stream: bytes) -> dict[str, Any]:
-    """Return the chunks of a stream as one response: all parts, and the last of all else."""
+    """Return a stream's chunks merged to one response."""
     response: dict[str, Any] = {}
     candidates: dict[int, dict[str, Any]] = {}
     for data in payloads(stream):
@@ -177,7 +177,7 @@ _MAX_DEPTH = 7
 
 
 def generated_answers(dialect: str) -> Iterator[dict[str, Any]]:
-    """Yield answers that together have each field, word and member of the SDK's type.
+    """Yield answers that together cover each field and member of the SDK's type.
 
     Each has all fields; one of them differs from the first answer.
     """
@@ -186,7 +186,7 @@ def generated_answers(dialect: str) -> Iterator[dict[str, Any]]:
 
 
 def _values(expected: Any, depth: int) -> list[Any]:
-    """Return values of a type, the first of which is never null."""
+    """Return values of a type, the first not null."""
     if isinstance(expected, TypeAliasType):
         return _values(expected.__value__, depth)
     origin, inner = get_origin(expected), get_args(expected)
@@ -225,7 +225,7 @@ def _objects(model: type[BaseModel], depth: int) -> list[Any]:
 
 
 def _parts(choices: dict[str, list[Any]]) -> list[Any]:
-    """Return parts of a content, each with one of the fields of which a part has one."""
+    """Return parts of a content, one for each exclusive data field."""
     beside = {name: choices[name][0] for name in _BESIDE_DATA}
     return [
         {**beside, name: value}

@@ -1,4 +1,4 @@
-"""Bodies of each dialect for the laws: recorded, generated and damaged."""
+"""Sample bodies of each dialect: recorded, generated and damaged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAKERS: dict[str, Callable[[Draws], Source]] = {
 
 
 def make_source(d: Draws, dialect: str) -> Source:
-    """Return a stream of a dialect that completes, and its messages."""
+    """Return a complete stream of a dialect, and its messages."""
     return _MAKERS[dialect](d)
 
 

@@ -1,4 +1,4 @@
-"""Requests of every dialect with one function or one output, of which tests choose the schema."""
+"""Requests of every dialect with one function or output, for a given schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTENTS = [{"role": "user", "parts": [{"text": "Hi"}]}]
 
 
 def calling(dialect: str, schema: Any, *, strict: bool | None = None) -> dict[str, Any]:
-    """Return a request with a function `f`."""
+    """Return a request in a dialect with a function `f`."""
     said = {} if strict is None else {"strict": strict}
     match dialect:
         case "openai_chat":
@@ -34,7 +34,7 @@ def calling(dialect: str, schema: Any, *, strict: bool | None = None) -> dict[st
 
 
 def answering(dialect: str, schema: Any, *, strict: bool | None = None) -> dict[str, Any]:
-    """Return a request with an output `f`."""
+    """Return a request in a dialect with an output format `f`."""
     said = {} if strict is None else {"strict": strict}
     match dialect:
         case "openai_chat":
@@ -52,7 +52,7 @@ def answering(dialect: str, schema: Any, *, strict: bool | None = None) -> dict[
 
 
 def gemini_parameters(schema: Any, *, field: str = "parameters") -> dict[str, Any]:
-    """Return a request with a function `f`, whose schema stands in a field of Google's."""
+    """Return a Gemini request with a function whose schema is in a given field."""
     return {
         "contents": _CONTENTS,
         "tools": [{"functionDeclarations": [{"name": "f", field: schema}]}],
@@ -60,6 +60,6 @@ def gemini_parameters(schema: Any, *, field: str = "parameters") -> dict[str, An
 
 
 def gemini_response(schema: Any, *, field: str = "responseSchema") -> dict[str, Any]:
-    """Return a request with an output, whose schema stands in a field of Google's."""
+    """Return a Gemini request with an output whose schema is in a given field."""
     config = {"responseMimeType": "application/json", field: schema}
     return {"contents": _CONTENTS, "generationConfig": config}

@@ -1,4 +1,4 @@
-"""Schemas that hypothesis makes: valid ones, and what may stand where one is expected."""
+"""Hypothesis strategies of JSON Schemas, valid and invalid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYWORDS = (
 
 
 def value(d: Draws, depth: int = 2) -> Any:
-    """Return a JSON value that the schemas below speak of."""
+    """Return a JSON value in the range of the generated schemas."""
     if depth and d.flag(3):
         return d.some(3, lambda: value(d, depth - 1))
     if depth and d.flag(2):
@@ -29,7 +29,7 @@ def value(d: Draws, depth: int = 2) -> Any:
 
 
 def schema(d: Draws, depth: int = 3, names: str = _NAMES) -> Any:
-    """Return a schema that names a type wherever it constrains one.
+    """Return a schema with a type wherever it has constraints.
 
     Args:
         names: Definitions that it may refer to, but for its properties and items, which may
@@ -70,7 +70,7 @@ def schema(d: Draws, depth: int = 3, names: str = _NAMES) -> Any:
 
 
 def definitions(d: Draws) -> dict[str, Any]:
-    """Return definitions, of which each refers to later ones, or to any in its properties."""
+    """Return definitions that refer to each other."""
     return {name: schema(d, 2, _NAMES[number + 1 :]) for number, name in enumerate(_NAMES)}
 
 
@@ -103,7 +103,7 @@ def _constraints(d: Draws, name: str, depth: int) -> dict[str, Any]:
 
 
 def junk(d: Draws, depth: int = 3) -> Any:
-    """Return what may stand where a schema is expected."""
+    """Return an arbitrary value in place of a schema."""
     if not depth or d.flag(5):
         return d.pick(_JUNK)
     if d.flag(4):

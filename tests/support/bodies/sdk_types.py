@@ -1,4 +1,4 @@
-"""Bodies of requests against the types of the official SDKs.
+"""Validation of request bodies by the types of the official SDKs.
 
 Pydantic alone proves little here: it allows unknown keys in a `TypedDict`, never looks into an
 `Iterable`, and takes a block for one of the response models that some unions also hold.  The
@@ -60,7 +60,7 @@ _DISCRIMINATORS = ("type", "role")
 
 
 def problems(dialect: str, body: dict[str, Any], *, beta: bool = False) -> list[str]:
-    """Return what the SDK's own types refuse in a request: a path and a reason each.
+    """Return the problems of a request by the SDK's types, each with its path.
 
     Args:
         dialect: Name of the dialect.
@@ -80,7 +80,7 @@ def problems(dialect: str, body: dict[str, Any], *, beta: bool = False) -> list[
 
 
 def request_type(dialect: str, *, beta: bool = False, stream: bool = False) -> Any:
-    """Return the type that the SDK of a dialect has for a request."""
+    """Return the SDK's request type of a dialect."""
     if dialect == "gemini":
         return _GenerateContent
     module, name = _MODULES["anthropic_beta" if beta and dialect == "anthropic" else dialect]
@@ -88,7 +88,7 @@ def request_type(dialect: str, *, beta: bool = False, stream: bool = False) -> A
 
 
 def problems_of_type(expected: Any, value: object, path: str = "$") -> list[str]:
-    """Return what a type of an SDK's request refuses in a decoded JSON value."""
+    """Return the problems of a JSON value by a type of an SDK."""
     expected = bare_type(expected)
     if expected is Any or expected is object:
         return []
@@ -123,7 +123,7 @@ def problems_of_type(expected: Any, value: object, path: str = "$") -> list[str]
 
 
 def bare_type(expected: Any) -> Any:
-    """Return a type without the names and the qualifiers around it."""
+    """Return a type without aliases and qualifiers."""
     while True:
         if get_origin(expected) in (Required, NotRequired, typing_extensions.Annotated):
             expected = get_args(expected)[0]
@@ -134,7 +134,7 @@ def bare_type(expected: Any) -> Any:
 
 
 def is_in_memory(expected: Any) -> bool:
-    """Return whether only Python values are of a type: files, and models of responses."""
+    """Return whether a type has only Python objects, such as open files."""
     origin = get_origin(expected) or expected
     return inspect.isclass(origin) and (
         issubclass(origin, BaseModel | bytes) or origin.__name__ in ("IO", "PathLike")
@@ -185,7 +185,7 @@ def _problems_of_object(expected: Any, value: object, path: str) -> list[str]:
 
 
 def _problems_of_union(members: Iterable[Any], value: object, path: str) -> list[str]:
-    """Return no problem if one member has none, else those of the most likely one."""
+    """Return the problems by the best-fitting union member; [] if one fits."""
     bare = [bare_type(member) for member in members]
     if isinstance(value, dict):
         bare = [member for member in bare if _has_discriminators_of(member, value)] or bare

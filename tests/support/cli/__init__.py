@@ -1,1 +1,1 @@
-"""The command line and its servers."""
+"""Test support for the command line and its servers."""

@@ -1,4 +1,4 @@
-"""The pages of `streamnorm inspect --html`, read as a browser reads them."""
+"""Parser of the pages of `streamnorm inspect --html`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of `streamnorm inspect` for tests, in the root of the project."""
+"""Runs of `streamnorm inspect` in the project's root."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ESCAPED = r"\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2028\r"
 def run(
     *arguments: str | Path, stdin: bytes = b"", **variables: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run in the root of the project."""
+    """Run the command in the project's root."""
     return subprocess.run(
         [*COMMAND, *map(str, arguments)],
         cwd=ROOT,
@@ -35,7 +35,7 @@ def run(
 
 
 def page(*arguments: str | Path, stdin: bytes = b"") -> list[str]:
-    """Return the lines of a run that went well."""
+    """Return the output lines of a successful run."""
     done = run(*arguments, stdin=stdin)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode().splitlines()

@@ -1,4 +1,4 @@
-"""Servers for the tests of the command line: a serving command, and a provider."""
+"""Servers for command line tests: a running command, and a provider."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Running", "provider", "running"]
 
 
 class Running:
-    """A running command that serves.
+    """A running server command.
 
     Attributes:
         url: URL of the server.
@@ -35,7 +35,7 @@ class Running:
         self.url = self.said[0].removeprefix("listening on ")
 
     def line(self) -> str:
-        """Return the next line of stderr after those of the start."""
+        """Return the next line of stderr after the start."""
         while _BASE_URL.search(line := self._read_line()):
             self.said.append(line)
         return line
@@ -47,7 +47,7 @@ class Running:
         return line.rstrip("\n")
 
     def end(self, number: signal.Signals) -> tuple[int, list[str]]:
-        """Send a signal, and return the exit status and the remaining lines."""
+        """Send a signal; return the exit status and the remaining lines."""
         assert self._process.stderr is not None
         self._process.send_signal(number)
         late = threading.Timer(30, self._process.kill)
@@ -60,7 +60,7 @@ class Running:
 
 @contextmanager
 def running(*arguments: object) -> Iterator[Running]:
-    """Run a command that serves."""
+    """Run a server command."""
     process = subprocess.Popen(
         [sys.executable, "-m", "streamnorm", *map(str, arguments)],
         stdout=subprocess.DEVNULL,
@@ -78,7 +78,7 @@ def running(*arguments: object) -> Iterator[Running]:
 
 @contextmanager
 def provider(app: Any, *, has_websockets: bool = False) -> Iterator[str]:
-    """Serve an application in this process, and yield its URL."""
+    """Serve an application in this process; yield its URL."""
     config = uvicorn.Config(
         app,
         log_config=None,

@@ -1,1 +1,1 @@
-"""Telegraph, a made-up dialect that is added from outside the package."""
+"""Telegraph, a made-up dialect registered from outside the package."""

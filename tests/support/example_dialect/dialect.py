@@ -1,4 +1,4 @@
-"""Telegraph: a made-up dialect in one file, as added from outside the package.
+"""Telegraph: a made-up dialect in one file, registered from outside the package.
 
     data: {"telegraph":"open","id":"t1","model":"m"}
     data: {"telegraph":"start","block":0,"kind":"call","id":"c","name":"f"}

@@ -1,4 +1,4 @@
-"""Dialects that are known for a time."""
+"""Temporary registration of dialects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["registered"]
 
 @contextmanager
 def registered(*dialects: Dialect) -> Iterator[None]:
-    """Register dialects, and remove them at the end."""
+    """Register dialects while the context is open."""
     with ExitStack() as stack:
         for dialect in dialects:
             stack.callback(register(dialect))

@@ -1,1 +1,1 @@
-"""Faults of upstreams: bytes, responses and connections."""
+"""Faults of upstreams in bytes, responses and connections."""

@@ -1,4 +1,4 @@
-"""One answer in every dialect, in the bytes of its events, and the moments at which it can fail."""
+"""One answer in every dialect, event by event, and the moments at which it can fail."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TERMINALS = {
 
 
 class Answer(NamedTuple):
-    """An answer: a text with a snowman, and a call.
+    """An answer with a text and a call, in one dialect.
 
     Attributes:
         dialect: Its dialect.
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """All events."""
+        """All events as bytes."""
         return b"".join(self.events)
 
     @property
@@ -77,7 +77,7 @@ class Answer(NamedTuple):
         return next(n for n, e in enumerate(self.events) if _TERMINALS[self.dialect] in e)
 
     def index_of(self, data: bytes) -> int:
-        """Return the index of the first event that holds some bytes."""
+        """Return the index of the first event that contains some bytes."""
         return next(n for n, event in enumerate(self.events) if data in event)
 
     def start(self, moment: Moment) -> bytes:
@@ -99,7 +99,7 @@ class Answer(NamedTuple):
                 return self.body
 
     def with_event(self, event: bytes, at: int) -> bytes:
-        """Return the stream with another event before the one at an index."""
+        """Return the stream with another event before an index."""
         return b"".join([*self.events[:at], event, *self.events[at:]])
 
 

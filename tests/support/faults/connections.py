@@ -1,4 +1,4 @@
-"""Faults of connections and of HTTP's framing."""
+"""Faults of connections and of HTTP framing."""
 
 from __future__ import annotations
 

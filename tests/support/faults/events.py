@@ -1,4 +1,4 @@
-"""Faults within a stream: events that are wrong, missing, too many or too large."""
+"""Faults within a stream: wrong, missing, excess and oversized events."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _without(data: bytes) -> Callable[[Answer], bytes]:
 
 
 def _swapped(answer: Answer) -> bytes:
-    """Return the stream with the start of its call after the first arguments."""
+    """Return the stream with a call's start after its first arguments."""
     at = answer.index_of(b"get_weather")
     events = list(answer.events)
     events[at], events[at + 2] = events[at + 2], events[at]

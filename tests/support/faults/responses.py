@@ -1,4 +1,4 @@
-"""Faults of responses: their status, their headers and a body that is another."""
+"""Faults of responses: wrong status, headers or body."""
 
 from __future__ import annotations
 

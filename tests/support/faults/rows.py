@@ -1,4 +1,4 @@
-"""What a fault is: how an upstream misbehaves, at which moments, and what is expected then."""
+"""Rows of the fault matrix: upstream misbehaviour, its moments, and the expected result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Mode: TypeAlias = Literal["patient", "hasty", "refused", "tls"]
 
 
 class Expected(NamedTuple):
-    """What is expected of a gateway.
+    """The expected result at a client of the gateway.
 
     Attributes:
         outcome: Class of the outcome.
@@ -60,17 +60,17 @@ OK = Expected()
 
 
 def refused(status: int, kind: str, outcome: type = Failed) -> Expected:
-    """Return what is expected if nothing has begun: an error response."""
+    """Return the expectation of an error response, before an answer has begun."""
     return Expected(outcome, kind, status, fails=True)
 
 
 def broken(kind: str, outcome: type = Failed, *, own: bool = False) -> Expected:
-    """Return what is expected of an answer that has begun: an error in the stream."""
+    """Return the expectation of an error in a stream that has begun."""
     return Expected(outcome, kind, fails=True, own=own)
 
 
 def cut(moment: Moment, kind: str) -> Expected:
-    """Return what is expected of a connection that is lost at a moment."""
+    """Return the expectation for a connection lost at a moment."""
     match moment:
         case "before headers" | "after headers" | "first line":
             return refused(504 if kind == "stalled" else 502, kind, Truncated)
@@ -81,7 +81,7 @@ def cut(moment: Moment, kind: str) -> Expected:
 
 
 class Fault(NamedTuple):
-    """A row of the matrix.
+    """A row of the fault matrix.
 
     Attributes:
         name: What the upstream does.
@@ -109,7 +109,7 @@ class Fault(NamedTuple):
 
 
 def sent(answer: Answer, moment: Moment) -> list[Step]:
-    """Return what has been sent at a moment: the head, and chunks."""
+    """Return the steps sent up to a moment: the head and chunks."""
     if moment == "before headers":
         return []
     start = answer.start(moment)
@@ -117,10 +117,10 @@ def sent(answer: Answer, moment: Moment) -> list[Step]:
 
 
 def always(expected: Expected) -> Callable[[Answer, Moment], Expected]:
-    """Return a function that expects the same of every answer, at every moment."""
+    """Return a function with the same expectation for every answer and moment."""
     return lambda _answer, _moment: expected
 
 
 def steps_always(*steps: Step) -> Callable[[Answer, Moment], Sequence[Step]]:
-    """Return a function that has the same steps for every answer, at every moment."""
+    """Return a function with the same steps for every answer and moment."""
     return lambda _answer, _moment: steps

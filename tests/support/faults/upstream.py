@@ -1,4 +1,4 @@
-"""An upstream on a loopback port that misbehaves by a script of bytes and of what is no bytes."""
+"""A misbehaving upstream on a loopback port, scripted by steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Act", "Drip", "Endless", "FaultyUpstream", "Pause", "Step", "run_ste
 
 
 class Act(Enum):
-    """What an upstream does with its connection."""
+    """A step of an upstream on its connection that is not bytes."""
 
     RESET = "reset"  # RST
     CLOSE = "close"  # FIN, and no more reads
@@ -26,13 +26,13 @@ class Act(Enum):
 
 
 class Drip(NamedTuple):
-    """Bytes that are sent one by one."""
+    """Bytes sent one by one."""
 
     data: bytes
 
 
 class Endless(NamedTuple):
-    """Bytes that are sent again and again, until the gateway closes or there were too many."""
+    """Bytes sent repeatedly, until the gateway closes or a bound is reached."""
 
     data: bytes
     pause_s: float = 0.0
@@ -40,7 +40,7 @@ class Endless(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Seconds in which nothing is sent."""
+    """Seconds of silence."""
 
     seconds: float
 
@@ -53,7 +53,7 @@ _WAIT_S = 5.0
 
 
 class FaultyUpstream:
-    """An upstream that reads one request on each connection, and runs its script.
+    """An upstream that reads one request per connection, then runs its script.
 
     It refuses what its provider would refuse.  After the script it waits until the gateway
     closes the connection.
@@ -110,7 +110,7 @@ async def run_steps(
     writer: asyncio.StreamWriter,
     is_over: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Run the steps of an answer; return whether the connection is left to the gateway.
+    """Run an answer's steps; return whether the connection stays open for the gateway.
 
     Args:
         steps: The steps.
@@ -164,7 +164,7 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def _refusal(request: bytes) -> bytes | None:
-    """Return the answer of a provider that refuses a request; None if it accepts it."""
+    """Return the provider's response to an invalid request; None if the request is valid."""
     head, _, content = request.partition(b"\r\n\r\n")
     line, *fields = head.decode("latin-1").split("\r\n")
     method, target, *_ = [*line.split(" "), ""]

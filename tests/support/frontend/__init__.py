@@ -1,1 +1,1 @@
-"""Runs of agents in tests."""
+"""Test support for agent runs."""

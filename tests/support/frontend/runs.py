@@ -1,4 +1,4 @@
-"""Runs of agents: the answers and results that they are written from, and the chunks of a page."""
+"""Agent runs: their answers and results, and the written chunks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BOTH = pytest.mark.parametrize("to", [UI, AG])
 
 
 def calls(*ids: str, model: str = "m-1", usage: Usage = Usage(3, 4)) -> list[Event]:  # noqa: B008
-    """Return an answer that calls a tool for each id."""
+    """Return an answer with a tool call for each id."""
     events: list[Event] = [MessageStart("msg_1", model)]
     for index, id in enumerate(ids):
         events += [
@@ -47,7 +47,7 @@ def says(
     model: str = "m-1",
     usage: Usage = Usage(10, 2),  # noqa: B008 - frozen
 ) -> list[Event]:
-    """Return an answer of one text."""
+    """Return an answer with one text."""
     return [
         MessageStart("msg_2", model),
         BlockStart(0, Text()),
@@ -67,7 +67,7 @@ def write(run: Run, *items: Any) -> list[dict[str, Any]]:
 
 
 def whole(to: str, *items: Any, **ids: str) -> list[dict[str, Any]]:
-    """Return the chunks of a complete run, which break no rule of its protocol."""
+    """Return the chunks of a complete run, checked against its protocol."""
     run = Run(to, ids=ids)
     body = b"".join([run.write(item) for item in items]) + run.finish()
     assert isinstance(run.outcome, Completed)

@@ -1,1 +1,1 @@
-"""Gateways in tests: calls, processes, servers and upstreams."""
+"""Test support for gateways: calls, processes, servers and upstreams."""

@@ -69,7 +69,7 @@ BALANCERS = ("haproxy", "nginx")
 
 
 def find_balancer(name: str) -> str:
-    """Return the command of a load balancer; the test is skipped where it is not installed."""
+    """Return a load balancer's command; skip the test if it is not installed."""
     # Debian has them where users other than root do not look.
     command = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
     if command is None:
@@ -79,7 +79,7 @@ def find_balancer(name: str) -> str:
 
 @asynccontextmanager
 async def balancer(command: str, urls: Sequence[str], folder: Path) -> AsyncIterator[str]:
-    """Run a load balancer in front of servers; return its URL.
+    """Run a load balancer in front of servers; yield its URL.
 
     Args:
         command: One of `BALANCERS`, as `find_balancer` found it.

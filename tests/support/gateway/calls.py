@@ -1,4 +1,4 @@
-"""Requests to a gateway as a server presents them, without a server."""
+"""In-process requests to a gateway, without a server."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ every_dialect = pytest.mark.parametrize("client", POSTS)
 
 
 def shape_of(body: Any) -> str:
-    """Return whose error a body is; those of Chat and Responses have one shape."""
+    """Return the vendor whose error format a body has."""
     match body:
         case {"type": "error", "error": {"type": str(), "message": str()}}:
             return "anthropic"
@@ -79,12 +79,12 @@ def shape_of(body: Any) -> str:
 
 
 def shape_for(client: str) -> str:
-    """Return whose error a client is told: OpenAI's, or Google's, have one shape each."""
+    """Return the vendor whose error format a client expects."""
     return next((vendor for vendor in ("openai", "gemini") if client.startswith(vendor)), client)
 
 
 def assert_refused(caller: Caller, status: int, client: str = "openai") -> str:
-    """Return the message of a refusal, which must have a status and a client's shape."""
+    """Assert a refusal's status and format; return its message."""
     body = body_of(caller)
     assert (caller.status, shape_of(body)) == (status, shape_for(client))
     assert caller.headers["content-type"] == "application/json"
@@ -103,7 +103,7 @@ async def opened(
     store: ResponseStore | None = None,
     **settings: Any,
 ) -> AsyncIterator[Gateway]:
-    """Provide a gateway, and close it as a server does.
+    """Provide a gateway; close it as a server does.
 
     Args:
         upstreams: Its upstreams, or the URL of the only one.
@@ -135,7 +135,7 @@ async def opened(
 async def scripted(
     answers: Mapping[str, object], dialect: str = "gemini", **settings: Any
 ) -> AsyncIterator[tuple[Gateway, ScriptedUpstream]]:
-    """Provide a gateway in front of an upstream with an answer for each path, named `local`."""
+    """Provide a gateway with a scripted upstream named `local`."""
     upstream = ScriptedUpstream(answers)
     async with (
         served(upstream) as url,
@@ -154,7 +154,7 @@ async def called(
     pieces: Sequence[bytes] | None = None,
     **scope: Any,
 ) -> Caller:
-    """Return a client whose request has been answered.
+    """Send a request to an application; return the caller with the answer.
 
     Args:
         app: The gateway.
@@ -172,11 +172,11 @@ async def called(
 
 
 def body_of(caller: Caller) -> Any:
-    """Return the JSON body of the answer."""
+    """Return the answer's JSON body."""
     return json.loads(b"".join(caller.bodies))
 
 
 async def asked(app: Any, target: str, body: object = None, **options: Any) -> tuple[int, Any]:
-    """Return status and JSON body of the answer to a request."""
+    """Send a request; return the status and JSON body of the answer."""
     caller = await called(app, target, body, **options)
     return caller.status, body_of(caller)

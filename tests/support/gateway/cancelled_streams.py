@@ -1,4 +1,4 @@
-"""Clients that leave a gateway at random points, and what they leave behind."""
+"""Clients that leave a gateway at random points, and the resources left behind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PHASES: tuple[list[Step], ...] = (
 
 
 class Leftovers(NamedTuple):
-    """What cancelled streams have left.
+    """Resources left behind by cancelled streams.
 
     Attributes:
         answers: Answers of the upstream that are open.
@@ -70,7 +70,7 @@ class Leftovers(NamedTuple):
 
 
 class _Upstream(StepUpstream):
-    """An upstream that notes when it was released.
+    """An upstream that records its release.
 
     Attributes:
         ended_at: When its answer to each request ended.
@@ -88,7 +88,7 @@ class _Upstream(StepUpstream):
 
 
 async def cancel_streams(count: int, seed: int, server: ServerName, *, pause_s: float) -> Leftovers:
-    """Let clients leave, and return what is left.
+    """Cancel clients' streams at random points; return the leftovers.
 
     Args:
         count: Number of clients.
@@ -157,7 +157,7 @@ async def _ask(http: httpx.AsyncClient, url: str, client: str) -> None:
 
 
 async def _leave(url: str, client: str, name: str, dice: random.Random) -> None:
-    """Send a request, or most of it, read a part of the answer, and hang up."""
+    """Send a request or most of it, read part of the answer, and disconnect."""
     path, body = REQUESTS[client]
     data = json.dumps({**body, "stream": dice.random() < 0.9}).encode()
     address = urlsplit(url)
@@ -186,7 +186,7 @@ async def _leave(url: str, client: str, name: str, dice: random.Random) -> None:
 
 
 def _own_time() -> float:
-    """Return the time, without that in which this process waited for a processor."""
+    """Return a clock that excludes the time this process waited for a processor."""
     waited_ns = int(Path("/proc/self/schedstat").read_text().split()[1])
     return time.perf_counter() - waited_ns / 1e9
 

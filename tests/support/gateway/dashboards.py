@@ -1,4 +1,4 @@
-"""A gateway with a dashboard, behind which requests end in every way."""
+"""A gateway with a dashboard, and requests that end in every way."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SNOW = "It snows in Oslo, as it does on most days of the winter, and the harbou
 
 
 class WatchedGateway(NamedTuple):
-    """A gateway that is served.
+    """A served gateway with a dashboard.
 
     Attributes:
         url: Its URL, without a path.
@@ -42,7 +42,7 @@ class WatchedGateway(NamedTuple):
     client: httpx.AsyncClient
 
     async def ask(self, model: str, *, stream: bool = True, text: str = "Weather?") -> int:
-        """Ask for a message, read the whole answer, and return its status."""
+        """Send a message request, read the whole answer, return its status."""
         said = [{"role": "user", "content": text}]
         body = {"model": model, "max_tokens": 99, "stream": stream, "messages": said}
         with contextlib.suppress(httpx.RemoteProtocolError):
@@ -51,7 +51,7 @@ class WatchedGateway(NamedTuple):
         return 0
 
     async def ask_for_all_endings(self) -> None:
-        """Ask so that requests are answered, fall back, fail, are cut and refused."""
+        """Send requests that end answered, fallen back, failed, cut and refused."""
         for _ in range(3):
             assert await self.ask("qwen3-32b") == 200
         assert await self.ask("claude-sonnet-5") == 200  # its first upstream is not there
@@ -62,7 +62,7 @@ class WatchedGateway(NamedTuple):
 
     @asynccontextmanager
     async def running_request(self) -> AsyncIterator[None]:
-        """Hold one request in the middle of its answer."""
+        """Hold one request in mid-answer while the context is open."""
         said = [{"role": "user", "content": "Hold."}]
         body = {"model": "qwen3-32b", "max_tokens": 99, "stream": True, "messages": said}
         async with self.client.stream("POST", "/v1/messages", json=body) as answer:
@@ -73,7 +73,7 @@ class WatchedGateway(NamedTuple):
 
 
 def _answer(request: FakeRequest) -> Any:
-    """Return the answer to a request, by what it asks for."""
+    """Return the answer to a request, by its content."""
     asked = str(request.body)
     if "Fail." in asked:
         return _OVERLOADED
@@ -87,7 +87,7 @@ def _answer(request: FakeRequest) -> Any:
 
 @asynccontextmanager
 async def watched_gateway(**settings: Any) -> AsyncIterator[WatchedGateway]:
-    """Serve a gateway with a dashboard; one upstream answers, and the other is not there.
+    """Serve a gateway with a dashboard, a working and an absent upstream.
 
     Args:
         settings: Further settings; see `Config`.
@@ -111,5 +111,5 @@ async def watched_gateway(**settings: Any) -> AsyncIterator[WatchedGateway]:
 
 
 async def log_in(gateway: WatchedGateway, key: str = ADMIN_KEY) -> httpx.Response:
-    """Post a key, and return the answer; the client stores its cookie."""
+    """Post a key to log in; return the answer."""
     return await gateway.client.post("/dashboard/login", data={"key": key})

@@ -1,4 +1,4 @@
-"""Google's client of interactions, at a gateway."""
+"""Google's Interactions SDK as a client of a gateway."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["create", "sdk"]
 
 @asynccontextmanager
 async def sdk(url: str, key: str = KEY) -> AsyncIterator[Any]:
-    """Provide Google's client of interactions, which asks once."""
+    """Provide Google's SDK client, without retries."""
     async with httpx.AsyncClient() as http:
         retries = types.HttpRetryOptions(attempts=1)
         options = types.HttpOptions(base_url=url, httpx_async_client=http, retry_options=retries)
@@ -25,7 +25,7 @@ async def sdk(url: str, key: str = KEY) -> AsyncIterator[Any]:
 
 
 async def create(client: Any, input: Any, *, stream: bool = False, **more: Any) -> str:
-    """Return the id of the interaction that a request makes."""
+    """Create an interaction; return its id."""
     answer = await client.create(model="m", input=input, stream=stream, **more)
     if not stream:
         return str(answer.id)

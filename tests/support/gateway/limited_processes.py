@@ -1,4 +1,4 @@
-"""`streamnorm serve` as a process with bounds, and what it uses."""
+"""`streamnorm serve` as a process with limits, and its resource usage."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class LimitedGateway(NamedTuple):
     errors: Path
 
     def cpu_s(self) -> float:
-        """Return the seconds of CPU that it has used."""
+        """Return the used CPU time in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100  # ticks of user and system
 
     def peak_bytes(self) -> int:
-        """Return the most memory that it has used."""
+        """Return the peak memory."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
@@ -49,14 +49,14 @@ class LimitedGateway(NamedTuple):
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
     def ask(self) -> bytes:
-        """Return the answer to a request for a message."""
+        """Send a message request; return the answer."""
         with self.connect() as client:
             client.sendall(HEAD.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n") + BODY)
             return received(client)
 
 
 def received(client: socket.socket) -> bytes:
-    """Return what a server sends before it closes the connection."""
+    """Return everything that a server sends before it closes the connection."""
     chunks: list[bytes] = []
     with suppress(ConnectionError):
         while chunk := client.recv(65536):
@@ -72,7 +72,7 @@ def limited_gateway(
     descriptors: tuple[int, int] = (1024, 1024),
     before: str = "pass",
 ) -> Iterator[LimitedGateway]:
-    """Run a gateway.
+    """Run a gateway with limits.
 
     Args:
         directory: For its configuration, and what it writes on stderr.
@@ -97,7 +97,7 @@ def limited_gateway(
 
 
 def _port_of(errors: Path) -> int:
-    """Return the port that a gateway has announced."""
+    """Return the port in a gateway's announcement."""
     ends_at = time.monotonic() + 30
     while time.monotonic() < ends_at:
         _, _, said = errors.read_text().partition("listening on http://127.0.0.1:")

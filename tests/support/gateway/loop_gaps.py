@@ -1,4 +1,4 @@
-"""A gateway in a process of its own that measures how long its event loop stands still."""
+"""A gateway in a process of its own that measures its event loop's stalls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MIB = 1024 * 1024
 
 
 class Measured(NamedTuple):
-    """What one request did to the process of a gateway.
+    """Stalls and memory of a gateway's process during one request.
 
     Attributes:
         status: HTTP status of the answer.
@@ -41,13 +41,13 @@ class Measured(NamedTuple):
 
 
 class _Ticker:
-    """Measures the gaps between the ticks of a task, and the memory of its process."""
+    """Measures stalls of the event loop and the memory of the process."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was measured."""
+        """Reset the measurements."""
         self._wall_s = self._cpu_s = 0.0
         Path("/proc/self/clear_refs").write_text("5")  # the peak is the present value again
         self._before_bytes = _resident_bytes("VmHWM")
@@ -76,7 +76,7 @@ def _resident_bytes(name: str) -> int:
 
 
 async def serve_measured(settings: str) -> None:
-    """Serve a gateway, and answer each line of standard input with a line of what was measured.
+    """Serve a gateway; answer each line on stdin with a line of measurements.
 
     Args:
         settings: JSON: the settings of the gateway, and its `upstreams`.
@@ -104,7 +104,7 @@ async def serve_measured(settings: str) -> None:
 
 
 class LargeUpstream:
-    """A provider that answers each request with the same bytes, whatever their size.
+    """A provider that answers each request with the same bytes.
 
     Attributes:
         body: Its answer.
@@ -135,7 +135,7 @@ class LargeUpstream:
 
 
 class MeasuredGateway:
-    """A gateway in a process of its own, and its upstream in this one.
+    """A gateway in its own process, with an upstream in this one.
 
     Attributes:
         upstream: The upstream.
@@ -151,7 +151,7 @@ class MeasuredGateway:
         self._port = int(await self._line())
 
     async def post(self, path: str, body: bytes) -> Measured:
-        """Send a request, and return what it did to the process of the gateway."""
+        """Send a request; return the measurements of the gateway's process."""
         await self._command()  # what was measured before counts no longer
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=_MIB)
         writer.write(
@@ -184,7 +184,7 @@ async def measured_gateway(
     dialect: str,
     **settings: Any,
 ) -> AsyncIterator[MeasuredGateway]:
-    """Provide a gateway in a process of its own.
+    """Run a gateway in its own process.
 
     Args:
         dialect: Dialect of its upstream.

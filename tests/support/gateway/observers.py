@@ -1,4 +1,4 @@
-"""An observer of a gateway that stores what it is called with."""
+"""A gateway observer that stores its calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["RecordingObserver"]
 
 
 class RecordingObserver:
-    """Stores the records of requests.
+    """Observer that stores the records of requests.
 
     Attributes:
         begun: Those of requests that have begun, in order.

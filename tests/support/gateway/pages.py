@@ -1,4 +1,4 @@
-"""Pages at a gateway: their requests, and what they are answered."""
+"""Requests of pages at a gateway, and their answers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def between(
     options: PageConfig = OPTIONS,
     **settings: Any,
 ) -> AsyncIterator[tuple[Gateway, FakeProvider]]:
-    """Provide a gateway with both routes, in front of a provider."""
+    """Provide a gateway with both page routes and a provider."""
     provider = strict_provider(script, server=COMPATIBLE)
     async with served(provider.app()) as url:
         upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=url)}

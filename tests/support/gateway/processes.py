@@ -1,4 +1,4 @@
-"""Gateways as processes of their own."""
+"""Gateways as separate processes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class GatewayProcess(NamedTuple):
 
 
 def missing_for(server: str) -> str | None:
-    """Return why a server cannot run here, or None."""
+    """Return why a server cannot run here; None if it can."""
     needed = _NEEDS.get(server)
     return None if needed is None or find_spec(needed) else f"{needed} is not installed"
 
@@ -72,7 +72,7 @@ async def gateway_process(
     log: int | IO[str] = DEVNULL,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[GatewayProcess]:
-    """Run a gateway in front of an upstream; kill it at the end, with all that it started.
+    """Run a gateway with an upstream; kill its process group at the end.
 
     Args:
         upstream_url: URL of the upstream.
@@ -115,7 +115,7 @@ async def gateway_process(
 
 
 async def _wait(url: str) -> None:
-    """Wait until a server answers, however busy the machine."""
+    """Wait until a server answers."""
     async with asyncio.timeout(300), httpx.AsyncClient() as http:
         while True:
             try:

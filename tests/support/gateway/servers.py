@@ -1,4 +1,4 @@
-"""ASGI applications on loopback ports, served by uvicorn or hypercorn in the loop of a test."""
+"""ASGI applications on loopback ports, served by uvicorn or hypercorn in the test's loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _IDLE_S = 75  # a connection that is closed as a busy machine writes to it loses
 
 
 class RunningGateway(NamedTuple):
-    """A gateway that is served, and its upstream.
+    """A served gateway with its upstream.
 
     Attributes:
         url: URL of the gateway, without a path.
@@ -51,7 +51,7 @@ async def served(
     strict: bool = True,
     has_websockets: bool = False,
 ) -> AsyncIterator[str]:
-    """Serve an ASGI application, with its lifespan, and yield its URL.
+    """Serve an ASGI application with its lifespan; yield its URL.
 
     An upstream refuses what the provider that it stands for would refuse.
 
@@ -120,7 +120,7 @@ def gateway_config(
     options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Config:
-    """Return the configuration of a gateway with one upstream, which is named `local`."""
+    """Return a gateway's configuration with one upstream named `local`."""
     upstream = UpstreamConfig(dialect=dialect, base_url=upstream_url, **(options or {}))
     return Config(upstreams={"local": upstream}, **settings)
 

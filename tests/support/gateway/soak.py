@@ -1,4 +1,4 @@
-"""Streams of all kinds through one gateway process, and the memory of that."""
+"""Soak of a gateway process with streams of all kinds, and its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many WebSockets, and long conversations, through one gateway process, and the memory of that."""
+"""Soak of a gateway process with WebSockets and long conversations, and its memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_SETTLE_S = 10.0
 
 
 class Left(NamedTuple):
-    """What is left of connections that have ended.
+    """Resources left behind by ended connections.
 
     Attributes:
         tasks: Tasks.
@@ -42,7 +42,7 @@ class Left(NamedTuple):
 
 
 async def soak(connections: int, turns: int, rounds: int = 12) -> list[int]:
-    """Run conversations of some turns in rounds; return the resident bytes after each.
+    """Run conversations in rounds; return the resident bytes after each round.
 
     Args:
         connections: Number of connections in all.
@@ -72,7 +72,7 @@ async def soak(connections: int, turns: int, rounds: int = 12) -> list[int]:
 
 
 async def find_left(connections: int, turns: int) -> Left:
-    """Return what is left of connections that were open together, and of conversations on them.
+    """Return the resources left by simultaneous connections with conversations.
 
     Every second client leaves without a close, within one more answer.
 
@@ -122,7 +122,7 @@ def _open(url: str) -> connect:
 
 
 async def _take_turns(client: ClientConnection, turns: int) -> None:
-    """Have a conversation of some turns; all but the first send only what is new."""
+    """Run a conversation of some turns, sending only new input after the first."""
     known: dict[str, Any] = {}
     for turn in range(turns):
         await client.send(json.dumps(create(f"turn {turn} " * 50, **known)))

@@ -1,4 +1,4 @@
-"""A proxy in front of a gateway that reads what its clients send over WebSockets, and may cut."""
+"""A proxy in front of a gateway that records clients' WebSocket messages and can cut."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SentCreate", "SocketTap"]
 
 
 class SentCreate(NamedTuple):
-    """A `response.create` that a client has sent.
+    """A `response.create` sent by a client.
 
     Attributes:
         connection: Number of its connection, from 1.
@@ -29,7 +29,7 @@ class SentCreate(NamedTuple):
 
 
 class SocketTap:
-    """A proxy of bytes.
+    """A byte proxy that records creates.
 
     Args:
         url: URL of the gateway, without a path.
@@ -101,7 +101,7 @@ class SocketTap:
 async def _copy(
     source: asyncio.StreamReader, target: asyncio.StreamWriter, look: Callable[[bytes], None]
 ) -> None:
-    """Copy all bytes, and close the other side behind them."""
+    """Copy all bytes, then close the other side."""
     with suppress(OSError):
         while data := await source.read(65536):
             look(data)

@@ -1,4 +1,4 @@
-"""An upstream of the Responses API that is asked over WebSockets, on a loopback port."""
+"""An upstream of the Responses API over WebSockets, on a loopback port."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Answer = Callable[["SocketUpstream", ServerConnection, dict[str, Any]], Awaitabl
 
 
 def text_item(text: str, id: str = "msg_1") -> dict[str, Any]:
-    """Return a message of an output, as the vendor writes it."""
+    """Return a message item in the vendor's form."""
     part = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
     fields = {"id": id, "type": "message", "status": "completed", "content": [part]}
     return {**fields, "role": "assistant"}
 
 
 def call_item(call_id: str, arguments: str, name: str = "get_weather") -> dict[str, Any]:
-    """Return a call of a function in an output, as the vendor writes it."""
+    """Return a function call item in the vendor's form."""
     fields = {"id": f"fc_{call_id}", "type": "function_call", "status": "completed"}
     return {**fields, "arguments": arguments, "call_id": call_id, "name": name}
 
@@ -52,7 +52,7 @@ def call_item(call_id: str, arguments: str, name: str = "get_weather") -> dict[s
 def response_events(
     id: str, items: list[dict[str, Any]], end: str = "completed", **fields: Any
 ) -> list[dict[str, Any]]:
-    """Return the events of a response with items of text and calls."""
+    """Return the events of a response with text and call items."""
     response = {"id": id, "object": "response", "created_at": 1, "model": "m", **fields}
     begun = {**response, "status": "in_progress", "output": []}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
@@ -85,12 +85,12 @@ def response_events(
 
 
 def event(type: str, **fields: Any) -> dict[str, Any]:
-    """Return one event."""
+    """Return one event as JSON text."""
     return {"type": type, **fields}
 
 
 class SocketUpstream:
-    """A server of WebSockets, and what it has received.
+    """A WebSocket server that stores the received creates.
 
     Args:
         answer: Answers a create; called with this server, the connection and the create.
@@ -124,7 +124,7 @@ class SocketUpstream:
         self._options = options
 
     async def send(self, socket: ServerConnection, *events: dict[str, Any]) -> None:
-        """Send events, a message each."""
+        """Send events, each as one message."""
         for each in events:
             await socket.send(json.dumps(each, separators=(",", ":")))
 
@@ -160,7 +160,7 @@ class SocketUpstream:
 async def asked_over_websocket(
     upstream: SocketUpstream, *, options: dict[str, Any] | None = None, **settings: Any
 ) -> AsyncIterator[Gateway]:
-    """Serve an upstream, and provide a gateway that asks it over WebSockets."""
+    """Serve an upstream, and provide a gateway that uses it over WebSockets."""
     async with upstream.running():
         config = UpstreamConfig(
             dialect="openai_responses",
@@ -173,20 +173,20 @@ async def asked_over_websocket(
 
 
 def said(*turns: str) -> list[dict[str, Any]]:
-    """Return messages of Anthropic, of user and assistant in turn."""
+    """Return Anthropic messages alternating between user and assistant."""
     roles = ("user", "assistant")
     return [{"role": roles[at % 2], "content": text} for at, text in enumerate(turns)]
 
 
 def text_of(body: bytes) -> str:
-    """Return the text of a stream of Anthropic."""
+    """Return the text of an Anthropic stream."""
     found = [json.loads(line[6:]) for line in body.splitlines() if line.startswith(b"data: ")]
     deltas = [each["delta"] for each in found if each["type"] == "content_block_delta"]
     return "".join(delta.get("text", "") for delta in deltas)
 
 
 async def ask(app: Gateway, *turns: str, **fields: Any) -> tuple[int, bytes]:
-    """Ask as a client of Anthropic; return the status and the body."""
+    """Send an Anthropic request; return the status and the body."""
     request = {**MESSAGES, "messages": said(*turns), **fields}
     caller = await called(app, ANTHROPIC, request)
     return caller.status, b"".join(caller.bodies)

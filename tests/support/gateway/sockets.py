@@ -1,4 +1,4 @@
-"""Clients of a gateway over a WebSocket, as a server presents them, without a server."""
+"""In-process WebSocket clients of a gateway, without a server."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _WAIT_S = 10
 
 
 def create(text: str = "Hi.", **fields: Any) -> dict[str, Any]:
-    """Return a create of one message, which is not stored."""
+    """Return a create with one message and `store` false."""
     return {"type": "response.create", "model": "m", "input": text, "store": False, **fields}
 
 
 class Socket:
-    """A client whose handshake was sent.
+    """A client that has sent its handshake.
 
     Attributes:
         closed: Code with which the gateway closed the connection; None while it has not.
@@ -46,11 +46,11 @@ class Socket:
         self.fault: Exception | None = None
 
     async def receive(self) -> Message:
-        """Give the gateway what the client sends."""
+        """Return the client's next message: the gateway's ASGI `receive`."""
         return await self._to_app.get()
 
     async def take(self, message: Message) -> None:
-        """Take what the gateway sends."""
+        """Store a message of the gateway: its ASGI `send`."""
         await self.can_send.wait()
         fault, self.fault = self.fault, None
         if fault is not None:
@@ -77,7 +77,7 @@ class Socket:
                 raise AssertionError(other)
 
     async def wait_until_read(self) -> None:
-        """Wait until the gateway has taken all that the client has sent."""
+        """Wait until the gateway has received all client messages."""
         while not self._to_app.empty():  # noqa: ASYNC110 - a queue has no event for it
             await asyncio.sleep(0)
 
@@ -90,34 +90,34 @@ class Socket:
         await self._to_app.put({"type": "websocket.receive", "text": text})
 
     async def next_text(self) -> str | None:
-        """Return the next message; None once the gateway has closed the connection."""
+        """Return the gateway's next message; None once the connection is closed."""
         async with asyncio.timeout(_WAIT_S):
             message = await self._to_client.get()
         return None if message is None else message["text"]
 
     async def next(self) -> dict[str, Any]:
-        """Return the next event."""
+        """Return the gateway's next event."""
         text = await self.next_text()
         assert text is not None, f"closed with {self.closed}"
         event: dict[str, Any] = json.loads(text)
         return event
 
     async def rest(self) -> list[dict[str, Any]]:
-        """Return the events up to the end of a response, or an error."""
+        """Return the events up to the end of a response, or up to an error."""
         events = [await self.next()]
         while events[-1]["type"] not in ENDS:
             events.append(await self.next())
         return events
 
     async def refusal(self, message: dict[str, Any] | str | bytes) -> dict[str, Any]:
-        """Send a message, and return the next error, whatever events precede it."""
+        """Send a message; return the next `error` event, skipping others."""
         await self.say(message)
         while (event := await self.next())["type"] != "error":
             pass
         return event
 
     async def ask(self, message: dict[str, Any] | str | bytes) -> list[dict[str, Any]]:
-        """Send a message, and return the events of its answer."""
+        """Send a message; return the events of its answer."""
         await self.say(message)
         return await self.rest()
 
@@ -137,7 +137,7 @@ async def connected(
     extensions: Iterable[str] = ("websocket.http.response",),
     **scope: Any,
 ) -> AsyncIterator[Socket]:
-    """Provide a client whose handshake the gateway has accepted or refused; it leaves at the end.
+    """Provide a client after its handshake; it disconnects at the end.
 
     Args:
         app: The gateway.

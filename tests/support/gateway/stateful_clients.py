@@ -1,4 +1,4 @@
-"""Clients of a gateway with a store, and what providers are asked of their conversations."""
+"""Clients of a gateway with a store, and the history that providers receive."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _RESPONSES = "/v1/responses"
 
 
 def history_in(provider: FakeProvider, dialect: str) -> list[tuple[str, str]]:
-    """Return role and text of the messages that a provider was asked with last."""
+    """Return the role and text of the messages in a provider's last request."""
     request = provider.requests[-1]
     said: list[tuple[str, str]] = []
     for message in decode_request(request.body, dialect, path=request.path).messages:
@@ -58,7 +58,7 @@ def history_in(provider: FakeProvider, dialect: str) -> list[tuple[str, str]]:
 
 
 class StateClient:
-    """A client of Responses with a key of its own.
+    """A Responses client with its own key.
 
     Args:
         app: The gateway.
@@ -73,7 +73,7 @@ class StateClient:
         self._headers = (*JSON, *(headers or (("authorization", f"Bearer {key}"),)))
 
     async def create(self, input: Any, *, stream: bool = False, **more: Any) -> dict[str, Any]:
-        """Return the response to a request."""
+        """Send a request; return the response."""
         status, response = await self.attempt(input, stream=stream, **more)
         assert (status, response.get("status")) == (200, "completed"), response
         return response
@@ -81,7 +81,7 @@ class StateClient:
     async def attempt(
         self, input: Any, *, stream: bool = False, **more: Any
     ) -> tuple[int, dict[str, Any]]:
-        """Return status and body of the answer; of a stream, the response of its last event."""
+        """Send a request; return its status and body, or its last event's response."""
         body = {"model": "m", "input": input, "stream": stream, **more}
         if not stream:
             return await asked(self._app, _RESPONSES, body, headers=self._headers)
@@ -89,7 +89,7 @@ class StateClient:
         return status, events[-1].get("response", events[-1])
 
     async def stream(self, input: Any, **more: Any) -> tuple[int, list[dict[str, Any]]]:
-        """Return status and events of a stream, or the body of an error in their place."""
+        """Send a request; return its status and events, or an error's body."""
         body = {"model": "m", "input": input, "stream": True, **more}
         caller = await called(self._app, _RESPONSES, body, headers=self._headers)
         data = b"".join(caller.bodies)
@@ -98,13 +98,13 @@ class StateClient:
         return 200, [json.loads(frame.data) for frame in SSEDecoder().feed(data)]
 
     async def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """Return status and body of the answer to a request about a response."""
+        """Send a request on a stored response; return its status and body."""
         target = f"{_RESPONSES}/{path}"
         return await asked(self._app, target, body, method=method, headers=self._headers)
 
 
 def not_found(id: str) -> dict[str, Any]:
-    """Return the body of the error of a `previous_response_id` that is not stored."""
+    """Return the error body for a `previous_response_id` that is not stored."""
     error = {
         "message": f"Previous response with id '{id}' not found. "
         "Send the whole conversation as `input` instead.",
@@ -123,7 +123,7 @@ async def provided(
     state: str | None = "memory:",
     **more: Any,
 ) -> AsyncIterator[Gateway]:
-    """Provide a gateway with a store, in front of a provider.
+    """Provide a gateway with a store and a provider.
 
     Args:
         provider: The provider.

@@ -1,4 +1,4 @@
-"""Conversations of many clients with a gateway of several workers, of which some are killed."""
+"""Conversations of many clients with a gateway whose workers are killed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIELDS = {"object": "chat.completion.chunk", "created": 1}
 
 
 class Report(Struct):
-    """What became of the conversations.
+    """Outcome of the conversations.
 
     Attributes:
         answers: Answers that clients read to their end.
@@ -51,7 +51,7 @@ class Report(Struct):
 async def converse(
     directory: Path, state: str, *, conversations: int, kills: int, workers: int = 4
 ) -> Report:
-    """Hold conversations through a gateway, and return what became of them.
+    """Run conversations through a gateway; return their outcome.
 
     Args:
         directory: Where to write the configuration.
@@ -83,7 +83,7 @@ async def converse(
 
 
 class _Conversation:
-    """One conversation.
+    """One client's conversation.
 
     Args:
         url: URL of the gateway.
@@ -104,7 +104,7 @@ class _Conversation:
         self._key, self._other_key = f"key-{number % keys}", f"key-{(number + 1) % keys}"
 
     async def hold(self) -> None:
-        """Send all turns, then look whether the answers are stored for this client alone."""
+        """Send all turns, then check that only this client can read the answers."""
         previous: str | None = None
         for turn in range(1, _TURNS + 1):
             body = {"model": "m", "input": _said(self._number, turn)}
@@ -138,7 +138,7 @@ class _Conversation:
     async def _send(
         self, method: str, path: str, key: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return the answer to a request, which is sent again while its worker goes away."""
+        """Send a request, with retries while its worker is gone; return the answer."""
         headers = {"authorization": f"Bearer {key}"}
         for _ in range(_MAX_TRIES):
             try:
@@ -169,7 +169,7 @@ class _Conversation:
 
 
 class _Upstream:
-    """An upstream of Chat Completions that knows what it must be sent.
+    """A Chat Completions upstream that checks its requests' histories.
 
     Args:
         report: What was sent in another way.
@@ -238,7 +238,7 @@ def _answer_to(said: str) -> str:
 
 
 def _kill(parent: int, port: int) -> bool:
-    """Kill the child of a process that has a connection from a port."""
+    """Kill the child process that serves a connection from a port."""
     address = f"{socket.htonl(0x7F000001):08X}:{port:04X}"
     connections = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
     inodes = [fields[9] for fields in connections if fields[1] == address]

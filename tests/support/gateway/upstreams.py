@@ -1,4 +1,4 @@
-"""An upstream that answers by steps, and requests for it, for tests of the gateway."""
+"""A scripted upstream and client requests, for gateway tests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ANSWER = [
 
 
 class Head(NamedTuple):
-    """Status and headers of an answer."""
+    """Status and headers of a scripted answer."""
 
     status: int = 200
     headers: Mapping[str, str] = {"content-type": "text/event-stream"}
@@ -62,7 +62,7 @@ Step: TypeAlias = Head | bytes | float | asyncio.Event | object
 
 
 class ClientRequest(NamedTuple):
-    """A request for a stream.
+    """A client's request for a stream.
 
     Attributes:
         path: Path and query.
@@ -116,12 +116,12 @@ PAGE_REQUESTS = {
 def opened(
     http: httpx.AsyncClient, url: str, client: str
 ) -> AbstractAsyncContextManager[httpx.Response]:
-    """Open a stream of a gateway, as a client of a dialect."""
+    """Open a stream at a gateway, as a client of a dialect."""
     return http.stream("POST", url + REQUESTS[client].path, json=REQUESTS[client].body)
 
 
 async def asked(url: str, client: str, *, stream: bool = True) -> httpx.Response:
-    """Send the request of a client to a gateway, and return the answer, read to its end."""
+    """Send a client's request to a gateway; return the whole answer."""
     path, body = REQUESTS[client]
     async with httpx.AsyncClient() as http:
         form = {} if client == "gemini" else {"stream": stream}  # Gemini's path says it
@@ -129,7 +129,7 @@ async def asked(url: str, client: str, *, stream: bool = True) -> httpx.Response
 
 
 class StepUpstream:
-    """An ASGI application that answers by steps, and notices clients that leave.
+    """An ASGI application that answers by steps, and notices disconnects.
 
     A step is a head, bytes of the body, an event or seconds to wait for, or `ABORT`.  Without a
     head, the first bytes are sent behind a default one.
@@ -187,16 +187,16 @@ class StepUpstream:
                 self.closed.set()
 
     def answer_all(self, steps: Sequence[Step]) -> None:
-        """Answer all further requests with the same steps."""
+        """Set the steps of all further answers."""
         self._answers = (steps,)
 
     async def wait_for(self, count: int) -> None:
-        """Wait until so many requests have arrived."""
+        """Wait until a number of requests have arrived."""
         while len(self.requests) < count:  # noqa: ASYNC110 - of several tasks
             await asyncio.sleep(0.01)
 
     async def blocked(self) -> None:
-        """Wait until an answer has begun and no more of it can be sent."""
+        """Wait until an answer is blocked by a client that does not read."""
         await self.asked.wait()
         sent = -1
         while self.sent != sent:
@@ -228,7 +228,7 @@ class StepUpstream:
 
 
 class Records:
-    """An observer that stores what it is told.
+    """An observer that stores records.
 
     Attributes:
         ended: The requests that have ended.
@@ -240,14 +240,14 @@ class Records:
         self.one = asyncio.Event()
 
     def begin(self, call: CallRecord) -> None:
-        """Do nothing: the record changes until the end."""
+        """Do nothing: a record is complete only at its end."""
 
     def end(self, call: CallRecord) -> None:
         self.ended.append(call)
         self.one.set()
 
     async def wait_for(self, count: int) -> None:
-        """Wait until so many requests have ended."""
+        """Wait until a number of requests have ended."""
         async with asyncio.timeout(30):
             while len(self.ended) < count:  # noqa: ASYNC110 - told by another request
                 await asyncio.sleep(0.005)

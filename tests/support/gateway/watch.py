@@ -1,4 +1,4 @@
-"""What is never seen of a running gateway: its end, a traceback, a secret in its log."""
+"""Watch over a running gateway: its process must not end, log a traceback or log a secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FAULTS = (
 
 
 class GatewayWatch:
-    """The log and the memory of a gateway.
+    """Watch over a gateway's log and memory.
 
     Args:
         gateway: The gateway.
@@ -38,11 +38,11 @@ class GatewayWatch:
         self._may_end = False
 
     def expect_end(self) -> None:
-        """Take the end of the process for none that must not be."""
+        """Accept the end of the process from now on."""
         self._may_end = True
 
     def problems(self) -> list[str]:
-        """Return what is wrong since the last call."""
+        """Return new problems since the last call."""
         found = []
         if self._gateway.process.returncode is not None and not self._may_end:
             found.append(f"the process ended with {self._gateway.process.returncode}")

@@ -1,4 +1,4 @@
-"""Streams that a broken or hostile server may send, and what every client must see of them.
+"""Adversarial Gemini streams, and what every client must read.
 
 The truth is written by hand.
 """
@@ -15,7 +15,7 @@ __all__ = ["BROKEN", "CLEAN", "UNFINISHED", "Truth"]
 
 
 class Truth(Struct):
-    """What every client must see.
+    """What every client must read.
 
     Attributes:
         stop: The stop reason.
@@ -35,7 +35,7 @@ class Truth(Struct):
 
 
 def piece(*entries: dict[str, Any], **fields: Any) -> bytes:
-    """Return a fragment of a call that goes on."""
+    """Return a fragment of an unfinished call."""
     return function_call(partialArgs=list(entries), willContinue=True, **fields)
 
 

@@ -1,4 +1,4 @@
-"""Random `partialArgs` of Gemini, and the JSON text they decode to."""
+"""Random `partialArgs` of Gemini, and the expected JSON text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Item: TypeAlias = tuple[str, str | None, Any]
 
 
 class Piece(Struct):
-    """One entry of `partialArgs`: a value, or a fragment of a string.
+    """An entry of `partialArgs`: a value, or a fragment of a string.
 
     Attributes:
         entry: The entry as sent.
@@ -32,7 +32,7 @@ class Piece(Struct):
 
 
 def partial_arguments(d: Draws) -> list[Piece]:
-    """Return the entries of some arguments, in the order of the text."""
+    """Return `partialArgs` entries of random arguments, in text order."""
     values = {f"{d.text(0, 2)}{n}": _value(d, 2) for n in range(d.below(4))}
     text: list[str] = []
     pieces: list[Piece] = []
@@ -53,7 +53,7 @@ def _value(d: Draws, depth: int) -> Any:
 
 
 def _write(d: Draws, value: Any, path: str, text: list[str], pieces: list[Piece]) -> None:
-    """Append the text of a value, and the entries that bring it."""
+    """Append the text and the entries of a value."""
     if is_object(value):
         members: list[_Item] = [(path + _step(d, key), key, item) for key, item in value.items()]
         _write_all(d, "{}", members, text, pieces, path)
@@ -78,7 +78,7 @@ def _write_all(
     pieces: list[Piece],
     empty: str,
 ) -> None:
-    """Append the text of an object or a list; `empty` is the path of one without values."""
+    """Append the text and the entries of an object or list."""
     text.append(brackets[0])
     if not items and empty != "$":
         pieces.append(Piece({"jsonPath": empty}, "".join(text)))

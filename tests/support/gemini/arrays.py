@@ -1,4 +1,4 @@
-"""Chunks of Gemini as a JSON array, and as the equivalent event stream."""
+"""Gemini chunks as a JSON array, and as the equivalent event stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLD = {"error": {"code": 503, "message": "Overloaded.", "status": "UNAVAILABLE"
 
 
 def array(*elements: Any, end: str = "\n]\n") -> bytes:
-    """Return a body as sent without `alt=sse`: arguments are on one line."""
+    """Return a body as sent without `alt=sse`."""
     told = [json.dumps(element, ensure_ascii=False) for element in elements]
     broken = [text.replace('{"candidates"', '{\n  "candidates"', 1) for text in told]
     return ("[" + "\n,\r\n".join(broken) + end).encode()

@@ -1,4 +1,4 @@
-"""Whole bodies of Gemini: read, written anew, and judged by the SDK's own types."""
+"""Whole bodies of Gemini: decoded, encoded, and judged by the SDK's types."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = [
 
 
 def read(body: dict[str, Any], path: str = "") -> Request:
-    """Return a request that was read from a body."""
+    """Decode a request body."""
     return CODEC.read_request(body, ReadContext(path=path))
 
 
 def blocks_of(*parts: dict[str, Any], role: str = "user") -> tuple[InputBlock, ...]:
-    """Return the blocks of one content."""
+    """Return the blocks of a content."""
     return read({"contents": [{"role": role, "parts": list(parts)}]}).messages[0].blocks
 
 
 def without_source(request: Request) -> Request:
-    """Return a request that must be written anew, in all its parts."""
+    """Return a request without decoded sources."""
     messages = tuple(structs.replace(message, source=None) for message in request.messages)
     tools: tuple[AnyTool, ...] = tuple(structs.replace(tool, source=None) for tool in request.tools)
     return structs.replace(request, source=None, messages=messages, tools=tools)
@@ -49,7 +49,7 @@ def request_of(*blocks: InputBlock, role: Any = "user", **fields: Any) -> Reques
 
 
 class Written:
-    """A request that was written, and judged by the SDK's own types.
+    """An encoded request, judged by the SDK's types.
 
     Args:
         request: The request, as the projection would leave it.
@@ -82,7 +82,7 @@ class Written:
 
 
 def contents_of(*blocks: InputBlock, role: Any = "user") -> list[dict[str, Any]]:
-    """Return the parts that the blocks of one message are written as, without a loss."""
+    """Return the parts to which one message's blocks are encoded, without a loss."""
     written = Written(request_of(*blocks, role=role))
     assert not written.lost
     parts: list[dict[str, Any]] = written.body["contents"][0]["parts"]

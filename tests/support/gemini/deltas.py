@@ -36,7 +36,7 @@ def _gemini(count: int, *, end: str = "\r\n", choices: int = 1, **fields: Any) -
 
 
 def _gemini_array(count: int) -> DeltaStream:
-    """Return a text as the elements of a JSON array, as Gemini answers without `alt=sse`."""
+    """Return a text stream as a JSON array, as sent without `alt=sse`."""
     stream = _gemini(count)
     chunks = [event[6:].strip() for event in stream.events]
     deltas = [chunk + b"\n,\n" for chunk in chunks[:-1]]
@@ -44,7 +44,7 @@ def _gemini_array(count: int) -> DeltaStream:
 
 
 def _gemini_wrapped(count: int) -> DeltaStream:
-    """Return a text as Code Assist sends it."""
+    """Return a text stream in Code Assist's envelope."""
     stream = _gemini(count)
     wrapped = [b'data: {"response":%b}\r\n\r\n' % event[6:].strip() for event in stream.events]
     return stream._replace(deltas=wrapped[:-1], closing=wrapped[-1:])

@@ -1,4 +1,4 @@
-"""Frames of Gemini, and their decoding.
+"""Builders of Gemini frames, and helpers to decode them.
 
 `decode` also reads its stream byte by byte and frame by frame, and asserts that the events
 are the same and follow the grammar.
@@ -29,46 +29,46 @@ BEGUN_ID = "resp-1"
 
 
 def frame(payload: object) -> bytes:
-    """Return one event; a payload other than text is written as JSON."""
+    """Return one event, with text or a payload encoded as JSON."""
     data = payload if isinstance(payload, str) else json.dumps(payload)
     return f"data: {data}\r\n\r\n".encode("utf-8", "surrogatepass")
 
 
 def chunk(*candidates: dict[str, Any], **fields: Any) -> bytes:
-    """Return a chunk of some candidates, the top-level `fields` added."""
+    """Return a chunk of candidates with top-level `fields`."""
     names = {"responseId": BEGUN_ID, "modelVersion": "gemini-1"}
     return frame({"candidates": list(candidates), **fields, **names})
 
 
 def candidate(*parts: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return an entry of `candidates`, the `fields` added."""
+    """Return an entry of `candidates` with `fields`."""
     content = {"content": {"parts": list(parts), "role": "model"}} if parts else {}
     return {**content, **fields, "index": fields.get("index", 0)}
 
 
 def parts(*parts: dict[str, Any], **fields: Any) -> bytes:
-    """Return a chunk of parts, the `fields` added to those of its candidate."""
+    """Return a chunk of parts with `fields` in its candidate."""
     return chunk(candidate(*parts, **fields))
 
 
 def text(text: str, finish: str | None = None, **fields: Any) -> bytes:
-    """Return a chunk of text, the `fields` added to those of the part."""
+    """Return a text chunk with `fields` in its part."""
     told = {} if finish is None else {"finishReason": finish}
     return parts({"text": text, **fields}, **told)
 
 
 def thought(text: str, **fields: Any) -> bytes:
-    """Return a chunk of a thought."""
+    """Return a thought chunk."""
     return parts({"text": text, "thought": True, **fields})
 
 
 def decode(*frames: bytes, dialect: str = "gemini", **options: Any) -> Decoded:
-    """Decode a whole stream, closed at its end."""
+    """Decode a whole stream, with its end."""
     return decode_in_any_pieces(frames, dialect, **options)
 
 
 def blocks(*frames: bytes, **options: Any) -> list[Event]:
-    """Return the events between `MessageStart` and `MessageStop` of a stream that stops."""
+    """Return the events between `MessageStart` and `MessageStop`."""
     events = decode(*frames, parts(finishReason="STOP"), **options).events
     return events[1:-1]
 

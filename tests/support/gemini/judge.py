@@ -1,4 +1,4 @@
-"""The message as a Gemini client should read it, written by hand."""
+"""The expected message of a Gemini client, by hand-written rules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FINISHES = {
 
 
 def assert_reads_as(got: gemini_reader.Read, message: Message) -> None:
-    """Compare a stream as read by a client with the expected message."""
+    """Assert that a client reads a stream as the expected message."""
     assert len(got.parts) == len(message.blocks)
     for part, block in zip(got.parts, message.blocks, strict=True):
         _check(part, block)
@@ -108,7 +108,7 @@ def _check(part: dict[str, Any], block: Block) -> None:
 
 
 def _has_signature(found: str | None, signature: str | None, issuer: str | None) -> bool:
-    """Return whether a part has the signature of a block, which has no field for its id."""
+    """Return whether a part has its block's signature."""
     if found in _signed(signature, issuer):
         return True
     tagged = None if found is None else untag_signature(base64.b64decode(found).decode())
@@ -118,7 +118,7 @@ def _has_signature(found: str | None, signature: str | None, issuer: str | None)
 def _signed(
     signature: str | None, issuer: str | None, id: str | None = None
 ) -> tuple[str | None, ...]:
-    """Return the forms of a signature: padded Base64 of Google's unchanged, others tagged.
+    """Return the wire forms of a signature: Google's unchanged, others tagged.
 
     What came from Google itself goes back as it came, whatever it is.
     """
@@ -135,7 +135,7 @@ def _base64(text: str) -> str:
 
 
 def _plain(signature: str, issuer: str | None) -> str | None:
-    """Return a signature of Google, which is written unchanged; None for any other."""
+    """Return a signature of Google; None for other issuers."""
     plain = re.fullmatch(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}", signature)
     if issuer != "google" or not plain or len(signature) % 4:
         return None

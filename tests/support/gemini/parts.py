@@ -1,4 +1,4 @@
-"""Random blocks of Gemini streams: their parts, and the blocks they decode to."""
+"""Random blocks of Gemini streams: their parts, and the expected unified blocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Payload = dict[str, Any]
 
 
 class Bit(Struct):
-    """A part and the fields beside it, sent at once.
+    """A part with its candidate's fields, sent in one chunk.
 
     Attributes:
         part: A part; None for none.
@@ -46,7 +46,7 @@ class Bit(Struct):
 
 
 def marked(text: str) -> str:
-    """Return a placeholder for JSON text that is written unchanged."""
+    """Return a placeholder that is replaced by JSON text."""
     return f"@{base64.b64encode(text.encode()).decode()}@"
 
 
@@ -55,7 +55,7 @@ def _compact(value: Any) -> str:
 
 
 class Blocks:
-    """A generator of the blocks of one candidate, in order.
+    """Generator of one candidate's blocks, in order.
 
     Args:
         d: Draws.
@@ -82,7 +82,7 @@ class Blocks:
         self._running = 0  # number of the provider's calls without a result
 
     def add(self, *, last: bool) -> None:
-        """Make one more block, or what belongs together.
+        """Generate one more block, or a group of blocks.
 
         Args:
             last: Whether nothing will follow it.
@@ -132,7 +132,7 @@ class Blocks:
         self.bits += [Bit({"text": piece, **mark}) for piece in self._d.cut(text, 4)]
 
     def _sign(self, mark: Payload) -> dict[str, Any]:
-        """Add a signature part for the text and return the signature; None if there is no text."""
+        """Add a signature part for the text; return the signature, None without text."""
         place = self._d.pick(("none", "none", "last", "own", "twice"))
         if place == "none":
             return {}
@@ -153,7 +153,7 @@ class Blocks:
         return wire, {"signature": signature, "issuer": issuer}
 
     def _sealed(self) -> None:
-        """Add a signature part without a text."""
+        """Add a signature part without text."""
         if self._open:
             self._call()
             return
@@ -191,7 +191,7 @@ class Blocks:
         return d.pick((text, text, text, ""))
 
     def _streamed(self, *, last: bool) -> None:
-        """Add a call whose arguments are sent as `partialArgs`."""
+        """Add a call with arguments in `partialArgs`."""
         d = self._d
         head, id, name = self._head()
         pieces = partial_arguments(d)
@@ -224,7 +224,7 @@ class Blocks:
         self._take(ToolCall(id, name, text, **sealed))
 
     def _answer(self) -> None:
-        """Add the result of a call, which makes it a server tool call."""
+        """Add a call's result, which makes the call a server tool call."""
         if not self.asked:
             self._call()
             return

@@ -1,4 +1,4 @@
-"""Payloads of the frames that the Gemini encoder writes."""
+"""Payloads of frames written by the Gemini encoder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def chunk(*parts: dict[str, Any], beside: dict[str, Any] | None = None, **of: An
 
 
 def encode(*events: Event, **options: Any) -> list[dict[str, Any]]:
-    """Return the payload of each frame behind the first, without what all of them hold."""
+    """Return the payloads after the first frame, without their common fields."""
     writer = encoder("gemini", **options)
     wire = b"".join(writer.encode(event) for event in (START, *events)) + writer.close()
     payloads = []

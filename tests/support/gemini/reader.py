@@ -1,4 +1,4 @@
-"""An independent Gemini client, as strict as the strictest of the real ones.
+"""An independent Gemini client, as strict as the strictest real client.
 
 Written from the vendor's reference: nothing but lines of
 `data: ` with one object each, one part of one answer in each, arguments that are an
@@ -31,7 +31,7 @@ _SOURCES = ("groundingMetadata", "citationMetadata")
 
 
 class Read(NamedTuple):
-    """A stream as a client reads it.
+    """A stream as read by a client.
 
     Attributes:
         parts: The parts, texts that go on joined, each with its sources as `sources`.
@@ -51,7 +51,7 @@ class Read(NamedTuple):
 
 
 def chunks(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the payloads of a stream, each framed as the API frames it.
+    """Yield the payloads of a stream; assert that the framing is the API's.
 
     Behind an error, and only there, is an event that does not end.
     """
@@ -68,7 +68,7 @@ def chunks(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def read(data: bytes) -> Read:
-    """Read a stream, asserting what any client of the dialect depends on."""
+    """Read a stream; assert everything that a client depends on."""
     reader = _Reader()
     for chunk in chunks(data):
         reader.take(chunk)
@@ -76,7 +76,7 @@ def read(data: bytes) -> Read:
 
 
 class _Reader:
-    """The state of a client that reads one stream."""
+    """State of a client that reads one stream."""
 
     def __init__(self) -> None:
         self.parts: list[dict[str, Any]] = []
@@ -136,7 +136,7 @@ class _Reader:
         return Read(self.parts, self.names, finish, self.usage, self.error, self.others)
 
     def _take_part(self, part: dict[str, Any]) -> None:
-        """Read a part; a signature without text signs the part before it."""
+        """Read a part; a signature without text signs the previous part."""
         known = [key for key in part if key in _PARTS]
         signature, thought = part.get("thoughtSignature"), part.get("thought", False)
         assert thought in (False, True)
@@ -191,7 +191,7 @@ class _Reader:
             self.others.append(rest)
 
     def _take_sources(self, told: dict[str, Any]) -> None:
-        """Read the sources of the text so far."""
+        """Read the sources of the preceding text."""
         last = self.parts[-1]
         data = last["text"].encode()
         texts = [part["text"] for part in self.parts[:-1] if part.get("thought") is False]

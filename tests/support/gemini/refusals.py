@@ -1,4 +1,4 @@
-"""Requests that Google refuses, and their nearest legal ones."""
+"""Requests that Google refuses, and the nearest legal ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIGNATURE = "c2lnbmVk"
 
 @dataclass(frozen=True)
 class Refusal(VendorRefusal):
-    """A request that one rule of Google's refuses."""
+    """A request refused by one rule of Google."""
 
     dialect: ClassVar[str] = "gemini"
 
@@ -35,17 +35,17 @@ class Refusal(VendorRefusal):
 
 
 def request(*contents: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return the body of a request, by default of one question."""
+    """Return a request body, by default with one question."""
     return {"contents": list(contents) or [user("q")], **fields}
 
 
 def options(**fields: Any) -> dict[str, Any]:
-    """Return a request of one question with `generationConfig`."""
+    """Return a request with `generationConfig` options."""
     return request(generationConfig=fields)
 
 
 def thinking(**fields: Any) -> dict[str, Any]:
-    """Return a request of one question with `thinkingConfig`."""
+    """Return a request with `thinkingConfig` options."""
     return options(thinkingConfig=fields)
 
 
@@ -55,12 +55,12 @@ def answer(name: str, value: Any) -> dict[str, Any]:
 
 
 def user(*parts: Any) -> dict[str, Any]:
-    """Return a content of the user; a text stands for its part."""
+    """Return a user content of a text or parts."""
     return {"role": "user", "parts": _parts(parts)}
 
 
 def model(*parts: Any) -> dict[str, Any]:
-    """Return a content of the model; a text stands for its part."""
+    """Return a model content of a text or parts."""
     return {"role": "model", "parts": _parts(parts)}
 
 
@@ -69,16 +69,16 @@ def _parts(parts: tuple[Any, ...]) -> list[Any]:
 
 
 def call(signature: str | None = None, **fields: Any) -> dict[str, Any]:
-    """Return the part of a call of `f`."""
+    """Return a part with a call of `f`."""
     part = {"functionCall": {"name": "f", "args": {}, **fields}}
     return part if signature is None else {**part, "thoughtSignature": signature}
 
 
 def result(**fields: Any) -> dict[str, Any]:
-    """Return the part of a response of `f`."""
+    """Return a part with a response of `f`."""
     return {"functionResponse": {"name": "f", "response": {"output": "r"}, **fields}}
 
 
 def declared(*names: str, **fields: Any) -> dict[str, Any]:
-    """Return a tool with declarations of functions."""
+    """Return a tool with function declarations."""
     return {"functionDeclarations": [{"name": name, **fields} for name in names or ("f",)]}

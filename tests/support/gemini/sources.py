@@ -1,4 +1,4 @@
-"""Random grounding metadata of Gemini, and the citations it decodes to."""
+"""Random grounding metadata of Gemini, and the expected citations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHUNKS: tuple[dict[str, Any], ...] = (
 
 
 def make_sources(d: Draws, text: str, base: int) -> tuple[list[Citation], dict[str, Any]]:
-    """Return citations of a text, and the fields of the candidate that hold them.
+    """Return random citations of a text, and the candidate's fields with them.
 
     Args:
         d: Draws.
@@ -79,7 +79,7 @@ def _citation(chunk: dict[str, Any], start: int, end: int, *, scored: bool) -> C
 
 
 def _span(d: Draws, text: str) -> tuple[int, int]:
-    """Return a random range of a text, in characters."""
+    """Return a random range of characters in a text."""
     start = d.below(len(text))
     return start, start + 1 + d.below(len(text) - start)
 

@@ -1,4 +1,4 @@
-"""Random Gemini streams, and the messages that they must decode to.
+"""Random Gemini streams, and their expected messages.
 
 Written as Google's two services write them: parts
 alone or several in a chunk, signatures in all places, finish reasons and counts on each
@@ -60,7 +60,7 @@ class _Server(Struct):
 
 
 class _Answer(Struct):
-    """One candidate.
+    """One generated candidate.
 
     Attributes:
         made: Its blocks, and what is left to send of them.
@@ -90,7 +90,7 @@ def _server(d: Draws) -> _Server:
 
 
 def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
-    """Return the counts of a chunk, those of the last chunk, and the final usage."""
+    """Return the counts of a chunk, of the last chunk, and the final usage."""
     prompt, out = 1 + d.below(50), 1 + d.below(50)
     cached, thought, tools = (d.pick((None, None, count)) for count in (prompt // 2, 3, 4))
     details = [{"modality": "TEXT", "tokenCount": prompt}]
@@ -110,7 +110,7 @@ def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
 
 
 def make_gemini_stream(d: Draws) -> Source:
-    """Return a stream that completes, and its message."""
+    """Return a complete stream and its message."""
     server = _server(d)
     payloads, source = _make(d, server)
     frames = [_frame(server, payload) for payload in payloads]
@@ -124,7 +124,7 @@ def make_gemini_stream(d: Draws) -> Source:
 
 
 def make_gemini_array(d: Draws) -> Source:
-    """Return a JSON array that completes, as sent without `alt=sse`, and its message."""
+    """Return a complete JSON array, as sent without `alt=sse`, and its message."""
     server = _server(d)
     payloads, source = _make(d, server)
     between, indent = d.pick((",\r\n", ",", "\n,\n")), d.pick((2, None))
@@ -185,7 +185,7 @@ def _answer(d: Draws, server: _Server) -> _Answer:
 
 
 def _chunks(d: Draws, server: _Server, answers: list[_Answer]) -> list[dict[str, Any]]:
-    """Return chunks of the candidates, some of several parts or candidates."""
+    """Return the candidates as chunks, some with several parts or candidates."""
     chunks: list[dict[str, Any]] = []
     left = {number: list(answer.made.bits) for number, answer in enumerate(answers)}
     unfinished = set(left)

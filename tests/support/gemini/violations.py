@@ -1,4 +1,4 @@
-"""Chunks of valid Gemini streams, to be broken one at a time."""
+"""Chunks of valid Gemini streams, for tests that break one at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES = {"responseId": "resp-1", "modelVersion": "m"}
 
 
 def sse(*chunks: Chunk | str) -> bytes:
-    """Return chunks as bytes; text is a frame as it stands."""
+    """Return chunks as bytes; strings are frames already."""
     return b"".join(
         (chunk if isinstance(chunk, str) else f"data: {json.dumps(chunk)}\r\n\r\n").encode()
         for chunk in chunks
@@ -32,7 +32,7 @@ def sse(*chunks: Chunk | str) -> bytes:
 
 
 def chunk(*candidates: Any, **fields: Any) -> Chunk:
-    """Return a chunk, its top-level fields put in."""
+    """Return a chunk with top-level fields replaced."""
     return {**({"candidates": list(candidates)} if candidates else {}), **_NAMES, **fields}
 
 
@@ -43,17 +43,17 @@ def candidate(*parts: Any, index: int | None = 0, **fields: Any) -> Chunk:
 
 
 def parts(*parts: Any, **fields: Any) -> Chunk:
-    """Return a chunk of parts, the fields put into its candidate."""
+    """Return a chunk of parts with its candidate's fields replaced."""
     return chunk(candidate(*parts, **fields))
 
 
 def text(text: str = "Hi", **fields: Any) -> Chunk:
-    """Return a chunk of text, the fields put into its part."""
+    """Return a text chunk with its part's fields replaced."""
     return parts({"text": text, **fields})
 
 
 def call(**fields: Any) -> Chunk:
-    """Return a chunk of a call."""
+    """Return a chunk with a call."""
     return parts({"functionCall": fields})
 
 

@@ -44,7 +44,7 @@ def _text(count: int) -> DeltaStream:
 
 
 def _resumable_text(count: int) -> DeltaStream:
-    """Return a text whose events have ids, as those of stored interactions."""
+    """Return a text stream whose events have ids, as of stored interactions."""
     stream = _text(count)
     deltas = [
         delta.replace(b'"event_type"', b'"event_id":"e%d","event_type"' % number)

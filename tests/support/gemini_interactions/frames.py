@@ -1,4 +1,4 @@
-"""Frames of the Interactions API, and their decoding."""
+"""Builders of Interactions frames, and helpers to decode them."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ CREATED = event("interaction.created", interaction={"id": "v1", "model": "m"})
 
 
 def completed(status: str | None = "completed", **fields: Any) -> bytes:
-    """Return the end of an interaction."""
+    """Return the terminal event of an interaction."""
     told = {} if status is None else {"status": status}
     return event("interaction.completed", interaction={"id": "v1", **told, **fields})
 
 
 def start(index: int, kind: str, **fields: Any) -> bytes:
-    """Return the start of a step."""
+    """Return a `step.start`."""
     return event("step.start", index=index, step={"type": kind, **fields})
 
 
 def delta(index: int, kind: str, **fields: Any) -> bytes:
-    """Return a delta of a step."""
+    """Return a `step.delta`."""
     return event("step.delta", index=index, delta={"type": kind, **fields})
 
 
 def stop(index: int, **fields: Any) -> bytes:
-    """Return the stop of a step."""
+    """Return a `step.stop`."""
     return event("step.stop", index=index, **fields)
 
 
 def step(kind: str, *deltas: tuple[str, dict[str, Any]], number: int = 0, **fields: Any) -> bytes:
-    """Return a whole step."""
+    """Return the events of a whole step."""
     told = b"".join([delta(number, name, **more) for name, more in deltas])
     return start(number, kind, **fields) + told + stop(number)
 
@@ -67,7 +67,7 @@ def decode(*frames: bytes, **options: Any) -> Decoded:
 
 
 def blocks(*frames: bytes, **options: Any) -> list[Event]:
-    """Return the events between the start and the stop of an interaction that completes."""
+    """Return the events between an interaction's start and stop."""
     events = decode(CREATED, *frames, completed(), **options).events
     return events[1:-1]
 

@@ -1,4 +1,4 @@
-"""Requests that the Interactions API refuses, and their nearest legal ones."""
+"""Requests that the Interactions API refuses, and the nearest legal ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 
 @dataclass(frozen=True)
 class Refusal(VendorRefusal):
-    """A request that one rule of the Interactions API refuses."""
+    """A request refused by one rule of the Interactions API."""
 
     dialect: ClassVar[str] = "gemini_interactions"
 
@@ -23,20 +23,20 @@ class Refusal(VendorRefusal):
 
 
 def said(text: str = "q") -> dict[str, Any]:
-    """Return a step of the user."""
+    """Return a user step."""
     return {"type": "user_input", "content": [{"type": "text", "text": text}]}
 
 
 def request(*steps: Any, **fields: Any) -> dict[str, Any]:
-    """Return the body of a request, by default of one question."""
+    """Return a request body, by default with one question."""
     return {"model": MODEL, "input": list(steps) or [said()], **fields}
 
 
 def call(id: str = "c1", **fields: Any) -> dict[str, Any]:
-    """Return a step of a call."""
+    """Return a call step."""
     return {"type": "function_call", "id": id, "name": "f", "arguments": {}, **fields}
 
 
 def result(id: str = "c1", **fields: Any) -> dict[str, Any]:
-    """Return a step of a result."""
+    """Return a result step."""
     return {"type": "function_result", "call_id": id, "result": "r", **fields}

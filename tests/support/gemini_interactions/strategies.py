@@ -1,4 +1,4 @@
-"""Random streams of the Interactions API that complete, with their message."""
+"""Random complete streams of the Interactions API, and their messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COUNTS = {"total_input_tokens": 12, "total_output_tokens": 3, "total_tokens": 1
 
 
 def make_interactions_stream(d: Draws) -> Source:
-    """Return a stream that completes, and its message."""
+    """Return a complete stream and its message."""
     frames, blocks = [CREATED], list[Block]()
     for index in range(d.below(5)):
         written, block = _make_step(d, index)
@@ -46,7 +46,7 @@ def make_interactions_stream(d: Draws) -> Source:
 
 
 def _make_step(d: Draws, index: int) -> tuple[list[bytes], Block]:
-    """Return the events of a step without its stop, and its block."""
+    """Return the events of a step without its stop, and the unified block."""
     match d.pick(("text", "text", "call", "call", "thought", "search")):
         case "text":
             whole = "".join(d.pick(_PIECES) for _ in range(d.below(4))) + "It snows."

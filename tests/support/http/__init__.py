@@ -1,1 +1,1 @@
-"""Clients and servers of HTTP, on sockets and without."""
+"""HTTP clients and servers for tests, with and without sockets."""

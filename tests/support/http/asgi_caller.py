@@ -1,4 +1,4 @@
-"""A client of ASGI applications, as a server presents it, and an upstream for a proxy."""
+"""In-process ASGI client, and an upstream for the proxy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Caller", "Upstream"]
 
 
 class Caller(Client):
-    """A client that sends a request, and stays until `gone` is set.
+    """A client that sends a request and stays until `gone` is set.
 
     Args:
         target: Path and query.
@@ -61,7 +61,7 @@ class Caller(Client):
 
     @property
     def error(self) -> dict[str, str]:
-        """The error in the body."""
+        """The error in the response's body."""
         body = json.loads(b"".join(self.bodies))
         assert list(body) == ["error"]
         error: dict[str, str] = body["error"]
@@ -69,7 +69,7 @@ class Caller(Client):
 
 
 class Upstream(httpx.AsyncBaseTransport):
-    """An upstream server, as a transport of the proxy's client.
+    """An upstream of the proxy, as a transport of its client.
 
     Args:
         source: The body of its answers.

@@ -1,4 +1,4 @@
-"""The server's side of an ASGI request, and streams to send to it."""
+"""The server side of an ASGI request, and streams to send to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Message = dict[str, Any]
 
 
 class Client:
-    """The server's side of one request.
+    """The server side of one request.
 
     Attributes:
         messages: What the response sent.

@@ -1,4 +1,4 @@
-"""Fake byte sources, the only fakes in the tests of the I/O layers."""
+"""Fake byte sources, the only fakes in tests of the I/O layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AsyncBytes", "AsyncResponse", "Bytes", "Cut"]
 
 
 class Cut(OSError):
-    """How a fake connection breaks."""
+    """A way in which a fake connection breaks."""
 
 
 class AsyncBytes:
@@ -89,7 +89,7 @@ class AsyncResponse(AsyncBytes):
 
 
 class Bytes:
-    """The synchronous twin of `AsyncBytes`."""
+    """Synchronous version of `AsyncBytes`."""
 
     def __init__(
         self,

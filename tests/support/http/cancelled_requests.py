@@ -1,4 +1,4 @@
-"""Requests that are cancelled at random points, and what they leave behind.
+"""Requests cancelled at random points, and the resources left behind.
 
 The server is in the same event loop: it stops each response at a byte that the plan of its
 request names, and the client is cancelled a few steps later.
@@ -41,7 +41,7 @@ _PATIENCE_S = 20  # with a test that has failed
 
 
 class Leftovers(NamedTuple):
-    """What is left when all requests were cancelled and the client is still open.
+    """Resources left when all requests were cancelled.
 
     Attributes:
         slots: Connections in the pool that nobody opens or uses: httpcore lost them when it
@@ -67,14 +67,14 @@ class Leftovers(NamedTuple):
     memory_bytes: int
 
     def counts_exceed(self, other: Leftovers) -> bool:
-        """Return whether a count is larger than that of another client, slots excepted."""
+        """Return whether any count but the slots exceeds another client's."""
         pairs = zip(self[1:-1], other[1:-1], strict=True)
         return any(count > known for count, known in pairs)
 
 
 @dataclass
 class _Plan:
-    """One request.
+    """Plan of one request and its cancellation.
 
     Attributes:
         stop: Bytes of the response that the server sends; -1 to cancel before it has the request.
@@ -135,7 +135,7 @@ async def _read_request(stream: anyio.abc.SocketStream) -> bytes | None:
 
 
 def _plan(dice: random.Random) -> _Plan:
-    """Return a plan: before the request, in the header, in the stream, or at its end."""
+    """Return a random plan: cancellation before, within or after the response."""
     whole, head = len(_RESPONSE), len(_HEAD)
     places = [(-1, -1), (0, 0), (1, head), (head, whole - 1), (whole - 5, whole), (whole, whole)]
     return _Plan(
@@ -146,7 +146,7 @@ def _plan(dice: random.Random) -> _Plan:
 async def cancel_requests(
     family: FamilyUnderTest, count: int, seed: int, *, through: bool
 ) -> Leftovers:
-    """Cancel requests of one client, and return what they leave.
+    """Cancel requests of one client; return the leftovers.
 
     Args:
         family: Package of the client.
@@ -194,7 +194,7 @@ async def cancel_requests(
 
 
 def _client(family: FamilyUnderTest, url: str, *, through: bool) -> tuple[Any, Any]:
-    """Return a client, and its transport that reaches the network."""
+    """Return a client, and its network transport."""
     limits = family.http.Limits(max_connections=_MAX_CONNECTIONS)
     network = transport = family.http.AsyncHTTPTransport(limits=limits)
     if through:
@@ -226,7 +226,7 @@ async def _cancel_all(
 
 
 async def _cancel_one(client: Any, url: str, model: str, plan: _Plan) -> bool:
-    """Send a request, and cancel it at its point; return whether it got no connection."""
+    """Send a request, and cancel it as planned; return whether it got no connection."""
     body = {**MESSAGES, "model": model, "stream": True}
     got_none = False
 
@@ -262,7 +262,7 @@ async def _cancel_at(plan: _Plan, cancel: Callable[[], object]) -> None:
 
 
 async def _settle(provider: _Provider, tasks: int, expected: int) -> None:
-    """Let the server read that its connections were closed, and its tasks end."""
+    """Wait until the server has seen closed connections, and its tasks have ended."""
     for _ in range(_MAX_SETTLE_STEPS):
         if len(anyio.get_running_tasks()) - tasks <= provider.open <= expected:
             return

@@ -1,4 +1,4 @@
-"""Bodies in all content codings, and the bombs among them."""
+"""Bodies in all content codings, including decompression bombs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ every_coding = pytest.mark.parametrize("coding", ENCODERS)
 
 
 def bombs() -> dict[str, tuple[str, bytes]]:
-    """Return bodies of which a few bytes stand for 16 MiB and more, by what they are."""
+    """Return decompression bombs: a few bytes that decode to 16 MiB or more."""
     zeros = bytes(16 * MIB)
     found = {coding: (coding, encode(zeros)) for coding, encode in ENCODERS.items()}
     found["raw deflate"] = "deflate", raw_deflate(zeros)

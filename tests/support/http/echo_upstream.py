@@ -1,4 +1,4 @@
-"""An upstream of all dialects on a raw socket, which answers each request with its own marker."""
+"""Upstream of all dialects on a raw socket, which echoes each request's marker."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 def new_marker() -> str:
-    """Return a marker that no other request has."""
+    """Return a unique marker."""
     return "mk" + secrets.token_hex(5)  # short: a stream has it in one piece
 
 
 class EchoedRequest(NamedTuple):
-    """A request that the upstream has read.
+    """A request read by the upstream.
 
     Attributes:
         marker: The marker that it holds; `NO_MARKER` if it has none.
@@ -63,12 +63,12 @@ class EchoedRequest(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Path and query of its URL."""
+        """Path and query of the request."""
         return self.head.split(b" ", 2)[1].decode("latin-1")
 
     @property
     def playback(self) -> Playback:
-        """The honest answer: a text with the marker, in the dialect of the path."""
+        """The honest answer, with the marker as text in the request's dialect."""
         wire = WireRequest("POST", f"http://provider.test{self.target}", (), self.body)
         try:
             return FakeProvider(_echo(self.marker)).respond(wire)
@@ -77,7 +77,7 @@ class EchoedRequest(NamedTuple):
 
 
 class EchoUpstream:
-    """A server that answers honestly, or by the steps of a plan.
+    """A server that answers honestly, or by planned steps.
 
     After the steps of an answer it reads the next request of the connection.  Bytes are never
     sent once the next request has arrived: no client could tell them from its answer.
@@ -151,7 +151,7 @@ class EchoUpstream:
 
 
 def honest_steps(request: EchoedRequest) -> list[Step]:
-    """Return the honest answer, whole or chunk by chunk."""
+    """Return the honest answer, whole or in chunks."""
     playback = request.playback
     if "event-stream" not in playback.headers["content-type"]:
         head = head_of(playback, f"content-length: {len(playback.body)}\r\n")
@@ -161,12 +161,12 @@ def honest_steps(request: EchoedRequest) -> list[Step]:
 
 
 def slow_steps(request: EchoedRequest, pause_s: float) -> list[Step]:
-    """Return the honest answer with a pause behind each piece."""
+    """Return the honest answer with a pause after each piece."""
     return [each for step in honest_steps(request) for each in (step, Pause(pause_s))]
 
 
 def endless_steps(request: EchoedRequest) -> list[Step]:
-    """Return the beginning of an answer, and then nothing for many minutes.
+    """Return the beginning of an answer, then a long silence.
 
     Between two pauses, the upstream finds that the gateway has closed the connection.
     """
@@ -196,7 +196,7 @@ async def _read_request(reader: asyncio.StreamReader, number: int) -> EchoedRequ
 
 
 def _has_arrived(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """Return whether the next request, or the end of the connection, has arrived."""
+    """Return whether the next request or the end of the connection has arrived."""
     if writer.is_closing() or reader.at_eof() or reader._buffer:  # type: ignore[attr-defined]  # of asyncio
         return True
     poll = select.poll()

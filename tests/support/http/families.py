@@ -1,4 +1,4 @@
-"""httpx and httpx2 as parameters of tests, with inner transports and clients of each."""
+"""httpx and httpx2 as test parameters, with inner transports and clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ URL = "http://model.test/v1/messages"
 
 
 class FamilyUnderTest(NamedTuple):
-    """One of the two packages.
+    """httpx or httpx2 as a test parameter.
 
     Attributes:
         http: The package.
@@ -36,15 +36,15 @@ class FamilyUnderTest(NamedTuple):
         return str(self.http.__name__)
 
     def body(self, chunks: Iterable[object], **options: Any) -> Any:
-        """Return a body of a synchronous response, which counts its reads."""
+        """Return a synchronous response body that counts its reads."""
         return type("Body", (Bytes, self.http.SyncByteStream), {})(chunks, **options)
 
     def async_body(self, chunks: Iterable[object], **options: Any) -> Any:
-        """Return a body of an asynchronous response, which counts its reads."""
+        """Return an asynchronous response body that counts its reads."""
         return type("AsyncBody", (AsyncBytes, self.http.AsyncByteStream), {})(chunks, **options)
 
     def inner(self, answer: Callable[[Any], Any]) -> Any:
-        """Return a transport that calls `answer` for each request, and counts its closes."""
+        """Return a transport that calls `answer` for each request."""
 
         class Inner(self.http.MockTransport):
             closed = 0
@@ -58,19 +58,19 @@ class FamilyUnderTest(NamedTuple):
         return Inner(answer)
 
     def answering(self, body: Any, status: int = 200, **headers: str) -> Any:
-        """Return a transport that answers each request with one response."""
+        """Return a transport that answers every request with one response."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         named = {"content-type": "text/event-stream", **named}
         return self.inner(lambda _: self.http.Response(status, headers=named, stream=body))
 
     def fetch(self, transport: Any, **request: Any) -> list[bytes]:
-        """Send a request, and return the reads of its response."""
+        """Send a request; return the reads of its response."""
         request = {"method": "POST", "url": URL, "json": {"stream": True}, **request}
         with self.http.Client(transport=transport) as client, client.stream(**request) as response:
             return list(response.iter_raw())
 
     async def async_fetch(self, transport: Any, **request: Any) -> list[bytes]:
-        """Send a request, and return the reads of its response."""
+        """Send a request; return the reads of its response."""
         request = {"method": "POST", "url": URL, "json": {"stream": True}, **request}
         async with (
             self.http.AsyncClient(transport=transport) as client,
@@ -88,6 +88,6 @@ each_family = pytest.mark.parametrize("family", FAMILIES, ids=str)
 
 
 def recorded_in(directory: Path) -> list[Recording]:
-    """Return the recordings of a directory, in order."""
+    """Return a directory's recordings, in order."""
     bodies = (p for p in sorted(directory.glob("*")) if not p.name.endswith((".part",)))
     return [Recording.load(p) for p in bodies if p.suffix == ".sse" or ".body." in p.name]

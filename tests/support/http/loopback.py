@@ -1,4 +1,4 @@
-"""A loopback server with scripted answers, for tests of what opens connections."""
+"""A loopback server with scripted answers, for tests with real connections."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding
 
 
 def chunked(data: bytes) -> bytes:
-    """Return a chunk of a body with `HEAD`."""
+    """Return a chunk of a chunked body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 class Server:
-    """A loopback server with scripted answers, which notices clients that disconnect.
+    """A loopback server with scripted answers, which notices disconnects.
 
     Attributes:
         url: Where it listens.

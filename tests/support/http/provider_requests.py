@@ -1,4 +1,4 @@
-"""Requests to a provider that answers without a network."""
+"""Requests to an in-process provider."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def post(url: str, body: object, headers: tuple[tuple[str, str], ...] = HEADERS)
 
 
 def chat(**more: Any) -> WireRequest:
-    """Return a request of Chat Completions for a stream."""
+    """Return a streamed Chat Completions request."""
     body = {"model": "asked-1", "stream": True, "messages": [], **more}
     return post("https://chat.example/v1/chat/completions", body)
 
 
 def messages(**more: Any) -> WireRequest:
-    """Return a request of Anthropic Messages for a stream."""
+    """Return a streamed Anthropic Messages request."""
     body = {"model": "asked-1", "stream": True, "messages": [], **more}
     return post("https://claude.example/v1/messages?beta=true", body)
 
 
 def request_for(dialect: str, *, stream: bool) -> WireRequest:
-    """Return a request of a dialect for a stream or a whole body."""
+    """Return a request in a dialect for a stream or a whole body."""
     path = PATHS[dialect]
     body: dict[str, Any] = {"model": "asked-1", "stream": stream}
     if stream:
@@ -50,7 +50,7 @@ def request_for(dialect: str, *, stream: bool) -> WireRequest:
 
 
 def message_in(playback: Playback) -> Message:
-    """Return the message of an answer."""
+    """Return the message in an answer."""
     return message_of(playback.body, playback.dialect)
 
 
@@ -61,5 +61,5 @@ def message_of(body: bytes, dialect: str | None) -> Message:
 
 
 def ask(provider: Responder, request: WireRequest) -> Message:
-    """Return the message that answers a request."""
+    """Send a request; return the answer's message."""
     return message_in(provider.respond(request))

@@ -1,4 +1,4 @@
-"""A client on a raw socket: sends bytes, and reads what a server answers within a bound."""
+"""Client on a raw socket that reads a server's answer within a bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RawAnswer", "converse", "count_responses"]
 
 
 class RawAnswer(NamedTuple):
-    """What a server sent on one connection.
+    """Everything a server sent on one connection.
 
     Attributes:
         data: The bytes.
@@ -28,7 +28,7 @@ class RawAnswer(NamedTuple):
 async def converse(
     url: str, pieces: Iterable[bytes | float], *, answer_s: float, close_s: float
 ) -> RawAnswer:
-    """Send bytes, read until the answer is whole, and then end the connection.
+    """Send bytes, read the whole answer, and close the connection.
 
     Args:
         url: URL of the server.
@@ -80,7 +80,7 @@ async def _send(writer: asyncio.StreamWriter, pieces: list[bytes | float]) -> No
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
-    """Return the next bytes; none at the end of the connection, or if it is reset."""
+    """Return the next bytes; b"" at the end of the connection, or after a reset."""
     try:
         return await reader.read(65_536)
     except OSError:
@@ -88,7 +88,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 
 def count_responses(data: bytes | bytearray) -> int:
-    """Return how many whole responses there are; 0 also if the last one is not whole."""
+    """Return the number of whole responses; 0 if the last one is incomplete."""
     at = count = 0
     while at < len(data):
         end = data.find(b"\r\n\r\n", at)
@@ -110,7 +110,7 @@ def count_responses(data: bytes | bytearray) -> int:
 
 
 def _end_of_chunks(data: bytes | bytearray, at: int) -> int:
-    """Return where a chunked body ends; -1 if it does not."""
+    """Return the end offset of a chunked body; -1 if it is incomplete."""
     while True:
         end = data.find(b"\r\n", at)
         if end < 0:

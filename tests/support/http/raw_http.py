@@ -1,4 +1,4 @@
-"""HTTP/1.1 in bytes: a client, and an upstream that stores what it received."""
+"""HTTP/1.1 in bytes: a client, and an upstream that stores its requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EMPTY_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n
 
 
 class RawUpstream:
-    """A server that answers each connection once, with the same bytes.
+    """A server that answers each connection once, with fixed bytes.
 
     Attributes:
         url: Its URL.
@@ -43,13 +43,13 @@ class RawUpstream:
 
     @property
     def targets(self) -> list[bytes]:
-        """The targets of the requests."""
+        """The received requests' targets."""
         return [head[0].split(b" ")[1] for head, _ in self.requests]
 
 
 @contextmanager
 def serving(respond: Callable[[socket.socket], object]) -> Iterator[str]:
-    """Serve connections, each closed once it was responded to; yield host and port."""
+    """Serve connections, each closed after its response; yield host and port."""
 
     def serve() -> None:
         with suppress(OSError):  # the listener was shut down
@@ -72,7 +72,7 @@ def serving(respond: Callable[[socket.socket], object]) -> Iterator[str]:
 def raw_upstream(
     response: bytes = EMPTY_RESPONSE, *, context: ssl.SSLContext | None = None
 ) -> Iterator[RawUpstream]:
-    """Serve one response on loopback, over TLS if there is a context."""
+    """Serve one response on loopback, over TLS if a context is given."""
     upstream = RawUpstream(response, context)
     with serving(upstream.respond) as address:
         upstream.url = f"{'http' if context is None else 'https'}://{address}"
@@ -80,7 +80,7 @@ def raw_upstream(
 
 
 def raw_exchange(url: str, request: bytes) -> bytes:
-    """Send bytes to a server, and return what it sends until it closes the connection."""
+    """Send bytes to a server; return everything it sends until it closes."""
     address = urlsplit(url)
     with socket.create_connection((str(address.hostname), address.port or 80), 30) as connection:
         connection.sendall(request)
@@ -89,12 +89,12 @@ def raw_exchange(url: str, request: bytes) -> bytes:
 
 
 def refuse_tls(connection: socket.socket) -> None:
-    """Answer a client that begins with TLS by an error without TLS."""
+    """Answer a TLS client with an error in plain text."""
     connection.recv(100_000)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def reset(connection: socket.socket) -> None:
-    """Have the connection reset when it is closed."""
+    """Make closing a connection send a reset."""
     connection.recv(1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,4 +1,4 @@
-"""An upstream on a raw socket, which also sends what nobody asked for."""
+"""Upstream on a raw socket that also sends unrequested bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELDS: dict[str, Any] = {"object": "chat.completion.chunk", "created": 1, "id"
 
 
 def json_response(text: str, *, status: str = "200 OK", headers: str = "") -> bytes:
-    """Return a whole answer of Chat Completions over HTTP/1.1."""
+    """Return a whole Chat Completions response over HTTP/1.1."""
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     body = json.dumps(
@@ -30,14 +30,14 @@ def json_response(text: str, *, status: str = "200 OK", headers: str = "") -> by
 
 
 def stream_pieces(text: str) -> tuple[bytes, bytes]:
-    """Return the first event of a stream over HTTP/1.1, and the rest."""
+    """Return a stream's first event over HTTP/1.1, and the remaining bytes."""
     first = HEAD + chunked(chunk({"role": "assistant", "content": text}, **_FIELDS))
     rest = chunked(chunk({}, "stop", **_FIELDS)) + chunked(DONE) + LAST_CHUNK
     return first, rest
 
 
 class ChattyUpstream:
-    """A server of Chat Completions that answers each request with the text of its message.
+    """A Chat Completions server that echoes each request's text.
 
     Attributes:
         url: Its base URL.
@@ -63,12 +63,12 @@ class ChattyUpstream:
         self.gate = asyncio.Event()
 
     def send(self, data: bytes, connection: int = 0) -> None:
-        """Send bytes at once; they are in the receive buffer of the client when this returns."""
+        """Send bytes, and wait until the client's receive buffer has them."""
         self.connections[connection].write(data)
 
     @asynccontextmanager
     async def running(self, context: ssl.SSLContext | None = None) -> AsyncIterator[ChattyUpstream]:
-        """Serve, over TLS if a context is given, and close all connections at the end."""
+        """Serve, over TLS if a context is given, while the context is open."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
         scheme = "http" if context is None else "https"
         self.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"

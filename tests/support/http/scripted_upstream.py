@@ -1,4 +1,4 @@
-"""An upstream with one answer for each path, as an ASGI application."""
+"""Scripted upstream with one answer for each path, as an ASGI application."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Answered", "Received", "ScriptedUpstream"]
 
 
 class Answered(NamedTuple):
-    """An answer.
+    """A scripted answer.
 
     Attributes:
         body: Its body: bytes, or a value that is sent as JSON.
@@ -26,7 +26,7 @@ class Answered(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A request as it arrived.
+    """A received request.
 
     Attributes:
         method: HTTP method.
@@ -42,12 +42,12 @@ class Received(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The body, decoded."""
+        """The decoded JSON body."""
         return json.loads(self.body)
 
 
 class ScriptedUpstream:
-    """An ASGI application that answers each path in one way, and others with 404.
+    """An ASGI application that gives each path its answer, and 404 to others.
 
     Args:
         answers: The answers by path, or by path and query.

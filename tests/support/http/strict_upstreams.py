@@ -1,4 +1,4 @@
-"""Upstreams that refuse what the provider they stand for would refuse.
+"""Strict upstreams, which refuse the requests that the real provider would refuse.
 
 The upstreams of the tests answer whatever they are sent.  In front of one, `StrictApp` answers a
 request that `validate_request` refuses with the provider's error, so that the test fails as a
@@ -37,7 +37,7 @@ _LOG = logging.getLogger("strict_upstreams")
 def refused(
     method: str, path: str, headers: dict[str, str], content: bytes, server: str | None
 ) -> Playback | None:
-    """Return the answer of a provider that refuses a request; None if it accepts it.
+    """Return the provider's response to an invalid request; None if the request is valid.
 
     What is wrong is logged, for the report of a test that fails.  Of a server that is not named,
     next to nothing is known: it refuses what the vendor refuses, too.
@@ -69,7 +69,7 @@ def _is_of_openai_alone(violation: RequestViolation) -> bool:
 
 
 class StrictApp:
-    """An ASGI application in front of an upstream, which refuses as its provider does.
+    """ASGI application that refuses invalid requests, and passes others to an upstream.
 
     Args:
         app: The upstream.
@@ -104,7 +104,7 @@ class StrictApp:
 
 
 def strict_provider(script: Script, *, strict: bool = True, **options: Any) -> FakeProvider:
-    """Return a fake provider that refuses as the real one does.
+    """Return a fake provider that refuses invalid requests.
 
     Args:
         script: The turns.
@@ -119,7 +119,7 @@ def strict_handler(
     answer: Callable[[Any], ResponseT],
     server: str | None = None,
 ) -> Callable[[Any], ResponseT]:
-    """Return a handler of a mock transport that refuses as the provider does.
+    """Return a mock transport's handler that refuses invalid requests.
 
     Args:
         response: The class of responses of httpx or httpx2.

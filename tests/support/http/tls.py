@@ -1,4 +1,4 @@
-"""Servers on loopback with certificates of an authority of their own."""
+"""Loopback servers with certificates of a test authority."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Authority"]
 
 
 class Authority:
-    """A certificate authority that no client trusts by itself.
+    """A certificate authority that clients do not trust by default.
 
     Attributes:
         file: Its certificate, in PEM.
@@ -34,7 +34,7 @@ class Authority:
             yield upstream
 
     def server_context(self, host: str = "127.0.0.1") -> ssl.SSLContext:
-        """Return the TLS settings of a server with a certificate for `host`."""
+        """Return a server's TLS context with a certificate for `host`."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._authority.issue_cert(host).configure_cert(context)
         return context

@@ -1,4 +1,4 @@
-"""A client with a transcoding transport in front of a provider that is a function."""
+"""A client with a transcoding transport and an in-process provider."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ANSWER: dict[str, Any] = {
 
 
 def chat_stream(text: str = "Hi.") -> list[bytes]:
-    """Return the events of an answer as Chat Completions."""
+    """Return an answer's events as a Chat Completions stream."""
     writer = encoder("openai_chat")
     message = Message("c-1", "m", (Text(text),), "end_turn", usage=Usage(3, 2))
     written = [writer.encode(event) for event in message_events(message)]
@@ -57,7 +57,7 @@ def chat_stream(text: str = "Hi.") -> list[bytes]:
 def transcoding(
     family: FamilyUnderTest, inner: Callable[[Any], Any] | object, **options: Any
 ) -> Any:
-    """Return a transport for clients of Anthropic and a provider of Chat Completions.
+    """Return a transport from Anthropic clients to a Chat Completions provider.
 
     Args:
         family: Package of the client.
@@ -72,7 +72,7 @@ def transcoding(
 async def fetch(
     family: FamilyUnderTest, mode: str, transport: Any, body: Any = MESSAGES, **request: Any
 ) -> Any:
-    """Return the response to a request, which was read, of a client of either kind."""
+    """Send a request with either kind of client; return the response, already read."""
     request = {"method": "POST", "url": CLIENT_URL, "json": body, **request}
     if mode == "sync":
         with family.http.Client(transport=transport, follow_redirects=True) as client:
@@ -95,7 +95,7 @@ class Answering:
 
 
 def closable_body(family: FamilyUnderTest, mode: str, chunks: list[bytes], **options: Any) -> Any:
-    """Return a body whose generators are ended, once it is closed, by a read of the end."""
+    """Return a body whose generators end when it is closed."""
 
     class Body(AsyncBytes, family.http.AsyncByteStream):  # type: ignore[misc,name-defined]  # of either package
         async def __anext__(self) -> object:

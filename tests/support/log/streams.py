@@ -1,4 +1,4 @@
-"""Sources to produce in a log, and what its readers get."""
+"""Sources to produce in a log, and helpers to read it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ID = re.compile(rb"^id: (\w+-\w+\.[\d.]+)\r?$", re.MULTILINE)
 
 
 async def source_of(reads: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield reads, each in a turn of its own of the event loop."""
+    """Yield reads, each in a new turn of the event loop."""
     for read in reads:
         await checkpoint()
         yield read
 
 
 class GatedSource:
-    """A source that waits in its middle until a test opens the gate.
+    """A source that waits in the middle until a test opens its gate.
 
     Attributes:
         is_closed: Whether its reader has closed it.
@@ -41,14 +41,14 @@ class GatedSource:
         self._reads = self._iterate()
 
     def open(self) -> None:
-        """Let the rest come."""
+        """Open the gate."""
         self._gate.set()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._reads
 
     async def aclose(self) -> None:
-        """Note that the reader reads no more."""
+        """Record that the reader has closed the source."""
         self.is_closed = True
 
     async def _iterate(self) -> AsyncIterator[bytes]:
@@ -68,7 +68,7 @@ async def append(
     lease_s: float,
     ending: bytes | None = None,
 ) -> bool:
-    """Append reads of one stream; return whether they are stored, or raise why that failed."""
+    """Append reads to one stream; return whether they are stored."""
     [result] = await store.aappend([Append(scope, id, epoch, chunk, lease_s, ending)])
     if isinstance(result, StoreError):
         raise result
@@ -84,7 +84,7 @@ async def produce(log: Log, id: str, reads: Iterable[bytes], **options: object) 
 async def follow(
     log: Log, id: str, to: str, after: str = "", scope: str = "", **options: Unpack[WriterOptions]
 ) -> bytes:
-    """Return the bytes of a stream behind a cursor."""
+    """Return a stream's bytes after a cursor."""
     async with await log.follow(id, to=to, after=after, scope=scope, **options) as stream:
         return b"".join([data async for data in stream])
 
@@ -95,7 +95,7 @@ def ids_in(body: bytes) -> list[str]:
 
 
 async def wait_for_reads(log: Log, id: str, count: int) -> None:
-    """Wait until so many reads of a stream are stored."""
+    """Wait until a number of reads are stored."""
     with anyio.fail_after(30):
         while (await log.status(id)).reads < count:  # noqa: ASYNC110 - what a store has
             await anyio.sleep(0.005)

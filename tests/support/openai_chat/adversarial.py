@@ -1,4 +1,4 @@
-"""Streams that a broken or hostile server may send, and what every client must see of them.
+"""Adversarial Chat Completions streams, and what every client must read.
 
 The truth is written by hand.
 """
@@ -24,7 +24,7 @@ __all__ = ["BROKEN", "CLEAN", "UNFINISHED", "Truth"]
 
 
 class Truth(Struct):
-    """What every client must see.
+    """What every client must read.
 
     Attributes:
         stop: The stop reason.
@@ -56,12 +56,12 @@ END = [CALLED, USAGE, DONE]
 
 
 def bare(index: int | None, text: str) -> bytes:
-    """Return a chunk of arguments alone."""
+    """Return a chunk with only arguments."""
     return calls(call(index, arguments=text))
 
 
 def under(id: str, **delta: Any) -> bytes:
-    """Return a chunk with an id of its own."""
+    """Return a chunk with its own id."""
     return frame({"id": id, "model": "gpt", "choices": [{"index": 0, "delta": delta}]})
 
 

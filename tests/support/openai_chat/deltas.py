@@ -47,7 +47,7 @@ def _chat_field(count: int, *names: str) -> DeltaStream:
 
 
 def _chat_tagged(count: int) -> DeltaStream:
-    """Return reasoning between tags, which are cut themselves, and text."""
+    """Return reasoning in `<think>` tags that are themselves cut, then text."""
     words = ["<thi", "nk>", *texts(count), "</", "think>\n", *texts(count)]
     deltas = [_chat({"content": text}) for text in words]
     return _chat_stream(deltas, "stop")._replace(options={"think_tags": True})
@@ -70,7 +70,7 @@ def _chat_counted(count: int) -> DeltaStream:
 
 
 def _chat_spaced(count: int) -> DeltaStream:
-    """Return a text as Python's `json.dumps` writes it, all but ASCII escaped."""
+    """Return a text stream as Python's `json.dumps` writes it, with escapes."""
     stream = _chat_field(count, "content")
     payloads = [json.loads(delta[6:]) for delta in stream.deltas]
     return stream._replace(deltas=[f"data: {json.dumps(each)}\n\n".encode() for each in payloads])

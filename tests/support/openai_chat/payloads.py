@@ -1,4 +1,4 @@
-"""Chat Completions payloads that the encoder writes."""
+"""Chat Completions payloads written by the encoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "mo
 
 
 def encode(*events: Event, start: MessageStart = START, **options: Any) -> list[Any]:
-    """Return the payloads of a stream after its first chunk; `[DONE]` as text."""
+    """Return the payloads after the first chunk, and `[DONE]` as text."""
     writer = encoder("openai_chat", **options)
     body = b"".join([*map(writer.encode, (start, *events)), writer.close()])
     frames = body.decode().removesuffix("\n\n").split("\n\n")
@@ -29,7 +29,7 @@ def payload(delta: dict[str, Any], finish: str | None = None, choice: int = 0) -
 
 
 def deltas(*events: Event, **options: Any) -> list[Any]:
-    """Return the deltas of chunks that have one choice and nothing else."""
+    """Return the deltas of chunks with one choice."""
     found = []
     for chunk in encode(*events, **options):
         (choice,) = chunk["choices"]

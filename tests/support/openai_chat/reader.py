@@ -1,4 +1,4 @@
-"""An independent, strict Chat Completions client that shares no code with the package.
+"""An independent, strict Chat Completions client.
 
 Written from the vendor's reference: the role, and id and name of a call,
 come once; indexes of calls are dense; nothing of a choice follows its finish reason, and
@@ -21,7 +21,7 @@ _OTHERS = ("audio", "executed_tools", "images")
 
 @dataclass
 class Answer:
-    """One choice as a client accumulates it.
+    """One choice as accumulated by a client.
 
     Attributes:
         texts: The joined text of each text field.
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass
 class Read:
-    """A stream as a client accumulates it.
+    """A stream as accumulated by a client.
 
     Attributes:
         answers: The choices.
@@ -64,7 +64,7 @@ class Read:
 
 
 def chunks(data: bytes) -> Iterator[Any]:
-    """Yield the payloads of a stream, each framed as the API frames it; None for `[DONE]`."""
+    """Yield the payloads of a stream, None for `[DONE]`; assert that the framing is the API's."""
     assert data.endswith(b"\n\n") or not data
     for frame in data.decode().split("\n\n")[:-1]:
         assert "\n" not in frame
@@ -75,7 +75,7 @@ def chunks(data: bytes) -> Iterator[Any]:
 
 
 def read(data: bytes, *, extras: bool = False) -> Read:
-    """Read a stream; fails at anything that breaks some client of the dialect.
+    """Read a stream; assert everything that a client depends on.
 
     Args:
         data: The stream.

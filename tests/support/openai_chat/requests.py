@@ -1,4 +1,4 @@
-"""Requests of Chat Completions: read, stripped of what they were read from, and written."""
+"""Requests of Chat Completions: decoded, stripped of sources, and encoded."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ __all__ = [
 
 
 def body_of(*messages: Any, **fields: Any) -> dict[str, Any]:
-    """Return the body of a request."""
+    """Return a request's body."""
     return {"model": "m", "messages": list(messages), **fields}
 
 
 def read(body: dict[str, Any]) -> Request:
-    """Return the request that a body is."""
+    """Decode a request body."""
     return CODEC.read_request(body, ReadContext())
 
 
 def read_message(value: Any) -> InputMessage:
-    """Return a message of a body without its source."""
+    """Decode a message, without its source."""
     (message,) = read(body_of(value)).messages
     return structs.replace(message, source=None)
 
 
 def without_source(request: Request) -> Request:
-    """Return a request as another dialect would have given it."""
+    """Return a request without decoded sources."""
     return structs.replace(
         request,
         source=None,
@@ -57,19 +57,19 @@ def message(role: Role, *blocks: InputBlock, **fields: Any) -> InputMessage:
 
 
 def asked(*messages: InputMessage, **fields: Any) -> Request:
-    """Return a request of no dialect."""
+    """Return a unified request of no dialect."""
     return Request(model="m", messages=messages, **fields)
 
 
 def write(request: Request, losses: Losses | None = None, **target: Any) -> dict[str, Any]:
-    """Return the body of a request, for a target with other capabilities if some are named."""
+    """Encode a request, for a target with other capabilities if given."""
     capabilities = structs.replace(CODEC.capabilities, **target)
     context = WriteContext(capabilities, losses if losses is not None else Losses())
     return CODEC.write_request(request, context).body
 
 
 def lost_by(request: Request, **target: Any) -> list[str]:
-    """Return the features that a request loses when it is written."""
+    """Return the features that a request loses in encoding."""
     losses = Losses()
     write(request, losses, **target)
     return [loss.feature for loss in losses.list()]

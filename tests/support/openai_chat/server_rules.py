@@ -1,4 +1,4 @@
-"""Requests to servers that are compatible with Chat Completions, which break one rule."""
+"""Requests to Chat-compatible servers that break one rule."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def function(schema: dict[str, Any]) -> dict[str, Any]:
 def without_reasoning(
     rule: str, server: str, model: str, message: str, free: str, **fields: Any
 ) -> RuleRow:
-    """Return the row of a server that wants the reasoning of calls back."""
+    """Return the row for a server that requires the reasoning of calls."""
     path = "messages[1].reasoning_content"
     legal = messages(USER, {**CALLING, "reasoning_content": ""}, RESULT)
     refused = {**messages(USER, CALLING, RESULT), **fields}
@@ -72,7 +72,7 @@ def without_reasoning(
 
 
 def unforced(rule: str, server: str, model: str, message: str, free: str, **fields: Any) -> RuleRow:
-    """Return the row of a server that lets no tool be forced."""
+    """Return the row for a server that refuses forced tools."""
     refused = {**messages(USER), "tools": TOOLS, "tool_choice": NAMED, **fields}
     return RuleRow(
         rule, server, model, refused, "tool_choice", message, {"tool_choice": "auto"}, free

@@ -1,4 +1,4 @@
-"""Random Chat Completions streams made from messages, which decoding must return.
+"""Random Chat Completions streams, and their expected messages.
 
 A message is split into deltas as providers split it, and written with the deviations of some
 server.  The expected message follows by one rule: a block starts with its first delta, and
@@ -36,7 +36,7 @@ _RANKS = {"reasoning": 0, "text": 1, "refusal": 2, "call": 3}
 
 
 class _Server(Struct):
-    """The deviations of one server."""
+    """Deviations of one server."""
 
     identity: str
     base: int
@@ -51,7 +51,7 @@ class _Server(Struct):
 
 
 class _Op(Struct):
-    """One delta to be sent: its block, its kind and its content."""
+    """One delta to send: its block, kind and content."""
 
     item: int
     kind: str
@@ -80,7 +80,7 @@ def _arguments(d: Draws) -> str:
 
 
 def _call_pieces(d: Draws, server: _Server, number: int, *, cut_off: bool) -> list[dict[str, Any]]:
-    """Return the fragments of one call."""
+    """Return the fragments of a call."""
     sequential = server.identity in ("first id", "no index", "drifting")
     index: int | None = server.base + server.step * number
     if server.identity in ("by id", "first id"):
@@ -165,7 +165,7 @@ _GROWN: dict[str, Any] = {"text": Text, "refusal": Refusal, "reasoning": Reasoni
 
 
 def _blocks(ops: list[_Op]) -> tuple[Block, ...]:
-    """Return the blocks that the deltas make."""
+    """Return the blocks accumulated from the deltas."""
     blocks: list[tuple[str, Any]] = []  # kind; pieces or the call
     for op in ops:
         if op.kind == "call":
@@ -226,7 +226,7 @@ def _add(server: _Server, delta: dict[str, Any], op: _Op) -> None:
 
 
 def _chunks(d: Draws, server: _Server, answers: list[list[_Op]]) -> list[list[dict[str, Any]]]:
-    """Return the choices of each chunk; some deltas are merged into one."""
+    """Return the choices of each chunk, with some deltas merged."""
     left = [list(ops) for ops in answers]
     chunks: list[list[dict[str, Any]]] = []
     rank = len(_RANKS)  # of the latest piece in the latest delta
@@ -250,7 +250,7 @@ def _chunks(d: Draws, server: _Server, answers: list[list[_Op]]) -> list[list[di
 
 
 def make_chat_stream(d: Draws) -> Source:
-    """Return a stream that completes, and its expected content."""
+    """Return a complete stream and its expected content."""
     server = _server(d)
     words = d.some(2, lambda: d.pick(("stop", "tool_calls", "length", "content_filter", None)), 1)
     answers = [_answer(d, server, cut_off=word == "length") for word in words]
@@ -299,7 +299,7 @@ def make_chat_stream(d: Draws) -> Source:
 
 
 def _place_usage(d: Draws, payloads: list[dict[str, Any]]) -> Usage:
-    """Write token counts to the fields of some server, and return them."""
+    """Write token counts to some server's fields; return the counts."""
     place = d.pick(("none", "finish", "last", "each", "x_groq", "choice"))
     prompt, completion = 1 + d.below(50), 1 + d.below(50)
     counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
@@ -340,7 +340,7 @@ def _frame(d: Draws, server: _Server, payload: dict[str, Any]) -> bytes:
 
 
 def agrees(source: Source, events: list[Event]) -> bool:
-    """Return whether events accumulate to the messages that a stream was made from."""
+    """Return whether events accumulate to a stream's original messages."""
     return all(
         _without_minted(message, accumulate(events, choice=choice))
         == _without_minted(message, message)
@@ -349,7 +349,7 @@ def agrees(source: Source, events: list[Event]) -> bool:
 
 
 def _without_minted(expected: Message, message: Message) -> Message:
-    """Return a message without the ids that may be minted ones, and without extras."""
+    """Return a message without possibly minted ids and without extras."""
     late = {call.id.removeprefix(_LATE) for call in expected.tool_calls if call.id[:1] == _LATE}
     blocks = tuple(
         structs.replace(block, id="")

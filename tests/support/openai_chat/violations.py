@@ -1,4 +1,4 @@
-"""Hand-written Chat Completions chunks that are valid, as parts of invalid streams."""
+"""Valid Chat Completions chunks, for tests that break one at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 5, "m
 
 
 def sse(*chunks: Chunk | str) -> bytes:
-    """Return chunks as bytes; text is a frame as it stands."""
+    """Return chunks as bytes; strings are frames already."""
     return b"".join(
         (chunk if isinstance(chunk, str) else f"data: {json.dumps(chunk)}\n\n").encode()
         for chunk in chunks
@@ -45,7 +45,7 @@ def part(delta: Any, finish: Any = None, choice: Any = 0, **fields: Any) -> Chun
 
 
 def chunk(*parts: Any, **fields: Any) -> Chunk:
-    """Return a chunk, its top-level fields put in."""
+    """Return a chunk with top-level fields replaced."""
     return {**_HEAD, "choices": list(parts), **fields}
 
 
@@ -55,30 +55,30 @@ def said(choice: int = 0, finish: Any = None, **delta: Any) -> Chunk:
 
 
 def finish(reason: Any = "stop", choice: int = 0) -> Chunk:
-    """Return the last chunk of a choice."""
+    """Return a choice's last chunk."""
     return chunk(part({}, reason, choice))
 
 
 def usage(prompt: Any = 3, completion: Any = 2, total: Any = 5, **details: Any) -> Chunk:
-    """Return the chunk with the usage."""
+    """Return the usage chunk."""
     counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
     return chunk(usage={**counts, **details})
 
 
 def answer(*chunks: Chunk | str, reason: Any = "stop") -> list[Chunk | str]:
-    """Return the chunks of a choice, from its role to `[DONE]`."""
+    """Return a choice's chunks, from the role to `[DONE]`."""
     return [ROLE, *chunks, finish(reason), DONE]
 
 
 def call(index: Any = 0, arguments: Any = "{}", **fields: Any) -> Chunk:
-    """Return the first chunk of a function call."""
+    """Return a function call's first chunk."""
     function = {"name": "look", "arguments": arguments}
     piece = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
     return said(tool_calls=[{**piece, **fields}])
 
 
 def custom(index: int = 0, input: Any = "free") -> Chunk:
-    """Return the first chunk of a custom tool call."""
+    """Return a custom tool call's first chunk."""
     body = {"name": "sing", "input": input}
     return said(
         tool_calls=[{"index": index, "id": f"call_{index}", "type": "custom", "custom": body}]
@@ -86,7 +86,7 @@ def custom(index: int = 0, input: Any = "free") -> Chunk:
 
 
 def more(index: Any = 0, arguments: Any = "", **fields: Any) -> Chunk:
-    """Return a chunk of further arguments."""
+    """Return a chunk with further arguments."""
     return said(tool_calls=[{"index": index, "function": {"arguments": arguments}, **fields}])
 
 

@@ -1,4 +1,4 @@
-"""Responses streams that put a piece in the wrong place, or contradict themselves.
+"""Adversarial Responses streams: misplaced pieces and contradictions.
 
 Each row of `CLEAN` states its message by hand; no row of `BROKEN` is a success.
 """
@@ -70,7 +70,7 @@ def text_done(at: int | None, id: str | None, whole: str) -> Event:
 
 
 def numbered(*events: Event | list[Event], first: int = 0) -> list[Event]:
-    """Return events with their sequence numbers."""
+    """Return events with sequence numbers."""
     flat = [each for group in events for each in (group if isinstance(group, list) else [group])]
     return [{**each, "sequence_number": at} for at, each in enumerate(flat, first)]
 
@@ -84,7 +84,7 @@ def plain(*events: Event | list[Event]) -> list[Event]:
 
 
 def renumbered(events: list[Event], **numbers: int) -> list[Event]:
-    """Return events of which some (`n3=1`) have other numbers."""
+    """Return events with some sequence numbers changed (`n3=1`)."""
     changed = {int(key[1:]): number for key, number in numbers.items()}
     return [
         {**each, "sequence_number": changed.get(at, each["sequence_number"])}

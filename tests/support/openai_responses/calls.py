@@ -1,4 +1,4 @@
-"""Tool calls of Responses streams, the client's and the server's, and their results."""
+"""Random calls and results of Responses streams, of client and server tools."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def make_function(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
 
 
 def make_custom(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
-    """Return a custom tool call, the client's or the server's."""
+    """Return a custom tool call, of a client or server tool."""
     text, name, beside = d.text(0, 8), d.pick(("sing", "search")), _beside(d)
     served = style.tools is not None and name not in style.tools  # xAI calls its own searches so
     call = _call("custom_tool_call", f"call_{number}", name)
@@ -131,7 +131,7 @@ _SERVED: tuple[tuple[Payload, tuple[Payload, ...]], ...] = (
 
 
 def make_served(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
-    """Return a server-side tool call."""
+    """Return a server-side call."""
     given, progress = d.pick(_SERVED)
     if "call_id" in given:
         given = {**given, "call_id": f"call_{number}"}
@@ -145,14 +145,14 @@ def make_served(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
 
 
 def _server_call(whole: Payload, name: str) -> ServerToolCall:
-    """Return a call whose arguments are the remaining fields of its item."""
+    """Return a call whose arguments are its item's remaining fields."""
     hidden = ("id", "type", "status") if whole["status"] == "completed" else ("id", "type")
     held = {key: value for key, value in whole.items() if key not in hidden}
     return ServerToolCall(whole.get("id", ""), name, compact(held), whole["type"])
 
 
 def make_result(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
-    """Return the result of a server-side tool call."""
+    """Return a server-side call's result."""
     id, words = f"call_s{number}", [{"type": "input_text", "text": "é"}]
     options: tuple[tuple[str, Any], ...] = (
         ("function_call_output", d.pick(("ok", words))),
@@ -172,7 +172,7 @@ def make_unknown(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
 
 
 def _whole(whole: Payload, block: Block) -> GeneratedItem:
-    """Return an item whose block starts when it is complete."""
+    """Return an item whose block starts only when it is complete."""
     last = done(whole)
     last.begins.append((block, None))
     return GeneratedItem([added(whole), last], whole, last.begins)

@@ -10,7 +10,7 @@ __all__ = ["RESPONSES_DELTAS"]
 
 
 class _Numbered:
-    """A writer of events with their sequence numbers."""
+    """Writer of events with sequence numbers."""
 
     def __init__(self, *, numbers: bool = True) -> None:
         self._numbers = numbers
@@ -49,7 +49,7 @@ def _responses(
     numbers: bool = True,
     repeats: bool = True,
 ) -> DeltaStream:
-    """Return deltas of some items.
+    """Return a stream of some items' deltas.
 
     Args:
         count: Pieces of each text.

@@ -1,4 +1,4 @@
-"""Deltas of open items, as the API writes them."""
+"""Deltas of open items in the API's form."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ each_delta_type = pytest.mark.parametrize(
 
 
 def item_delta(delta_type: str, text: str, number: int | None = None, **fields: Any) -> bytes:
-    """Return a delta of the item `m`; `fields` may name another item."""
+    """Return a delta of item `m`, or of the item that `fields` name."""
     part_index = {PART[delta_type]: 0} if delta_type in PART else {}
     logprobs: dict[str, Any] = {"logprobs": []} if delta_type == TEXT else {}
     payload: dict[str, Any] = {
@@ -72,12 +72,12 @@ def item_delta(delta_type: str, text: str, number: int | None = None, **fields: 
 
 
 def numbered(delta_type: str, *texts: str, first: int = 0, **fields: Any) -> list[bytes]:
-    """Return the deltas of one text."""
+    """Return numbered deltas of one text."""
     return [
         item_delta(delta_type, text, number, **fields) for number, text in enumerate(texts, first)
     ]
 
 
 def read(*chunks: bytes, **options: Any) -> Reading:
-    """Read chunks of Responses on every path."""
+    """Decode chunks of Responses on every path."""
     return read_chunks("openai_responses", *chunks, **options)

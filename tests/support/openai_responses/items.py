@@ -1,4 +1,4 @@
-"""Single items of Responses streams: their events and their blocks."""
+"""Random items of Responses streams: their events, and the expected unified blocks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_item(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
 
 
 def _says(step: Step) -> bool:
-    """Return whether an event starts its part if no earlier one did."""
+    """Return whether an event starts its part implicitly."""
     return any(
         step.payload.get(key)
         for key in ("part", "annotation", "delta", "logprobs", "text", "refusal")
@@ -93,7 +93,7 @@ def _message(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
 
 
 def _part(d: Draws, style: ItemStyle, place: Payload) -> tuple[Payload, Block, list[Step]]:
-    """Return a complete part, its block, and its events."""
+    """Return a complete part, its block and its events."""
     kind = d.pick(("output_text", "output_text", "output_text", "refusal", "sketch"))
     if kind == "sketch":
         part: Payload = {"type": "sketch", "lines": [1, {"é": None}]}
@@ -125,7 +125,7 @@ def _part(d: Draws, style: ItemStyle, place: Payload) -> tuple[Payload, Block, l
 
 
 def _probable(steps: list[Step]) -> list[Payload]:
-    """Add log probabilities to the deltas of a text, and return all of them."""
+    """Add log probabilities to a text's deltas; return all of them."""
     for number, step in enumerate(steps):
         step.payload["logprobs"] = [{"token": "a", "logprob": -0.5 * number}]
     return [logprob for step in steps for logprob in step.payload["logprobs"]]
@@ -174,14 +174,14 @@ def _reasoning(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
 
 
 def _parts(texts: list[str]) -> tuple[str, ...]:
-    """Return the texts without empty ones at the end, which no event shows."""
+    """Return the texts without trailing empty ones, which no event shows."""
     while texts and not texts[-1]:
         texts = texts[:-1]
     return tuple(texts)
 
 
 def _seal(d: Draws) -> tuple[str | None, Payload, str | None]:
-    """Return a signature, the fields of the item that carry it, and its issuer."""
+    """Return a signature, the item's fields with it, and its issuer."""
     tagged = {"encrypted_content": tag_signature("c2ln", "google")}
     bound = {"encrypted_content": "sn1-id.openai.rs_far.gAAAAAy"}
     routed = {"encrypted_content": "c2ln", "format": "anthropic-claude-v1"}

@@ -1,4 +1,4 @@
-"""The message as a Responses client should read it, written by hand."""
+"""The expected message of a Responses client, by hand-written rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["assert_reads_as"]
 
 
 def assert_reads_as(got: responses_reader.Read, message: Message, *, extras: bool = False) -> None:
-    """Compare a stream as read by a client with the expected message.
+    """Assert that a client reads a stream as the expected message.
 
     Of a stream that failed it has the items that were complete.
     """
@@ -67,7 +67,7 @@ def _id(message: Message, *, extras: bool) -> str:
 
 
 def _end(message: Message, *, extras: bool) -> tuple[str, str | None]:
-    """Return the status of a response, and why it is incomplete."""
+    """Return a response's status, and why it is incomplete."""
     raw = message.raw_stop_reason
     refused = any(isinstance(block, Refusal) for block in message.blocks)
     match message.stop_reason:
@@ -128,7 +128,7 @@ def _check(part: dict[str, Any], block: Block) -> None:
 
 
 def _sealed(block: Reasoning, item_id: str) -> str | None:
-    """Return a signature as it is under the id that OpenAI issued it with, else tagged."""
+    """Return a signature in its wire form: OpenAI's own unchanged, others tagged."""
     signature, issuer, id = block.signature, block.issuer, block.id
     if signature is None or (issuer, id) == ("openai", item_id):
         return signature
@@ -136,7 +136,7 @@ def _sealed(block: Reasoning, item_id: str) -> str | None:
 
 
 def _annotation(source: Citation, length: int) -> dict[str, Any]:
-    """Return the fields that an annotation of a text so long has at least."""
+    """Return the fields that an annotation has at least."""
     start, end, url, title = source.start, source.end, source.url, source.title
     if source.kind == "url_citation":
         start, end = start or 0, length if end is None else end
@@ -147,7 +147,7 @@ def _annotation(source: Citation, length: int) -> dict[str, Any]:
 
 
 def _held(arguments: str) -> dict[str, Any]:
-    """Return the fields of an item that hold the arguments of a server tool call."""
+    """Return the item's fields that hold a server-side call's arguments."""
     try:
         value = json.loads(arguments or "{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""An independent Responses client, as strict as the strictest of the real ones.
+"""An independent Responses client, as strict as the strictest real client.
 
 Written from the vendor's reference: frames named after
 their payload and numbered without a gap, `response.created` first, each item added,
@@ -34,7 +34,7 @@ _TERMINALS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class Read(NamedTuple):
-    """A stream as a client reads it.
+    """A stream as read by a client.
 
     Attributes:
         output: The complete items.
@@ -52,7 +52,7 @@ class Read(NamedTuple):
 
 
 def events(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the payloads of a stream, each framed and numbered as the API does it."""
+    """Yield the payloads of a stream; assert that framing and numbers are the API's."""
     assert data.endswith(b"\n\n") or not data
     number = 0
     for frame in data.decode().split("\n\n")[:-1]:
@@ -70,7 +70,7 @@ def events(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def read(data: bytes) -> Read:
-    """Read a stream, asserting what any client of the dialect depends on."""
+    """Read a stream; assert everything that a client depends on."""
     reader = _Reader()
     for event in events(data):
         reader.take(event)
@@ -85,7 +85,7 @@ def read(data: bytes) -> Read:
 
 
 class _Reader:
-    """The state of a client that reads one stream."""
+    """State of a client that reads one stream."""
 
     def __init__(self) -> None:
         self.created: dict[str, Any] | None = None
@@ -228,7 +228,7 @@ class _Reader:
         self.done[number] = item
 
     def _open(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the open item, which must be that of the event."""
+        """Return the open item, asserted to be the event's."""
         assert event["output_index"] == len(self._items) - 1
         assert self.done[-1] is None
         item = self._items[-1]
@@ -263,7 +263,7 @@ class _Reader:
         self._part = None
 
     def _filled(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the open part, which must be that of the event."""
+        """Return the open part, asserted to be the event's."""
         item, part = self._open(event), self._part
         field = "content" if item["type"] == "message" else "summary"
         assert part is not None
@@ -335,7 +335,7 @@ def _check_usage(usage: dict[str, Any]) -> None:
 
 
 def _is_unfinished(item: dict[str, Any]) -> bool:
-    """Return whether an item waits for the end of the message: a call that may not run."""
+    """Return whether an item waits for the message's end: a call that must not run."""
     if item["type"] != "function_call":
         return False
     try:

@@ -1,4 +1,4 @@
-"""Responses requests, read and written."""
+"""Responses requests, decoded and encoded."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ P = TypeVar("P", bound=Struct)
 
 
 def read(body: dict[str, Any], **context: Any) -> Request:
-    """Return the request that a body is."""
+    """Decode a request body."""
     return CODEC.read_request(body, ReadContext(**context))
 
 
 def read_items(*items: Any, **fields: Any) -> tuple[InputMessage, ...]:
-    """Return the messages of items, without their sources."""
+    """Return the messages of input items, without their sources."""
     request = read({"input": [*items], **fields})
     return tuple(map(bare, request.messages))
 
 
 def read_tool(tool: dict[str, Any]) -> AnyTool:
-    """Return the only tool of a request, without its source."""
+    """Return a request's only tool, without its source."""
     (found,) = read({"input": [], "tools": [tool]}).tools
     return bare(found)
 
 
 def write(request: Request, losses: Losses | None = None) -> dict[str, Any]:
-    """Return a request as a body; nothing may be lost unless `losses` counts it."""
+    """Encode a request; assert that nothing is lost unless `losses` is given."""
     known = Losses() if losses is None else losses
     written = CODEC.write_request(request, WriteContext(CODEC.capabilities, known))
     assert written.path == "/v1/responses"
@@ -54,13 +54,13 @@ def write(request: Request, losses: Losses | None = None) -> dict[str, Any]:
 
 
 def write_items(*messages: InputMessage, losses: Losses | None = None) -> list[dict[str, Any]]:
-    """Return messages as items."""
+    """Return messages as input items."""
     items: list[dict[str, Any]] = write(Request(messages=messages), losses)["input"]
     return items
 
 
 def within_the_types(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body as the SDK's types have it, where the API has more.
+    """Return a body without fields that the API has and the SDK's types lack.
 
     They demand an id of reasoning, and have no choice of the tool `web_search`.
     """
@@ -75,11 +75,11 @@ def within_the_types(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def bare(part: P) -> P:
-    """Return a part of a request as if it had not been read."""
+    """Return a part of a request without its decoded source."""
     return structs.replace(part, source=None)
 
 
 def unread(request: Request) -> Request:
-    """Return a request without the sources of its parts, so that each is written anew."""
+    """Return a request whose parts have no decoded sources."""
     messages = tuple(map(bare, request.messages))
     return bare(structs.replace(request, messages=messages, tools=tuple(map(bare, request.tools))))

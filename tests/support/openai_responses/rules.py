@@ -1,4 +1,4 @@
-"""Requests of Responses that break one rule, and how a test asks for it."""
+"""Responses requests that break one rule, and their check."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ TOOLS: list[dict[str, Any]] = [
 
 
 def items(*values: dict[str, Any]) -> dict[str, Any]:
-    """Return the field of a request with these items after a message of the user."""
+    """Return the `input` field with items after a user message."""
     return {"input": [USER, *values]}
 
 
 class Case(NamedTuple):
-    """A request that breaks a rule, and the nearest one that is legal.
+    """A request that breaks a rule, and the nearest legal one.
 
     Attributes:
         rule: Name of the rule.
@@ -101,7 +101,7 @@ class Case(NamedTuple):
         return [(server or None, model or self.model)]
 
     def check(self) -> None:
-        """Check that the rule refuses one body, and not the other, nor either elsewhere."""
+        """Check that the rule refuses the one body, and not the other or other servers."""
         (found,) = self._violations(self.refused, self.server, self.model)
         assert (found.path, found.message) == (self.path, self.message)
         assert (found.status, found.type, found.code) == (self.status, None, self.code)

@@ -1,4 +1,4 @@
-"""Events of single items of Responses streams, and the blocks that start with them."""
+"""Events of single items of Responses streams, with the blocks that start."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Step(Struct):
 
 
 class GeneratedItem(Struct):
-    """An item and its events.
+    """An item with its events.
 
     Attributes:
         steps: Its events.
@@ -58,7 +58,7 @@ class GeneratedItem(Struct):
 
 
 class ItemStyle(Struct):
-    """How a server writes items.
+    """The server-dependent style of items.
 
     Attributes:
         ascii: Whether characters beyond ASCII are escaped.
@@ -93,7 +93,7 @@ def id_of(style: ItemStyle, prefix: str, number: int) -> Payload:
 
 
 def extra_of(whole: Payload, **more: Any) -> dict[str, Any] | None:
-    """Return the extra fields of a block of an item."""
+    """Return a block's extra fields from its item."""
     id = {"item_id": whole["id"]} if "id" in whole else {}
     return {**id, **more} or None
 
@@ -101,7 +101,7 @@ def extra_of(whole: Payload, **more: Any) -> dict[str, Any] | None:
 def deltas(
     d: Draws, style: ItemStyle, kind: str, text: str, place: Payload, least: int = 0
 ) -> list[Step]:
-    """Return the deltas of a text; all but the first `least` may be missing."""
+    """Return a text's deltas, some of them missing."""
     pieces: list[str] = cut_units(d, text, 4) if text else []
     if style.gaps:
         del pieces[least + d.below(len(pieces) + 1) :]
@@ -112,7 +112,7 @@ def deltas(
 
 
 def begun(steps: list[Step], begun: Begun, *, late: bool = False) -> GeneratedItem:
-    """Return an item of one block.
+    """Return an item that becomes one block.
 
     Args:
         steps: Its events.

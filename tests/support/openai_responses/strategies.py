@@ -1,4 +1,4 @@
-"""Random Responses streams, and the messages that they must decode to.
+"""Random Responses streams, and their expected messages.
 
 Written with what OpenAI and compatible servers do:
 items that overlap and end in another order, ids that change with each event, numbers
@@ -89,7 +89,7 @@ def _item_style(d: Draws, server: _Server, word: str | None) -> ItemStyle:
 
 
 def _steps(d: Draws, server: _Server, made: list[GeneratedItem]) -> tuple[list[Step], list[Step]]:
-    """Return the events of all items in wire order, and those that start at the terminal."""
+    """Return all items' events in wire order, and those that start at the terminal."""
     runs: list[list[Step]] = []
     late: list[Step] = []
     for number, item in enumerate(made):
@@ -107,7 +107,7 @@ def _steps(d: Draws, server: _Server, made: list[GeneratedItem]) -> tuple[list[S
 
 
 def _placed(d: Draws, server: _Server, number: int, item: GeneratedItem, step: Step) -> Step:
-    """Return an event with the keys of its item."""
+    """Return an event with its item's keys."""
     payload = dict(step.payload)
     head: _Value = {"type": payload.pop("type")}
     if server.places != "id":
@@ -128,7 +128,7 @@ def _placed(d: Draws, server: _Server, number: int, item: GeneratedItem, step: S
 
 
 def _bind(item: GeneratedItem, id: str) -> None:
-    """Expect the id that the complete item has, to which its encrypted content is bound."""
+    """Set the id to which the complete item's encrypted content is bound."""
     begins = item.steps[0].begins
     for number, (block, extra) in enumerate(begins):
         if isinstance(block, Reasoning) and block.id == item.whole["id"]:
@@ -147,7 +147,7 @@ def _interleaved(d: Draws, runs: list[list[Step]]) -> list[Step]:
 
 
 def _usage(d: Draws) -> tuple[_Value | None, Usage]:
-    """Return the counts of the terminal, and the usage they decode to."""
+    """Return the terminal's counts, and the expected usage."""
     if d.flag(5):
         return None, Usage()
     given, out = 1 + d.below(50), 1 + d.below(50)
@@ -164,7 +164,7 @@ def _usage(d: Draws) -> tuple[_Value | None, Usage]:
 
 
 def make_responses_stream(d: Draws) -> Source:
-    """Return a stream that completes, and its message."""
+    """Return a complete stream and its message."""
     server = _server(d)
     status, word, reason = d.pick(_WORDS)
     style = _item_style(d, server, word)
@@ -208,7 +208,7 @@ def make_responses_stream(d: Draws) -> Source:
 
 
 def _asked(d: Draws, style: ItemStyle) -> _Value:
-    """Return the fields in which a response echoes its request."""
+    """Return the request fields that a response echoes."""
     tools: list[_Value] = [{"type": "function", "name": "find"}]
     tools += [{"type": "custom", "name": name} for name in style.tools or ()]
     echoed: _Value = {"tools": tools if style.tools is not None else []}
@@ -237,7 +237,7 @@ def _reason(status: str, reason: StopReason, blocks: tuple[Block, ...]) -> StopR
 
 
 def _frames(d: Draws, server: _Server, payloads: list[_Value]) -> list[bytes]:
-    """Return events as numbered bytes; some are sent twice, with the same number."""
+    """Return events as numbered bytes, some of them repeated."""
     frames: list[bytes] = []
     number = 2 if server.numbers == "late" else 0  # as one that is read on from there
     for payload in payloads:

@@ -1,4 +1,4 @@
-"""Events encoded as Responses, as payloads."""
+"""Unified events encoded as Responses payloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MESSAGE_START = MessageStart("resp_1", "gpt")
 
 
 def payloads_of(wire: bytes) -> list[dict[str, Any]]:
-    """Return the payload of each frame, whose event line must equal its type."""
+    """Return each frame's payload; assert that event name and type are equal."""
     payloads: list[dict[str, Any]] = []
     for frame in wire.decode().split("\n\n")[:-1]:
         name, data = frame.split("\n")
@@ -26,7 +26,7 @@ def payloads_of(wire: bytes) -> list[dict[str, Any]]:
 
 
 def write(events: Iterable[Event], **options: Any) -> tuple[list[dict[str, Any]], Encoder]:
-    """Return the payloads of encoded events, whose numbers have no gap, and the encoder."""
+    """Encode events; return the encoder and the payloads, asserted to be numbered without gaps."""
     writer = encoder("openai_responses", **options)
     payloads = payloads_of(b"".join([*map(writer.encode, events), writer.close()]))
     numbers = [payload.pop("sequence_number") for payload in payloads]
@@ -35,15 +35,15 @@ def write(events: Iterable[Event], **options: Any) -> tuple[list[dict[str, Any]]
 
 
 def encode(*events: Event, **options: Any) -> list[dict[str, Any]]:
-    """Return the payloads after the two that start a response, without sequence numbers."""
+    """Return the payloads after a response's two start events, without numbers."""
     return write((MESSAGE_START, *events), **options)[0][2:]
 
 
 def types(payloads: list[dict[str, Any]]) -> list[str]:
-    """Return the types of events without their common prefix."""
+    """Return the types of events without the prefix `response.`."""
     return [payload["type"].removeprefix("response.") for payload in payloads]
 
 
 def find(payloads: list[dict[str, Any]], type: str) -> list[dict[str, Any]]:
-    """Return the events of a type."""
+    """Return the events of one type."""
     return [payload for payload in payloads if payload["type"] == f"response.{type}"]

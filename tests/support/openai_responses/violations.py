@@ -1,4 +1,4 @@
-"""Strictly valid Responses streams written by hand, and ways to break them."""
+"""Valid hand-written Responses streams, and functions that break them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ USAGE: Event = {
 
 
 def sse(*events: Event | str) -> bytes:
-    """Return events as bytes, numbered from 0; a string is written as it is."""
+    """Return events as bytes, numbered from 0; strings are written unchanged."""
     frames, number = [], 0
     for value in events:
         if isinstance(value, str):
@@ -76,7 +76,7 @@ def event(type: str, **fields: Any) -> Event:
 
 
 def response(status: str, **fields: Any) -> Event:
-    """Return an event that holds the response, with further fields."""
+    """Return an event with the response object."""
     name = "created" if status == "in_progress" else status
     told = {
         "id": "resp_1",
@@ -96,29 +96,29 @@ def response(status: str, **fields: Any) -> Event:
 
 
 def of(type: str, item: str, index: int = 0, **fields: Any) -> Event:
-    """Return an event of an item."""
+    """Return an item event."""
     return event(type, output_index=index, item_id=item, **fields)
 
 
 def added(index: int, type: str, **fields: Any) -> Event:
-    """Return the start of an item."""
+    """Return an item's `added` event."""
     return event("output_item.added", output_index=index, item={"type": type, **fields})
 
 
 def done(index: int, type: str, **fields: Any) -> Event:
-    """Return the end of an item."""
+    """Return an item's `done` event."""
     return event("output_item.done", output_index=index, item={"type": type, **fields})
 
 
 def whole(index: int, start: Event, end: Event, *between: Event) -> list[Event]:
-    """Return an item of fields at its start, and those at its end put in."""
+    """Return the events of an item with start fields and end fields."""
     return [added(index, **start), *between, done(index, **{**start, **end})]
 
 
 def part(
     item: str, *pieces: str, index: int = 0, number: int = 0, annotations: tuple[Event, ...] = ()
 ) -> list[Event]:
-    """Return the events of a text part."""
+    """Return a text part's events."""
     place = {"item": item, "index": index, "content_index": number}
     text, empty = "".join(pieces), {"type": "output_text", "annotations": [], "logprobs": []}
     sources = [
@@ -185,7 +185,7 @@ SOURCE |= {"start_index": 0, "end_index": 1}
 
 
 def message_of(*parts: list[Event]) -> list[Event]:
-    """Return the events of a message of parts."""
+    """Return the events of a message with given parts."""
     content = [events[-1]["part"] for events in parts]
     end = {"status": "completed", "content": content}
     told = [value for events in parts for value in events]
@@ -193,7 +193,7 @@ def message_of(*parts: list[Event]) -> list[Event]:
 
 
 def refusal(number: int = 0) -> list[Event]:
-    """Return the events of a refusal, as a part."""
+    """Return a refusal part's events."""
     place = {"item": "msg_0", "content_index": number}
     empty = {"type": "refusal", "refusal": ""}
     return [
@@ -205,7 +205,7 @@ def refusal(number: int = 0) -> list[Event]:
 
 
 def thought() -> list[Event]:
-    """Return the events of a `reasoning_text` part."""
+    """Return a `reasoning_text` part's events."""
     place = {"item": "rs_0", "content_index": 0}
     empty = {"type": "reasoning_text", "text": ""}
     filled = {**empty, "text": "Hm"}
@@ -235,7 +235,7 @@ def shell(*commands: str) -> list[Event]:
 
 
 def coded(lane: str, kind: str, field: str, start: Event, end: Event) -> list[Event]:
-    """Return an item with one text, in a delta and complete."""
+    """Return the events of an item with one text."""
     return whole(
         0,
         {"type": kind, **start},
@@ -246,7 +246,7 @@ def coded(lane: str, kind: str, field: str, start: Event, end: Event) -> list[Ev
 
 
 def answer(*events: Event, status: str = "completed", **fields: Any) -> list[Event | str]:
-    """Return a response, from its start to its end, with the items of the events."""
+    """Return a whole response with the items of given events."""
     ends = [value for value in events if value["type"] == "response.output_item.done"]
     items = [value["item"] for value in sorted(ends, key=lambda value: value["output_index"])]
     told = {"output": items, "usage": USAGE, **fields}
@@ -260,12 +260,12 @@ def cut(*events: Event) -> list[Event | str]:
 
 
 def failed(**fields: Any) -> Event:
-    """Return the end of a response that failed."""
+    """Return the terminal of a failed response."""
     return response("failed", error={"code": "server_error", "message": "busy"}, **fields)
 
 
 def changed(value: Event, *path: str | int, to: Any) -> Event:
-    """Return an event with another value at the end of a path."""
+    """Return an event with another value at a path."""
     copy: Any = json.loads(json.dumps(value))
     place = copy
     for step in path[:-1]:
@@ -277,7 +277,7 @@ def changed(value: Event, *path: str | int, to: Any) -> Event:
 def edited(
     events: list[Event | str], at: int, *path: str | int, to: Any = None
 ) -> list[Event | str]:
-    """Return events of which one has another value at the end of a path, or is left out."""
+    """Return events with one of them changed at a path, or removed."""
     found = events[at]
     assert isinstance(found, dict)
     new = [changed(found, *path, to=to)] if path else []

@@ -1,1 +1,1 @@
-"""Recordings: libraries, comparison, secrets and the plugin."""
+"""Test support for recordings: libraries, comparison, secrets and the plugin."""

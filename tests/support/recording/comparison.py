@@ -1,4 +1,4 @@
-"""Recordings decoded and compared, for the tests of every dialect."""
+"""Decoding and comparison of recordings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["assert_outcome", "comparable", "decode"]
 
 
 def comparable(events: list[Event]) -> list[Any]:
-    """Return events without the messages of our own errors."""
+    """Return events without the texts of this library's errors."""
     return [
         {"event": "stream_error", "kind": event.kind}
         if isinstance(event, StreamError) and event.kind != "upstream"
@@ -35,7 +35,7 @@ def comparable(events: list[Event]) -> list[Any]:
 
 
 def decode(recording: Recording, size: int = 1 << 20) -> tuple[list[Event], Decoder]:
-    """Return the events of a recording read `size` bytes at a time, and the decoder."""
+    """Return a recording's events, read `size` bytes at a time, and the decoder."""
     source = decoder(recording.dialect, server=recording.server, framing=recording.framing)
     body = recording.body
     events = [e for at in range(0, len(body), size) for e in source.feed(body[at : at + size])]
@@ -43,7 +43,7 @@ def decode(recording: Recording, size: int = 1 << 20) -> tuple[list[Event], Deco
 
 
 def assert_outcome(recording: Recording, lenient: tuple[str, ...]) -> None:
-    """Assert that the outcome agrees with the last expected event of a recording."""
+    """Assert that the outcome agrees with a recording's last expected event."""
     _, source = decode(recording)
     expected = recording.expected
     stops = [event for event in expected if isinstance(event, MessageStop)]

@@ -1,4 +1,4 @@
-"""Recordings for a library, and requests for them."""
+"""Recordings for a library, and matching requests."""
 
 from __future__ import annotations
 

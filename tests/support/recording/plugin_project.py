@@ -1,4 +1,4 @@
-"""A user's project whose tests use the plugin."""
+"""A temporary project whose tests use the pytest plugin."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ask(recording, *texts, **options):
 
 
 class Project:
-    """A folder with tests, and the results of running them.
+    """A folder with tests, and functions to run them.
 
     Attributes:
         path: The folder.
@@ -62,7 +62,7 @@ class Project:
         pytester.makepyfile(provider=PROVIDER)
 
     def configure(self, *lines: str) -> None:
-        """Write the configuration with further lines."""
+        """Write the configuration, with further lines."""
         fixed = ("filterwarnings = error", "addopts = --strict-markers", "pythonpath = .")
         self._pytester.makeini("\n".join(["[pytest]", *fixed, *lines]))
 
@@ -72,20 +72,20 @@ class Project:
         self._pytester.makepyfile(test_it=head + source, **files)
 
     def run(self, *args: str) -> pytest.RunResult:
-        """Run the tests, in this process and with no other plugin."""
+        """Run the tests in this process, without other plugins."""
         return self._pytester.runpytest_inprocess("-p", "no:cacheprovider", *args, plugins=[plugin])
 
     def run_alone(self, *args: str) -> pytest.RunResult:
-        """Run the tests as a user does."""
+        """Run the tests in a process of their own."""
         return self._pytester.runpytest_subprocess(*args)
 
     def record(self, *args: str, mode: str = "new") -> None:
-        """Run the tests, all of which should pass, in a mode of recording."""
+        """Run the tests in a recording mode; all should pass."""
         result = self.run(f"--streamnorm-record={mode}", *args)
         assert result.ret == 0, result.stdout.str()
 
     def asked(self) -> list[str]:
-        """Return the requests to the provider since the last call."""
+        """Return the provider's requests since the last call."""
         log = self.path / "asked.txt"
         if not log.exists():
             return []
@@ -94,6 +94,6 @@ class Project:
         return lines
 
     def files(self, folder: Path | None = None) -> list[str]:
-        """Return all files under a folder of recordings."""
+        """Return all files in a folder of recordings."""
         folder = folder or self.recordings
         return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())

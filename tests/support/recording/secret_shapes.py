@@ -1,4 +1,4 @@
-"""Keys and tokens of each well-known shape."""
+"""Examples of keys and tokens in each known shape."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What servers refuse: cases of rules and rows of tables."""
+"""Test support for request rules: cases and tables."""

@@ -1,4 +1,4 @@
-"""What the cases of rules have in common, whatever their dialect."""
+"""Base classes of the cases of request rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RefusedRequest(NamedTuple):
 
 
 class RuleCase(Protocol):
-    """A request that breaks a rule, with the nearest legal one."""
+    """Protocol of cases: a request that breaks a rule, and the nearest legal one."""
 
     @property
     def rule(self) -> str:
@@ -45,15 +45,15 @@ class RuleCase(Protocol):
 
     @property
     def elsewhere(self) -> Sequence[tuple[str | None, str]]:
-        """Servers and models at which the request does not break the rule; None = the vendor."""
+        """Servers and models at which the request is legal; None = the vendor."""
 
     def check(self) -> None:
-        """Check the path and the words of the refusal, the legal request, and `elsewhere`."""
+        """Check the refusal's path and words, the legal request, and `elsewhere`."""
 
 
 @dataclass(frozen=True)
 class VendorRefusal:
-    """A request that one rule of a vendor, or of a cloud with its models, refuses.
+    """A request that one rule of a vendor, or of its cloud, refuses.
 
     Attributes:
         dialect: Dialect of the request.
@@ -90,11 +90,11 @@ class VendorRefusal:
 
     @property
     def elsewhere(self) -> tuple[tuple[str | None, str], ...]:
-        """Servers and models at which it does not break the rule."""
+        """Servers and models at which the request is legal."""
         return self.others
 
     def check(self) -> None:
-        """Compare what the rules say of both bodies, and of the same body elsewhere."""
+        """Check the refusal of the request, and both legal variants."""
         found = self._violations(self.refused, self.server, self.model)
         assert [(v.path, v.message) for v in found if v.rule == self.rule] == [
             (self.path, self.message)
@@ -111,7 +111,7 @@ class VendorRefusal:
 
 
 def is_refused_by(case: RuleCase, server: str | None) -> bool:
-    """Return whether the rule of a case refuses its request at a server; None = the vendor."""
+    """Return whether a case's rule refuses its request at a server."""
     refused = case.request
     found = validate_request(
         refused.body,

@@ -1,4 +1,4 @@
-"""Requests of Chat Completions that break one rule, and how a test asks for it."""
+"""Chat Completions requests that break one rule, and their check."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def answered(id: str) -> dict[str, Any]:
 
 
 class Case(NamedTuple):
-    """A request that breaks a rule, and the nearest one that is legal.
+    """A request that breaks a rule, and the nearest legal one.
 
     Attributes:
         rule: Name of the rule.
@@ -90,7 +90,7 @@ class Case(NamedTuple):
         return [(server or None, model or self.model)]
 
     def check(self) -> None:
-        """Check that the rule refuses one body, and not the other, nor either elsewhere."""
+        """Check that the rule refuses the one body, and not the other or other servers."""
         (found,) = self._violations(self.refused, self.server, self.model)
         assert (found.path, found.message) == (self.path, self.message)
         merged = {**self.refused, **self.accepted}
@@ -101,7 +101,7 @@ class Case(NamedTuple):
             assert self._violations(self.refused, server, model) == []
 
     def check_repair(self, server: str) -> None:
-        """Check that a client's refused request reaches a named server legal, or not at all."""
+        """Check that a refused request is repaired for a named server, or raises an error."""
         body = {"model": self.model, "messages": [USER], **self.refused}
         try:
             made = translate_request(body, dialect="openai_chat", to="openai_chat", server=server)

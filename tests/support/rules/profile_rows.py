@@ -1,4 +1,4 @@
-"""Rows of tables of what models and servers refuse, and how a test asks for them."""
+"""Rows of expected capabilities by model and server, and their check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLING = ["temperature", "top_p", "top_k"]
 
 
 class Row(NamedTuple):
-    """What one target has.
+    """Expected capabilities of one target.
 
     Attributes:
         dialect: Name of the dialect.
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 def capabilities_for(
     dialect: str, server: str | None = None, model: str = "", version: str | None = None
 ) -> BodyCapabilities:
-    """Return a target without limits, narrowed by the shipped profiles."""
+    """Return the capabilities of a target by the shipped profiles."""
     base = structs.replace(EVERYTHING, dialect=dialect)
     return shipped_profiles().resolve(base, server=server, model=model, version=version)
 
@@ -66,7 +66,7 @@ def fitted_for(
     headers: dict[str, str] | None = None,
     prefill: bool = False,
 ) -> tuple[FittedBody, list[str]]:
-    """Return a body as a target takes it, and the names of what was lost."""
+    """Return a body fitted to a target, and the names of its losses."""
     losses = Losses()
     target = capabilities_for(dialect, server, model, version)
     fitted = fit_fields(body, headers or {}, target, losses, prefill=prefill)

@@ -1,4 +1,4 @@
-"""Rows of tables of what servers refuse, and how a test asks for it."""
+"""Rows of requests that servers refuse, and their check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["RuleRow"]
 
 
 class RuleRow(NamedTuple):
-    """A request that breaks a rule, and one beside it that does not.
+    """A request that breaks a rule, and a similar legal one.
 
     Attributes:
         rule: Name of the rule.
@@ -48,7 +48,7 @@ class RuleRow(NamedTuple):
         return [(None, self.model), (server, model or self.model)]
 
     def check(self) -> None:
-        """Check that the rule refuses one body, not the other, and neither elsewhere."""
+        """Check that the rule refuses the one body, and not the other or other servers."""
         (found,) = self._violations(self.refused, self.server, self.model)
         assert (found.path, found.message) == (self.path, self.message)
         merged = {**self.refused, **self.accepted}

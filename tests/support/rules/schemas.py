@@ -1,4 +1,4 @@
-"""Schemas that break one rule of a provider, and how a test asks for it."""
+"""Schemas that break one rule of a provider, and their check."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ TEXT = {"type": "string"}
 
 
 def parameters(**properties: Any) -> dict[str, Any]:
-    """Return the schema of a function with some parameters."""
+    """Return a function's schema with some parameters."""
     return {"type": "object", "properties": properties}
 
 
 def closed(**properties: Any) -> dict[str, Any]:
-    """Return the schema of a strict function with some parameters."""
+    """Return a strict function's schema with some parameters."""
     return {**CLOSED, "properties": properties, "required": [*properties]}
 
 
@@ -45,7 +45,7 @@ def strict(dialect: str, schema: Any) -> dict[str, Any]:
 
 
 class SchemaCase(NamedTuple):
-    """A request that breaks a rule, and the nearest one that is legal.
+    """A request that breaks a schema rule, and the nearest legal one.
 
     Attributes:
         rule: Name of the rule.
@@ -83,7 +83,7 @@ class SchemaCase(NamedTuple):
         return [(server or None, model or self.request.model)]
 
     def check(self) -> None:
-        """Check the path and the words of the refusal, the legal request, and `elsewhere`."""
+        """Check the refusal's path and words, the legal request, and `elsewhere`."""
         found = self.violations(self.refused, self.server)
         said = [(each.path, each.message) for each in found if each.rule == self.rule]
         assert said == [(self.path, self.message)]

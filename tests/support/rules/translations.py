@@ -1,4 +1,4 @@
-"""Requests of other dialects that would break a rule if they were written as they stand."""
+"""Requests whose literal translation would break a rule of the target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Translation"]
 
 
 class Translation(NamedTuple):
-    """A client's request, and what is written of it for a provider that has a rule.
+    """A client's request, and its expected translation for a provider with a rule.
 
     Attributes:
         rule: Id of the rule.
@@ -49,7 +49,7 @@ class Translation(NamedTuple):
         return f"{self.rule}-{self.source}-{self.server or 'vendor'}-{self.model}"
 
     def check(self) -> None:
-        """Check what is written and lost, and that the provider refuses nothing of it."""
+        """Check the translation and its losses, and that the provider accepts it."""
         assert self.rule in [
             rule.id
             for rule in shipped_rules()

@@ -1,1 +1,1 @@
-"""Stores of responses, and what they hold."""
+"""Test support for stores of responses."""

@@ -1,4 +1,4 @@
-"""Stored responses, made by hand and by turns."""
+"""Stored responses, built by hand or by turns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def message(id: str, text: str) -> dict[str, Any]:
 
 
 def response(id: str, previous: str | None = None, *items: str, size: int = 0) -> StoredResponse:
-    """Return a stored response whose output is items of these ids.
+    """Return a stored response with output items of these ids.
 
     Args:
         id: Its id.
@@ -63,7 +63,7 @@ def response(id: str, previous: str | None = None, *items: str, size: int = 0) -
 
 
 def asked(store: MemoryStore, scope: str = "a", /, **body: Any) -> tuple[Turn, dict[str, Any]]:
-    """Return a turn, and its request with its whole input."""
+    """Return a turn, and its request with the whole input."""
     turn = Turn({"model": "m", **body})
     return turn, turn.expand(store.find(scope, turn.lookup))
 
@@ -71,7 +71,7 @@ def asked(store: MemoryStore, scope: str = "a", /, **body: Any) -> tuple[Turn, d
 def answered(
     store: MemoryStore, /, *items: dict[str, Any], **body: Any
 ) -> tuple[str, dict[str, Any]]:
-    """Answer a request with items; return the id of the answer, and the request as sent."""
+    """Answer a request with items; return the answer's id, and the sent request."""
     turn, sent = asked(store, **body)
     fields = turn.reply(Reply()).response
     stored = turn.stored({"status": "completed", "output": list(items), **fields})

@@ -1,4 +1,4 @@
-"""Stores of all kinds, and what they find."""
+"""Stores of all kinds, and helpers to read lookups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_BYTES = 100_000
 
 
 class Clock:
-    """The time, which passes only when a test says so."""
+    """A clock that only a test advances."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -26,7 +26,7 @@ class Clock:
 
 
 def emptied(url: str) -> None:
-    """Delete all that a server of Redis or Valkey has."""
+    """Delete everything on a Redis or Valkey server."""
     with Redis.from_url(url) as server:
         server.flushall()
 
@@ -38,6 +38,6 @@ async def chain_in(store: AnyStore, id: str, scope: str = "a") -> list[str]:
 
 
 async def items_in(store: AnyStore, *ids: str, scope: str = "a") -> dict[str, bytes]:
-    """Return the items that are found, by their ids."""
+    """Return the found items by id."""
     found = await store.afind(scope, Lookup(None, ids))
     return {id: item.json for id, item in found.items.items()}

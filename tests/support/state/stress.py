@@ -1,4 +1,4 @@
-"""Conversations that several processes store at once, some of which are killed."""
+"""Conversations stored by several processes, some of them killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MIDDLE_S = 0.002  # of a put, some part of which passes before the process is k
 
 
 class Conversation(NamedTuple):
-    """A conversation whose every response is known from its numbers.
+    """A conversation with responses determined by their numbers.
 
     Attributes:
         worker: Number of the process that holds it.
@@ -36,7 +36,7 @@ class Conversation(NamedTuple):
 
     @property
     def scope(self) -> str:
-        """Scope of the client, which several conversations share."""
+        """Scope of the client, shared by several conversations."""
         return f"client {(self.worker + self.number) % _SCOPES}"
 
     @property
@@ -45,7 +45,7 @@ class Conversation(NamedTuple):
         return f"client {(self.worker + self.number + 1) % _SCOPES}"
 
     def response(self, turn: int) -> StoredResponse:
-        """Return the response of a turn, from 0."""
+        """Return the response of a turn."""
         stem = f"{self.worker}_{self.number}_{turn}"
         text = b'{"text":"%s"}' % (stem.encode() * (1 + 50 * (turn % 3)))
         items = (Item(f"in_{stem}", text), Item("same for all", text), Item(f"out_{stem}", text))
@@ -53,19 +53,19 @@ class Conversation(NamedTuple):
         return StoredResponse(f"resp_{stem}", previous, text, items[:1], items[1:])
 
     def found(self, turn: int) -> Found:
-        """Return what a store must find of the chain that ends with a turn, and of its item."""
+        """Return the expected result of a turn's lookup."""
         chain = tuple([self.response(number) for number in range(turn, -1, -1)])
         item = chain[0].output[-1]
         return Found(chain, {item.id: item})
 
     def lookup(self, turn: int) -> Lookup:
-        """Return the lookup of that."""
+        """Return the lookup of a turn's chain and item."""
         found = self.found(turn)
         return Lookup(found.chain[0].id, tuple(found.items))
 
 
 class Report(NamedTuple):
-    """What became of the conversations.
+    """Outcome of the conversations.
 
     Attributes:
         stored: Responses whose storing was acknowledged.
@@ -83,7 +83,7 @@ class Report(NamedTuple):
 def stress(
     url: str, *, processes: int, conversations: int, turns: int, kills: int, seed: int
 ) -> Report:
-    """Hold conversations in some processes, while others are killed as they store responses."""
+    """Store conversations from some processes while others are killed."""
     workers = [
         _PROCESSES.Process(target=_hold, args=(url, worker, conversations, turns))
         for worker in range(processes)
@@ -104,7 +104,7 @@ def stress(
 
 
 def _hold(url: str, worker: int, conversations: int, turns: int) -> None:
-    """Hold conversations, all at the same time, and find each before it is continued."""
+    """Store conversations simultaneously, looking each up before it continues."""
 
     async def hold() -> None:
         store = open_store(url)
@@ -121,7 +121,7 @@ def _hold(url: str, worker: int, conversations: int, turns: int) -> None:
 
 
 def _killed(url: str, worker: int, chance: random.Random) -> int:
-    """Kill a process while it stores a response; return how many were acknowledged."""
+    """Kill a process that stores responses; return how many were acknowledged."""
     reader, writer = _PROCESSES.Pipe(duplex=False)
     process = _PROCESSES.Process(target=_store_on, args=(url, worker, writer))
     process.start()
@@ -139,7 +139,7 @@ def _killed(url: str, worker: int, chance: random.Random) -> int:
 
 
 def _store_on(url: str, worker: int, writer: Connection) -> None:
-    """Store the responses of one conversation until the process is killed."""
+    """Store one conversation's responses until the process is killed."""
 
     async def store_on() -> None:
         store = open_store(url)
@@ -155,7 +155,7 @@ def _store_on(url: str, worker: int, writer: Connection) -> None:
 async def _judge(
     url: str, ends: dict[Conversation, int], complete: set[Conversation], wrong: Counter[str]
 ) -> int:
-    """Compare what is found with what was acknowledged; return how many other responses are."""
+    """Check the lookups against the acknowledged responses; return the number of others."""
     store = open_store(url)
     more = 0
     for conversation, turns in ends.items():

@@ -1,4 +1,4 @@
-"""Servers of Valkey on loopback ports."""
+"""Valkey servers on loopback ports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["valkey_server", "valkey_url"]
 
 @contextmanager
 def valkey_server() -> Iterator[ValkeyServer]:
-    """Provide a server that stores in memory alone; `connection_url` is its URL.
+    """Run a server that stores in memory only.
 
     The test is skipped where none can start.
     """
@@ -35,6 +35,6 @@ def valkey_server() -> Iterator[ValkeyServer]:
 
 @pytest.fixture(scope="package")
 def valkey_url() -> Iterator[str]:
-    """Provide the URL of a server."""
+    """Run a server; provide its URL."""
     with valkey_server() as server:
         yield f"redis://127.0.0.1:{server.port}/0"

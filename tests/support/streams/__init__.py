@@ -1,1 +1,1 @@
-"""Streams of any dialect: generated, recorded, damaged and compared."""
+"""Test support for streams: generated, recorded, damaged and compared."""

@@ -1,4 +1,4 @@
-"""Chunkings: the ways in which a network may cut a stream."""
+"""Chunkings: divisions of a stream into reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVENT = re.compile(rb".*?(?>\r\n|\r|\n)(?>\r\n|\r|\n)", re.DOTALL)
 
 
 def events_of(body: bytes) -> list[bytes]:
-    """Return the events of a stream, each with its blank line, and the rest."""
+    """Return a stream's events, each with its blank line, and the remaining bytes."""
     ends = [match.end() for match in _EVENT.finditer(body)]
     return _cut(body, ends)
 
@@ -32,7 +32,7 @@ def cut_at_random(body: bytes, seed: str) -> list[bytes]:
 
 
 def _cut(body: bytes, ends: list[int]) -> list[bytes]:
-    """Return bytes cut at some offsets."""
+    """Return bytes divided at some offsets."""
     inner = [end for end in ends if 0 < end < len(body)]
     return [body[a:b] for a, b in pairwise([0, *inner, len(body)]) if a < b]
 
@@ -42,20 +42,20 @@ def _twos(events: list[bytes]) -> list[bytes]:
 
 
 def _halves(events: list[bytes]) -> list[bytes]:
-    """Cut each event in its middle."""
+    """Divide each event in its middle."""
     halves = ((event[: len(event) // 2], event[len(event) // 2 :]) for event in events)
     return [half for pair in halves for half in pair if half]
 
 
 def _middle_to_middle(events: list[bytes]) -> list[bytes]:
-    """Make each chunk begin and end within an event."""
+    """Return chunks from the middle of one event to the middle of the next."""
     first, *halves = _halves(events) or [b""]
     pairs = (halves[at : at + 2] for at in range(0, len(halves), 2))
     return [first, *(b"".join(pair) for pair in pairs)]
 
 
 def _within_blank_lines(events: list[bytes]) -> list[bytes]:
-    """Cut off the last byte of each event, and let the next chunk begin with it."""
+    """Return chunks that end before the last byte of an event."""
     ends, at = [], 0
     for event in events:
         at += len(event)

@@ -1,4 +1,4 @@
-"""A projected stream as a client of each dialect should read it.
+"""The expected reading of a projected stream by a client of each dialect.
 
 The clients are the independent readers of each dialect; the expected form of a unified
 message is written here by hand.
@@ -91,7 +91,7 @@ _DONE = {"ui_message_stream": b"data: [DONE]\n\n"}
 
 
 def ends_in_error(data: bytes, dialect: str, *, foreign: bool = False) -> bool:
-    """Return whether a stream ends in an error event, asserting that a client accepts it.
+    """Return whether a stream ends in an error event; assert that a client accepts it.
 
     Args:
         data: The stream.
@@ -116,7 +116,7 @@ def assert_client_has(
     reasoning: str | None = "reasoning_content",
     include_usage: bool = True,
 ) -> None:
-    """Compare a stream as read by a client with the projected events."""
+    """Assert that a client reads a stream as the projected events."""
     events: list[Any] = []
     if dialect == "anthropic":
         got = anthropic_reader.read(data, extras=extras)
@@ -150,7 +150,7 @@ def assert_client_has(
 
 
 def assert_reads_as(got: anthropic_reader.Read, message: Message, *, extras: bool = False) -> None:
-    """Compare a stream as read by an Anthropic client with the expected message."""
+    """Assert that an Anthropic client reads a stream as the expected message."""
     # The input of a call that broke off is nothing as yet.
     content = [{**b, "input": b["input"] or "{}"} if "input" in b else b for b in got.content]
     if extras:  # what the vendor sent beside, which has no place in the message
@@ -170,7 +170,7 @@ def assert_reads_as(got: anthropic_reader.Read, message: Message, *, extras: boo
 
 
 def anthropic_content(message: Message) -> list[dict[str, Any]]:
-    """Return the content of a message as an Anthropic client should have it."""
+    """Return a message's content as an Anthropic client should read it."""
     return [_anthropic_block(block) for block in message.blocks]
 
 
@@ -292,7 +292,7 @@ def _details(message: Message) -> list[dict[str, str]]:
 
 
 def _joined(details: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return reasoning details, joined where only their indexes differ."""
+    """Return reasoning details joined where only their indexes differ."""
     joined: list[dict[str, str]] = []
     for detail in details:
         plain = joined and joined[-1].keys() <= {"type", "text"}
@@ -319,7 +319,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _chat_usage(usage: Usage) -> dict[str, Any]:
-    """Return the counts; empty if none is known."""
+    """Return the known counts; {} if there are none."""
     if usage == Usage():
         return {}
     prompt, completion = usage.input_tokens or 0, usage.output_tokens or 0

@@ -1,4 +1,4 @@
-"""Streams of any dialect: decoded, encoded, transcoded, and compared by content."""
+"""Streams decoded, encoded and transcoded, and their comparison by content."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Decoded(NamedTuple):
 
 
 class StreamContent(Struct):
-    """The content of a stream in a form that can be compared.
+    """Comparable content of a stream.
 
     Attributes:
         messages: Messages by choice, normalized.
@@ -107,7 +107,7 @@ class StreamContent(Struct):
 
 
 def decode(pieces: list[bytes], dialect: str | None, **options: Any) -> Decoded:
-    """Decode a stream and close it."""
+    """Decode a whole stream."""
     reader = decoder(dialect, **options)
     events = [event for piece in pieces for event in reader.feed(piece)]
     events += reader.close()
@@ -115,7 +115,7 @@ def decode(pieces: list[bytes], dialect: str | None, **options: Any) -> Decoded:
 
 
 def decode_in_any_pieces(frames: Sequence[bytes], dialect: str | None, **options: Any) -> Decoded:
-    """Decode a legal stream whole, byte by byte and frame by frame, which must be the same."""
+    """Decode a legal stream in several chunkings with equal results."""
     body = b"".join(frames)
     whole = decode([body], dialect, **options)
     assert whole == decode([body[i : i + 1] for i in range(len(body))], dialect, **options)
@@ -127,7 +127,7 @@ def decode_in_any_pieces(frames: Sequence[bytes], dialect: str | None, **options
 def transcode(
     pieces: list[bytes], source: str | None, target: str, **options: Any
 ) -> tuple[bytes, Transcoder]:
-    """Transcode a stream and close it; re-encoded unless `verbatim` is passed."""
+    """Transcode a whole stream, re-encoded unless `verbatim`."""
     options = {"verbatim": False, **options}
     transcoder = Transcoder(source, target, **options)
     out = [data for piece in pieces for data in transcoder.feed(piece)]
@@ -137,7 +137,7 @@ def transcode(
 def transcode_in_any_chunks(
     pieces: Iterable[bytes], source: str, target: str, **options: Any
 ) -> tuple[bytes, Transcoder]:
-    """Transcode a stream in pieces, at once and by bytes, with equal output.
+    """Transcode a stream in several chunkings with equal output.
 
     A CR ends its line, and so its event, before the LF after it is known: an appended error
     may then replace the LF.
@@ -155,12 +155,12 @@ def transcode_in_any_chunks(
 
 
 def transcode_same(pieces: list[bytes], dialect: str, **options: Any) -> tuple[bytes, Transcoder]:
-    """Transcode a stream to its own dialect in any chunks."""
+    """Transcode a stream to its own dialect in several chunkings."""
     return transcode_in_any_chunks(pieces, dialect, dialect, **options)
 
 
 def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes, tuple[Loss, ...]]:
-    """Encode a stream as a transcoder does."""
+    """Encode events as a transcoder does."""
     writer = encoder(target, **options)
     sequencer = Sequencer(overlapping=writer.projector.capabilities.overlapping)
     out: list[bytes] = []
@@ -177,14 +177,14 @@ def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes,
 def projected(
     events: Iterable[Event], target: str, **options: Any
 ) -> tuple[list[Event], tuple[Loss, ...]]:
-    """Project a stream with the encoder options that affect the projection."""
+    """Project events with the encoder options that affect projection."""
     return project(
         events, target, **{key: value for key, value in options.items() if key in _ENCODED}
     )
 
 
 def expected_outcome(outcome: Outcome | None, passed: list[Event]) -> Outcome | None:
-    """Return the expected outcome of a transcoded stream, given the projected events.
+    """Return a transcoded stream's expected outcome, from its projected events.
 
     A completed stream fails if the projection ends in an error: arguments without a place.
     """
@@ -195,7 +195,7 @@ def expected_outcome(outcome: Outcome | None, passed: list[Event]) -> Outcome | 
 
 
 def content_of(events: list[Event], dialect: str, **options: Any) -> StreamContent:
-    """Return the content of a stream, as far as a dialect can carry it."""
+    """Return a stream's content, as far as a dialect can carry it."""
     choices = {event.choice for event in events if isinstance(event, BlockStart | MessageStop)}
     messages = {choice: accumulate(events, choice=choice) for choice in sorted({0, *choices})}
     chat = dialect == "openai_chat"
@@ -222,12 +222,12 @@ def content_of(events: list[Event], dialect: str, **options: Any) -> StreamConte
 
 
 def error_words(error: StreamError) -> str:
-    """Return what an error says; of a full context each dialect says it in words of its own."""
+    """Return an error's message, equal for context overflows in all dialects."""
     return error.message if context_overflow(error) is None else "the context is full"
 
 
 def with_sorted_blocks(content: StreamContent) -> StreamContent:
-    """Return the content with the blocks of each message sorted."""
+    """Return content with each message's blocks sorted."""
     messages = {
         choice: structs.replace(message, blocks=tuple(sorted(message.blocks, key=repr)))
         for choice, message in content.messages.items()
@@ -236,7 +236,7 @@ def with_sorted_blocks(content: StreamContent) -> StreamContent:
 
 
 def overlaps(events: Iterable[Event], overlapping: tuple[type, ...] = ()) -> bool:
-    """Return whether a block starts while a block of its choice is open that must close first."""
+    """Return whether a block starts while another block of its choice is open."""
     opened: dict[int, BlockStart] = {}
     for event in events:
         if isinstance(event, BlockStart):
@@ -263,7 +263,7 @@ def _opaque_text(opaque: Opaque) -> str:
 
 
 def _normalized(message: Message, dialect: str, counted: bool) -> Message:
-    """Return a message in one of its forms, without what was minted or never said."""
+    """Return a message in canonical form, without minted values and defaults."""
     chat = dialect == "openai_chat"
     minted: dict[str, str] = {}
     usage, reason = message.usage, message.stop_reason
@@ -294,14 +294,14 @@ def _normalized(message: Message, dialect: str, counted: bool) -> Message:
 
 
 def _response_id(id: str) -> str:
-    """Return the id of a message as that of a response, which has a prefix."""
+    """Return a message id in the form of a response id, with its prefix."""
     if id.startswith("resp_"):
         return id
     return "resp_" + escape_id(re.sub("^(chatcmpl-|gen-|msg_)", "", id) or "0")
 
 
 def _without_repeated_signatures(message: Message, dialect: str) -> list[Block]:
-    """Return the blocks; Gemini ignores an empty block that only repeats a signature."""
+    """Return blocks without empty ones that only repeat a signature."""
     blocks: list[Block] = []
     for block in message.blocks:
         last = blocks[-1] if blocks else None
@@ -314,27 +314,27 @@ def _without_repeated_signatures(message: Message, dialect: str) -> list[Block]:
 
 
 def _seal(block: Block | None) -> tuple[str, str | None] | None:
-    """Return the signature of text or of a thought, if it has one."""
+    """Return the signature of a text or thought, if it has one."""
     if not isinstance(block, Text | Reasoning) or block.signature is None:
         return None
     return block.signature, block.issuer
 
 
 def _id_without_digest(id: str, minted: dict[str, str]) -> str:
-    """Return an id; a minted one becomes its number."""
+    """Return an id; a minted id becomes its number."""
     if not re.fullmatch("call_[0-9a-f]{24}", id):
         return id
     return minted.setdefault(id, f"minted {len(minted)}")
 
 
 def _on_one_line(arguments: str) -> str:
-    """Return arguments with their line ends escaped, as Gemini has them; `{}` for none."""
+    """Return arguments with escaped line ends, as Gemini sends them; `{}` if empty."""
     ends = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
     return arguments.translate(str.maketrans(ends)) or "{}"
 
 
 def _normalized_block(block: Block, dialect: str, minted: dict[str, str]) -> Block:
-    """Return a block in one of several forms of it, its ids that were minted in order."""
+    """Return a block in canonical form, with minted ids numbered."""
     match block:
         case Text(text):
             return Text(text)

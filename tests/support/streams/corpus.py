@@ -1,4 +1,4 @@
-"""The corpus of real streams, and the written recordings, as bytes for the tests.
+"""The corpus of real streams and the hand-written recordings, as test parameters.
 
 The corpus is read in place, from the directory that `STREAMNORM_CORPUS` names; without
 it the tests that need it are skipped.
@@ -53,7 +53,7 @@ send `[DONE]`."""
 
 
 class CorpusStream:
-    """One stream of the corpus.
+    """A stream of the corpus.
 
     Attributes:
         name: Path of its file without the dialect and the suffix.
@@ -76,7 +76,7 @@ class CorpusStream:
 
     @cached_property
     def body(self) -> bytes:
-        """The bytes of the wire."""
+        """The bytes of the stream."""
         data = self._path.read_bytes()
         if self._path.suffix != ".jsonl":
             return data
@@ -95,7 +95,7 @@ class CorpusStream:
 
 
 def corpus(dialect: str = "openai_chat") -> tuple[CorpusStream, ...]:
-    """Return the streams of a dialect in the corpus; empty without a corpus."""
+    """Return the corpus's streams of a dialect; [] without a corpus."""
     return _corpus(dialect)
 
 
@@ -115,7 +115,7 @@ def _corpus(dialect: str) -> tuple[CorpusStream, ...]:
 def recordings(
     *dialects: str, arrays: bool = False, framings: bool = False
 ) -> tuple[Recording, ...]:
-    """Return the written recordings of some dialects; of Chat Completions if none is named.
+    """Return the hand-written recordings of some dialects, by default of Chat Completions.
 
     Args:
         dialects: The dialects.
@@ -135,20 +135,20 @@ def recordings(
 
 
 def needs_corpus(test: T) -> T:
-    """Skip a test without the corpus."""
+    """Skip a test if there is no corpus."""
     skipped = pytest.mark.skipif(_CORPUS is None, reason="STREAMNORM_CORPUS names no corpus")
     marked: T = pytest.mark.outside(skipped(test))
     return marked
 
 
 def each_stream_of(dialect: str, *, one_in: int = 1) -> Callable[[T], T]:
-    """Run a test with each stream of a dialect in the corpus, or one in several, as `stream`."""
+    """Parametrize a test with the corpus's streams of a dialect, as `stream`."""
     streams = corpus(dialect)[::one_in] or [None]
     return lambda test: needs_corpus(pytest.mark.parametrize("stream", streams, ids=str)(test))
 
 
 def each_provider_of(*dialects: str, one_in: int = 1) -> Callable[[T], T]:
-    """Run a test with a provider's streams in one of some dialects, as `streams`.
+    """Parametrize a test with each provider's streams in some dialects, as `streams`.
 
     Args:
         dialects: The dialects.
@@ -168,7 +168,7 @@ def each_provider_of(*dialects: str, one_in: int = 1) -> Callable[[T], T]:
 def each_recording_of(
     *dialects: str, arrays: bool = False, framings: bool = False
 ) -> Callable[[T], T]:
-    """Run a test with each written recording of some dialects, as `recording`."""
+    """Parametrize a test with each hand-written recording of some dialects, as `recording`."""
     found = recordings(*dialects, arrays=arrays, framings=framings)
     ids = [recording.name for recording in found]
     return lambda test: pytest.mark.parametrize("recording", found, ids=ids)(test)
@@ -180,7 +180,7 @@ each_recording = each_recording_of("openai_chat")
 
 
 def payloads(body: bytes) -> Iterator[str]:
-    """Yield the data of each frame, split by the simplest rule that fits the corpus."""
+    """Yield the data of each frame, by the simplest rule that fits the corpus."""
     for frame in body.replace(b"\r\n", b"\n").decode().split("\n\n"):
         fields = (line.partition(":") for line in frame.split("\n"))
         data = [value.removeprefix(" ") for field, _, value in fields if field == "data"]
@@ -189,7 +189,7 @@ def payloads(body: bytes) -> Iterator[str]:
 
 
 def pieces(body: bytes, sizes: list[int] | int) -> list[bytes]:
-    """Return a body in chunks of one size, or of the sizes given."""
+    """Return a body in chunks of given sizes."""
     if isinstance(sizes, int):
         sizes = [sizes] * -(-len(body) // sizes)
     chunks, start = [], 0

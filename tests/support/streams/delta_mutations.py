@@ -1,4 +1,4 @@
-"""Mutations of one delta that a line parser or a JSON parser may notice.
+"""Mutations of one delta that a line or JSON parser may notice.
 
 A mutation returns the chunks that replace an event.
 """
@@ -22,7 +22,7 @@ _INSERTED = (*b'"\\{}[],: \t\r\n\0x1', 0x1B, 0x7F, 0x80, 0xC3, 0xEF, 0xFF)
 
 
 def damaged_bytes(event: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield an event with one byte deleted, inserted, repeated or with one bit flipped."""
+    """Yield an event with one byte deleted, inserted, repeated or flipped."""
     for at, byte in enumerate(event):
         before, behind = event[:at], event[at + 1 :]
         yield f"deleted at {at}", [before + behind]
@@ -35,14 +35,14 @@ def damaged_bytes(event: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def other_payloads(event: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield an event with one change to its JSON."""
+    """Yield an event with one change in its JSON."""
     start, end = event.index(b"{"), event.rindex(b"}") + 1
     for name, changed in json_mutations(event[start:end].decode()):
         yield name, [event[:start] + changed.encode() + event[end:]]
 
 
 def other_spellings(event: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield an event spelt or framed differently, or with other lines beside it."""
+    """Yield an event with another spelling, framing or extra lines."""
     for name, mutation in _SPELLINGS.items():
         chunks = mutation(event)
         if chunks != [event]:
@@ -50,12 +50,12 @@ def other_spellings(event: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _text(new: bytes) -> _Mutation:
-    """Replace the text and its quotes."""
+    """Return a mutation that replaces the text and its quotes."""
     return lambda event: [event.replace(_TEXT, new)]
 
 
 def _texts(*new: bytes) -> _Mutation:
-    """Send the event once for each text."""
+    """Return a mutation to several events, one with each text."""
     return lambda event: [event.replace(_TEXT, b'"' + text + b'"') for text in new]
 
 
@@ -68,12 +68,12 @@ def _behind(other: bytes) -> _Mutation:
 
 
 def _ending(new: bytes) -> _Mutation:
-    """Replace the line end of the last line and the blank line."""
+    """Return a mutation that replaces the line ends at the event's end."""
     return lambda event: [event.rstrip(b"\r\n") + new]
 
 
 def _lines(change: Callable[[list[bytes]], list[bytes]], end: bytes = b"\n") -> _Mutation:
-    """Change the lines."""
+    """Return a mutation that changes the lines."""
     return lambda event: [b"".join(line + end for line in [*change(event.splitlines()[:-1]), b""])]
 
 
@@ -82,7 +82,7 @@ def _replaced(old: bytes, new: bytes, count: int = -1) -> _Mutation:
 
 
 def _named(name: bytes | None) -> _Mutation:
-    """Replace or remove the event name."""
+    """Return the event with another event name, or without one."""
 
     def change(lines: list[bytes]) -> list[bytes]:
         rest = [line for line in lines if not line.startswith(b"event:")]
@@ -92,7 +92,7 @@ def _named(name: bytes | None) -> _Mutation:
 
 
 def _recased(case: Callable[[bytes], bytes]) -> _Mutation:
-    """Change the case of the field names."""
+    """Return the event with field names in another case."""
 
     def change(lines: list[bytes]) -> list[bytes]:
         fields = (line.partition(b":") for line in lines)
@@ -102,7 +102,7 @@ def _recased(case: Callable[[bytes], bytes]) -> _Mutation:
 
 
 def _over_lines(event: bytes, cut: bytes) -> list[bytes]:
-    """Split the payload into two data lines, the second beginning at `cut`."""
+    """Return the event with its payload on two data lines."""
     return [event.replace(cut, b"\ndata: " + cut, 1)]
 
 

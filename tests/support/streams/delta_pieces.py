@@ -1,4 +1,4 @@
-"""The parts of streams of consecutive deltas: texts, arguments, and frames."""
+"""Parts of delta streams: texts, arguments and frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITHIN_JSON = str.maketrans({"\n": " ", '"': "'", "\\": "/"})
 
 
 class DeltaStream(NamedTuple):
-    """A stream of deltas between the events that open and close their blocks.
+    """A stream of consecutive deltas, with the events around them.
 
     Attributes:
         dialect: Its dialect.
@@ -36,12 +36,12 @@ class DeltaStream(NamedTuple):
 
     @property
     def events(self) -> list[bytes]:
-        """All of them."""
+        """All events."""
         return [*self.opening, *self.deltas, *self.closing]
 
     @property
     def middle(self) -> int:
-        """Index of the delta in the middle, whose text is `MARK`."""
+        """Index of the middle delta, whose text is `MARK`."""
         return next(at for at, delta in enumerate(self.deltas) if MARK.encode() in delta)
 
 
@@ -50,20 +50,20 @@ Make: TypeAlias = Callable[[int], DeltaStream]
 
 
 def texts(count: int) -> list[str]:
-    """Return the pieces of a text."""
+    """Return a text in pieces."""
     words = list(islice(cycle(_WORDS), count))
     words[count // 2] = MARK
     return words
 
 
 def arguments(count: int) -> list[str]:
-    """Return the pieces of arguments, cut as tokenizers cut them."""
+    """Return arguments in pieces, divided as by tokenizers."""
     inner = [word.translate(_WITHIN_JSON) for word in texts(count)]
     return ['{"', "a", '":"', *inner, '"', "}"]
 
 
 def frame(payload: object, event: str = "", end: str = "\n") -> bytes:
-    """Return one event, its JSON as compact as vendors write it."""
+    """Return one event with compact JSON."""
     data = json.dumps(payload, separators=(",", ":"), ensure_ascii=False)
     name = f"event: {event}{end}" if event else ""
     return f"{name}data: {data}{end}{end}".encode()

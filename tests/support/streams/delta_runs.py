@@ -1,4 +1,4 @@
-"""Streams read with the delta run, and the number of frames on it.
+"""Streams decoded with the delta run, and the number of its frames.
 
 Every stream is also read in halves and with every frame in full: events, notes and outcome
 must be the same.
@@ -18,7 +18,7 @@ __all__ = ["Offer", "Reading", "offer", "read_chunks", "read_each_way"]
 
 
 class Offer(NamedTuple):
-    """The result of a chunk whose frames are offered to the run first.
+    """Result of offering a chunk's frames to the run.
 
     Attributes:
         events: Its events.
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
 
 def offer(reader: Decoder, chunk: bytes) -> Offer:
-    """Offer each frame of a chunk to the run, and read in full what it refuses."""
+    """Offer each frame of a chunk to the run; decode the refused ones in full."""
     events: list[Event] = []
     on_run = 0
     for raw in reader.split(chunk):
@@ -62,7 +62,7 @@ def offer(reader: Decoder, chunk: bytes) -> Offer:
 
 
 def read_chunks(dialect: str, *chunks: bytes, **options: Any) -> Reading:
-    """Read chunks in order, and check that each gives the same events on every path.
+    """Decode chunks in order; check that every path gives the same events.
 
     So must the end; the returned decoder has not been closed.
     """
@@ -94,7 +94,7 @@ def _state(reader: Decoder) -> tuple[object, ...]:
 
 
 def read_each_way(dialect: str, *chunks: bytes, **options: Any) -> list[Event]:
-    """Return the events of a stream, asserting that they are the same byte by byte."""
+    """Return a stream's events, asserted to be equal byte by byte."""
     reading = read_chunks(dialect, *chunks, **options)
     events = [event for given in reading.events for event in given]
     body = b"".join(chunks)

@@ -1,4 +1,4 @@
-"""Streams of consecutive deltas of every dialect."""
+"""Streams of consecutive deltas in every dialect."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ DELTA_STREAMS = {
 
 
 def delta_stream(name: str, count: int = 8) -> DeltaStream:
-    """Return a stream of some pieces, `MARK` in the middle of them."""
+    """Return a stream of deltas with `MARK` in the middle."""
     return DELTA_STREAMS[name](count)

@@ -1,4 +1,4 @@
-"""Streams of a dialect made by its own encoder from generated events, in many small deltas."""
+"""Streams encoded by a dialect's own encoder from generated events with small deltas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["make_encoded_stream"]
 
 
 def make_encoded_stream(d: Draws, dialect: str) -> list[bytes]:
-    """Return the encoded bytes of each event of a stream."""
+    """Return the encoded bytes of each generated event."""
     interleaves = d.flag()
     events = make_stream(
         d, 1 + d.below(2), failing=d.flag(4), calls_only=d.flag(), spoken=d.flag(3)
@@ -33,7 +33,7 @@ def make_encoded_stream(d: Draws, dialect: str) -> list[bytes]:
 
 
 def _in_pieces(d: Draws, event: Event) -> Iterator[Event]:
-    """Yield a delta as several, its text repeated."""
+    """Yield a delta as several deltas, its text repeated."""
     match event:
         case TextDelta(index, text) | RefusalDelta(index, text):
             yield from (type(event)(index, piece) for piece in d.cut(text * 4, 8))

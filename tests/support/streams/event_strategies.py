@@ -1,4 +1,4 @@
-"""Blocks, messages and legal streams of unified events, for hypothesis."""
+"""Hypothesis strategies of blocks, messages and legal streams of unified events."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _citation(d: Draws) -> Citation:
 
 
 def make_usage(d: Draws) -> Usage:
-    """Return counts in which no part exceeds its whole."""
+    """Return consistent token counts: no part exceeds its total."""
     whole, out = (d.pick((None, 0, 7, 50)) for _ in range(2))
     read, write = (d.pick((None, 0, (whole or 0) // 2)) for _ in range(2))
     return Usage(whole, out, read, write, d.pick((None, 0, (out or 0) // 2)), extra=_extra(d))
@@ -108,7 +108,7 @@ def _namespace(d: Draws) -> dict[str, Any]:
 
 
 def _block(d: Draws) -> Block:
-    """Return a block that a stream can accumulate to."""
+    """Return a block to which a stream can accumulate."""
     parts = [d.text(0, 3) for _ in range(d.below(4))]
     while parts and not parts[-1]:  # nothing in a stream tells of an empty last part
         parts.pop()
@@ -161,7 +161,7 @@ def messages() -> st.SearchStrategy[Message]:
 
 
 def _arguments(d: Draws) -> list[str]:
-    """Return the arguments of a call in pieces, sometimes broken off."""
+    """Return a call's arguments in pieces, sometimes truncated."""
     value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text(), {}])) for _ in range(2)}
     text = json.dumps(d.pick((value, {}, {"a": [{}]}, [d.text()])), ensure_ascii=d.flag())
     if d.flag(5):
@@ -214,7 +214,7 @@ def block_run(d: Draws, index: int, choice: int = 0) -> list[Event]:
 
 
 def _server_call(d: Draws, index: int) -> tuple[Block, list[str]]:
-    """Return a server tool call and its arguments in fragments, as its decoder emits them."""
+    """Return a server tool call, and its arguments in its decoder's fragments."""
     id = f"s_{index}"
     options = (
         ("f", "", None),
@@ -246,7 +246,7 @@ def _whole(d: Draws, index: int) -> Block:
 
 
 def _opaque(d: Draws, index: int) -> Opaque:
-    """Return data of a dialect, as its decoder names it."""
+    """Return opaque data of a dialect, named as by its decoder."""
     options = (
         Opaque("anthropic", "extra", '{"type":"extra"}', index),
         Opaque("openai_chat", "logprobs", '{"content":[]}', index),
@@ -267,7 +267,7 @@ def block_runs(d: Draws) -> list[list[Event]]:
 
 
 def interleaved(d: Draws, runs: list[list[Event]], *, calls_only: bool = False) -> list[Event]:
-    """Return runs' events in some order that keeps the order in each, and of the starts.
+    """Return the runs' events interleaved; each run and the starts stay in order.
 
     Args:
         d: Draws.
@@ -336,14 +336,14 @@ def make_stream(
 
 
 def _is_own(event: Event) -> bool:
-    """Return whether only clients of one dialect understand an event."""
+    """Return whether an event has a meaning in only one dialect."""
     if isinstance(event, CitationDelta):
         return event.citation.kind != "url_citation"
     return isinstance(event, Opaque)
 
 
 def _stop(d: Draws, body: list[Event], choice: int) -> MessageStop:
-    """Return the stop of a choice, with a reason that its blocks allow."""
+    """Return a choice's stop with a reason that its blocks allow."""
     starts = [event for event in body if isinstance(event, BlockStart) and event.choice == choice]
     kinds = {type(event.block) for event in starts}
     reason = "refusal" if Refusal in kinds else d.pick(_REASONS)
@@ -368,7 +368,7 @@ def _kind(event: Event) -> tuple[object, ...]:
 
 
 def coalesced(events: Iterable[Event]) -> list[Event]:
-    """Return events with neighbouring deltas of one kind joined."""
+    """Return events with adjacent deltas of one kind joined."""
     joined: list[Event] = []
     for _, group in groupby(events, _kind):
         run: list[Any] = list(group)

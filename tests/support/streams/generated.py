@@ -1,4 +1,4 @@
-"""Generated streams with the messages that they must decode to."""
+"""Generated streams with their expected messages."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Source(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """All of its bytes."""
+        """All bytes of the stream."""
         return b"".join(self.frames)
 
 
 def cut_units(d: Draws, text: str, most: int) -> list[str]:
-    """Return a text in pieces that may end between two surrogates."""
+    """Return a text in pieces that may split surrogate pairs."""
     units = text.encode("utf-16-le")
     marks = "".join(chr(0x4E00 + number) for number in range(len(units) // 2))
     spans = [(ord(piece[0]) - 0x4E00, len(piece)) for piece in d.cut(marks, most)]
@@ -52,7 +52,7 @@ def cut_units(d: Draws, text: str, most: int) -> list[str]:
 
 
 def has_same_messages(source: Source, events: list[Event]) -> bool:
-    """Return whether events accumulate to exactly the messages of a generated stream."""
+    """Return whether events accumulate to a generated stream's messages."""
     return all(
         _anonymous(message) == _anonymous(accumulate(events, choice=choice))
         for choice, message in enumerate(source.messages)

@@ -1,4 +1,4 @@
-"""The kinds of streams, opened by functions of one signature."""
+"""Kinds of streams, opened by functions with one signature."""
 
 from __future__ import annotations
 

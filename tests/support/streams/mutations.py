@@ -1,4 +1,4 @@
-"""Streams damaged as networks, proxies and bugs damage them."""
+"""Streams damaged as by networks, proxies and bugs."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def noise(d: Draws, most: int = 60) -> bytes:
 
 
 def chunked(data: bytes, size: int) -> list[bytes]:
-    """Return bytes in pieces of one size."""
+    """Return bytes in chunks of one size."""
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 def cut_anywhere(d: Draws, data: bytes, most: int = 8) -> list[bytes]:
-    """Return bytes in some pieces, empty ones among them."""
+    """Return bytes in random pieces, possibly empty."""
     cuts = sorted(_anywhere(d, len(data)) for _ in range(d.below(most)))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
 def _anywhere(d: Draws, size: int) -> int:
-    """Return a number from 0 to `size`, which may need several bytes."""
+    """Return a random number from 0 to `size`."""
     return (d.below(256) * 65536 + d.below(256) * 256 + d.below(256)) % (size + 1)
 
 
 def damaged(d: Draws, body: bytes) -> bytes:
-    """Return a stream with some of its frames and bytes damaged."""
+    """Return a stream with some damaged frames and bytes."""
     frames = re.findall(rb".*?(?:\n\n|\r\n\r\n|\r\r|\Z)", body, re.DOTALL)
     for _ in range(1 + d.below(3)):
         frames = d.pick(_FRAMES)(d, frames)

@@ -1,4 +1,4 @@
-"""Streams of answers to a translated request, and what a client reads of them."""
+"""Answers to translated requests, and a client's reading of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FINISHES = {
 
 
 def answer(source: str, *tools: tuple[str, Iterable[str]], reason: str = "tool_use") -> list[bytes]:
-    """Return a stream that calls tools, one after another, with arguments in pieces."""
+    """Return a stream with tool calls, one after another."""
     finish = dict(zip(IN_PIECES, FINISHES[reason], strict=True))[source]
     frames: list[bytes] = []
     for number, (name, pieces) in enumerate(tools):
@@ -77,7 +77,7 @@ def payloads(out: bytes) -> list[dict[str, Any]]:
 
 
 def inputs(out: bytes) -> list[str]:
-    """Return the deltas of custom calls in a Responses stream."""
+    """Return the input deltas of custom calls in a Responses stream."""
     kind = "response.custom_tool_call_input.delta"
     return [payload["delta"] for payload in payloads(out) if payload["type"] == kind]
 

@@ -1,4 +1,4 @@
-"""Comparison of streams read with and without the delta run, in everything observable."""
+"""Comparison of streams read with and without the delta run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _USUAL_EXAMPLES = 100
 
 
 class Route(Struct, frozen=True):
-    """The dialects and options with which a stream is read and written.
+    """Dialects and options with which a stream is read and written.
 
     Attributes:
         source: Dialect to read; None to detect it.
@@ -62,7 +62,7 @@ class Route(Struct, frozen=True):
 
 
 def _shown(value: Any) -> Any:
-    """Return an option as printed: of limits, only those set."""
+    """Return an option for display, limits without defaults."""
     if not isinstance(value, Limits):
         return value
     usual = asdict(Limits())
@@ -70,7 +70,7 @@ def _shown(value: Any) -> Any:
 
 
 class Reading(NamedTuple):
-    """The observed result of reading a stream.
+    """Observed result of reading a stream.
 
     Attributes:
         outputs: Events or bytes that each chunk produced, and those of the end.
@@ -92,7 +92,7 @@ class Reading(NamedTuple):
 
     @property
     def joined(self) -> Any:
-        """All events, or all bytes with equal line ends: an LF after a CR may be missing.
+        """All events, or all bytes with normalized line ends.
 
         A CR ends its line, and so its event, before the LF is known.
         """
@@ -103,7 +103,7 @@ class Reading(NamedTuple):
 
     @property
     def whole(self) -> tuple[Any, ...]:
-        """The part of the result that does not depend on the chunking."""
+        """The part of the result that is independent of the chunking."""
         # Of a stream that fails, more frames are counted the more there are in one chunk.
         state = {name: value for name, value in self.states[-1].items() if name != "frames"}
         notes = [each for _, each in self.reported if isinstance(each, Note)]
@@ -113,7 +113,7 @@ class Reading(NamedTuple):
 
 @contextmanager
 def every_frame_in_full() -> Iterator[None]:
-    """Disable the delta run: no frame is offered to it."""
+    """Disable the delta run within the context."""
     before = Decoder.offers_run
     Decoder.offers_run = False
     try:
@@ -123,7 +123,7 @@ def every_frame_in_full() -> Iterator[None]:
 
 
 def read(chunks: Sequence[bytes], route: Route) -> Reading:
-    """Read a stream to its end, or to the first loss if the route is strict."""
+    """Read a stream to its end, or to the first loss of a strict route."""
     outputs: list[Any] = []
     states: list[Any] = []
     reported: list[tuple[int, Note | Loss]] = []
@@ -171,7 +171,7 @@ def _state(reader: Decoder | Transcoder) -> dict[str, Any]:
 
 
 def assert_same_without_run(chunks: Sequence[bytes], route: Route) -> Reading:
-    """Check that a stream reads the same without the delta run, and return its reading."""
+    """Assert that a stream reads the same without the delta run; return the reading."""
     fast = read(chunks, route)
     with every_frame_in_full():
         slow = read(chunks, route)
@@ -180,7 +180,7 @@ def assert_same_without_run(chunks: Sequence[bytes], route: Route) -> Reading:
 
 
 def _difference(fast: Reading, slow: Reading) -> str:
-    """Return the first thing that differs."""
+    """Return the first difference of two readings."""
     for name, one, other in zip(Reading._fields, fast, slow, strict=True):
         if isinstance(one, list) and isinstance(other, list):
             for at, pair in enumerate(zip_longest(one, other)):
@@ -194,7 +194,7 @@ def _difference(fast: Reading, slow: Reading) -> str:
 def transcode_each_way(
     frames: list[bytes], source: str | None, target: str, **options: Any
 ) -> tuple[bytes, Transcoder]:
-    """Transcode a stream event by event, with equal output in other chunks and without the run."""
+    """Transcode a stream event by event; assert equal output in other ways of reading."""
     out, run = transcode(frames, source, target, **options)
     with every_frame_in_full():
         others = [transcode(frames, source, target, **options)]
@@ -216,7 +216,7 @@ def transcode_each_way(
 
 
 def plain_routes(dialect: str, **options: Any) -> list[Route]:
-    """Return all routes of a dialect, named and detected: to events, verbatim, to each dialect.
+    """Return all routes of a dialect without further options.
 
     Args:
         dialect: Dialect to read.
@@ -231,12 +231,12 @@ def plain_routes(dialect: str, **options: Any) -> list[Route]:
 
 
 def stream_routes(stream: DeltaStream) -> list[Route]:
-    """Return the plain routes of a stream, with the options that it needs."""
+    """Return a stream's plain routes, with the options that it needs."""
     return plain_routes(stream.dialect, **stream.options)
 
 
 def routes(dialect: str, **options: Any) -> list[Route]:
-    """Return the plain routes of a dialect, and those with options that change the output."""
+    """Return a dialect's routes, including those with options that change the output."""
     changes: tuple[dict[str, Any], ...]
     changes = ({"ordering": "interleaved"}, {"strict": True}, {"model": "m"}, {"think_tags": True})
     changed = [
@@ -249,7 +249,7 @@ def routes(dialect: str, **options: Any) -> list[Route]:
 
 
 def seeded_sample(options: Sequence[T], seed: str, count: int) -> list[T]:
-    """Return a sample fixed by its seed, larger in profiles with more examples."""
+    """Return a deterministic sample, larger in profiles with more examples."""
     count *= max(1, settings().max_examples // _USUAL_EXAMPLES)
     if len(options) <= count:
         return list(options)
@@ -257,5 +257,5 @@ def seeded_sample(options: Sequence[T], seed: str, count: int) -> list[T]:
 
 
 def seeded_choice(options: Sequence[T], seed: str) -> T:
-    """Return one of the options, fixed by the seed."""
+    """Return a deterministic choice of the options."""
     return random.Random(seed).choice(options)  # noqa: S311 - a seed is the point

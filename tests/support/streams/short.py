@@ -1,4 +1,4 @@
-"""One short stream of each dialect with the text `ab`, and its errors, by hand."""
+"""A short hand-written stream of each dialect with the text `ab`, and its errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ PINGS = {
 
 
 def assert_error(data: bytes, dialect: str, message: str, code: str) -> None:
-    """Check that bytes are exactly the error events of a dialect."""
+    """Assert that bytes are exactly a dialect's error events."""
     match dialect:
         case "anthropic":
             told = f'{{"type":"error","error":{{"type":"api_error","message":"{message}"}}}}'
@@ -84,7 +84,7 @@ def assert_error(data: bytes, dialect: str, message: str, code: str) -> None:
 
 
 def _assert_failed(data: bytes, message: str) -> None:
-    """Check that bytes are the two error events of Responses."""
+    """Assert that bytes are the two error events of Responses."""
     told: dict[str, Any] = {}
     for event in data.decode().split("\n\n")[:-1]:
         name, _, payload = event.partition("\ndata: ")

@@ -1,4 +1,4 @@
-"""Carried signatures restored to the blocks that they sign."""
+"""Restoration of carried signatures, independent of the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["carried_back"]
 
 
 def carried_back(message: Message) -> Message:
-    """Return a message with each carried signature on its call or on the preceding text."""
+    """Return a message with carried signatures moved to their calls or texts."""
     blocks: list[Block] = []
     extras: list[dict[str, Any] | None] = []
     of_calls: dict[str, tuple[str, str | None]] = {}

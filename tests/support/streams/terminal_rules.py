@@ -1,4 +1,4 @@
-"""The terminal rule of each dialect, written by hand: which prefixes of a stream are complete.
+"""Hand-written terminal rules of each dialect: which prefixes of a stream are complete.
 
 Half a frame after the terminal is a cut; a whole frame that lacks its blank line is not.
 """
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def cuts(name: str, body: bytes, count: int = 30) -> list[int]:
-    """Return offsets to cut a stream at: around each event, throughout its end, and at random."""
+    """Return offsets at which to cut a stream: around events, at its end, and at random."""
     ends = [match.end() for match in re.finditer(rb"\n\n|\r\n\r\n|\r\r", body)]
     beside = [end + by for end in ends[:40] for by in (-2, -1, 0, 1)]
     rng = random.Random(name)  # noqa: S311 - a seed is the point
@@ -50,14 +50,14 @@ def terminal_was_read(prefix: bytes, dialect: str) -> bool:
 
 
 def _split(prefix: bytes) -> tuple[list[str], str]:
-    """Return the payloads of the whole frames, and the rest."""
+    """Return the payloads of the complete frames, and the remaining bytes."""
     text = prefix.decode(errors="ignore").replace("\r\n", "\n").replace("\r", "\n")
     *frames, rest = text.lstrip("\ufeff").split("\n\n")
     return list(payloads("\n\n".join(frames).encode())), rest
 
 
 def _last(rest: str) -> tuple[bool, str | None]:
-    """Return whether the last event is cut, and its payload if it is whole."""
+    """Return whether the last event is cut, and its payload if it is complete."""
     lines = [line for line in rest.split("\n") if line and not line.startswith(":")]
     fields = [line.partition(":")[0] for line in lines]
     if any(field not in ("data", "event", "id", "retry") for field in fields):
@@ -69,7 +69,7 @@ def _last(rest: str) -> tuple[bool, str | None]:
 
 
 def _chat(prefix: bytes) -> bool:
-    """Return whether `[DONE]` was read, or a finish of every choice that no content follows."""
+    """Return whether `[DONE]`, or a final finish reason of every choice, was read."""
     data, rest = _split(prefix)
     if any(payload.startswith("[DONE]") for payload in data):
         return True
@@ -99,7 +99,7 @@ def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
 
 
 def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
-    """Return whether each choice has a finish reason that no content follows."""
+    """Return whether each choice has a finish reason without later content."""
     finished: dict[int, bool] = {}
     ids: set[str] = set()  # of calls
     call_ids: dict[tuple[int, int], str] = {}  # by choice and index; "" before it was told
@@ -132,7 +132,7 @@ def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
 
 
 def _anthropic(prefix: bytes) -> bool:
-    """Return whether `message_stop` was read, or a stop reason and no block open since."""
+    """Return whether `message_stop`, or a stop reason without later open blocks, was read."""
     data, rest = _split(prefix)
     cut, last = _last(rest)
     if last is not None:
@@ -183,7 +183,7 @@ def _ends_response(payload: str) -> bool:
 
 
 def _gemini(prefix: bytes) -> bool:
-    """Return whether every answer has a finish reason, or the question was blocked.
+    """Return whether every candidate has a finish reason, or the prompt was blocked.
 
     An interaction has a last event.
     """
@@ -207,7 +207,7 @@ def _gemini(prefix: bytes) -> bool:
 
 
 def _is_finished(chunks: list[dict[str, Any]]) -> bool:
-    """Return whether each candidate ends, and nothing follows its end.
+    """Return whether each candidate ends without later content.
 
     A finish reason beside code is no end, and one that says nothing neither.
     """
@@ -231,7 +231,7 @@ def _is_finished(chunks: list[dict[str, Any]]) -> bool:
 
 
 def _json(payload: str) -> dict[str, Any] | None:
-    """Return the object of a payload; None if it is no object."""
+    """Return a payload's object; None if it is not one."""
     try:
         value = json.loads(payload)
     except ValueError:

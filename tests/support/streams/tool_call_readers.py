@@ -1,4 +1,4 @@
-"""Strict readers of where each piece of a tool call belongs, which share no code with the package.
+"""Independent readers that assign tool call pieces to calls, one for each dialect.
 
 A reader follows the places that the pieces name (index, item id, output index), and nothing
 else.  It knows no server's quirks: a stream that it does not read as the package does before
@@ -30,7 +30,7 @@ def frames_of(body: bytes) -> list[bytes]:
 
 
 def payload_of(frame: bytes) -> Any:
-    """Return the JSON value of a frame's data, or `[DONE]`; None if it has none."""
+    """Return a frame's JSON value, or `[DONE]`; None if it has none."""
     lines = frame.decode("utf-8", "replace").splitlines()
     data = "\n".join(line[5:].strip() for line in lines if line.startswith("data:"))
     if data.startswith(_DONE):
@@ -43,7 +43,7 @@ def payload_of(frame: bytes) -> Any:
 
 @dataclass
 class Call:
-    """A tool call as the frames name it.
+    """A tool call accumulated from frames.
 
     Attributes:
         id: Its id; empty if it has none.
@@ -64,7 +64,7 @@ class Call:
     string: str = ""
 
     def grow(self, piece: object) -> None:
-        """Add a piece as Chat's servers send it: an object, a placeholder, the whole again."""
+        """Add a piece as Chat servers send it: fragment, object, placeholder, or repetition."""
         text = piece if isinstance(piece, str) else json.dumps(piece)
         if self.pieces == "{}" and text.lstrip().startswith("{"):
             self.pieces = text
@@ -72,7 +72,7 @@ class Call:
             self.pieces += text
 
     def may_be(self, arguments: str) -> bool:
-        """Return whether arguments are what the frames say."""
+        """Return whether arguments agree with the frames."""
         if self.tree is not None:
             whole = json.dumps(self.tree, ensure_ascii=False, separators=(",", ":"))
             if self.is_open or self.string:
@@ -86,7 +86,7 @@ class Call:
 
 @dataclass
 class ToolCalls:
-    """The calls of a stream, and the pieces that belong to none of them."""
+    """The calls of a stream, and unassigned pieces."""
 
     calls: list[Call] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
@@ -107,7 +107,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def read_anthropic(payloads: Iterable[Any]) -> ToolCalls:
-    """Read by `index`: a block grows between its start and its stop."""
+    """Read calls by `index`, between a block's start and stop."""
     found = ToolCalls()
     open_: dict[Any, Call | None] = {}
     for value in payloads:
@@ -140,7 +140,7 @@ def read_anthropic(payloads: Iterable[Any]) -> ToolCalls:
 
 
 def read_chat(payloads: Iterable[Any]) -> ToolCalls:
-    """Read by choice and `index`, up to `[DONE]`: another id at an index is another call."""
+    """Read calls by choice and `index`, up to `[DONE]`; a new id begins a new call."""
     found = ToolCalls()
     at: dict[Any, tuple[Call, Any]] = {}
     for value in payloads:
@@ -188,7 +188,7 @@ def read_chat(payloads: Iterable[Any]) -> ToolCalls:
 
 
 def _is_another(call: Call, id: str, name: str | None) -> bool:
-    """Return whether a fragment at the index of a call names another call."""
+    """Return whether a fragment at a call's index belongs to another call."""
     if id and call.id:
         return bool(id != call.id)
     is_new = id or (call.pieces and not call.id)
@@ -198,7 +198,7 @@ def _is_another(call: Call, id: str, name: str | None) -> bool:
 def _growing(
     at: dict[Any, tuple[Call, Any]], choice: int, started: list[Call]
 ) -> tuple[Call, Any] | None:
-    """Return the one incomplete call of a choice, to which a piece without a place goes.
+    """Return a choice's only incomplete call, for a fragment without id and index.
 
     A call that has no arguments when the next begins is one without any.
     """
@@ -215,7 +215,7 @@ def _growing(
 def _drifted(
     at: dict[Any, tuple[Call, Any]], key: tuple[int, Any], started: list[Call]
 ) -> tuple[Call, Any] | None:
-    """Return the one incomplete call of a choice, whose index becomes `key` (SGLang)."""
+    """Return a choice's only incomplete call, moved to the index `key` (SGLang)."""
     known = _growing(at, key[0], started)
     if known is None or not known[0].pieces:
         return None
@@ -226,7 +226,7 @@ def _drifted(
 
 
 def read_responses(payloads: Iterable[Any]) -> ToolCalls:
-    """Read by `item_id`; every event that tells an item whole is believed."""
+    """Read calls by `item_id`; complete items in any event count."""
     found = ToolCalls()
     items: dict[Any, Call] = {}
 
@@ -282,7 +282,7 @@ def read_responses(payloads: Iterable[Any]) -> ToolCalls:
 
 
 def read_gemini(payloads: Iterable[Any]) -> ToolCalls:
-    """Read whole calls in order, and `partialArgs` by the call that is named or open."""
+    """Read whole calls in order, and `partialArgs` by the named or open call."""
     found = ToolCalls()
     open_: dict[Any, Call] = {}
     for value in payloads:
@@ -306,7 +306,7 @@ def read_gemini(payloads: Iterable[Any]) -> ToolCalls:
 
 
 def _read_gemini_call(value: Any, key: Any, open_: dict[Any, Call], found: ToolCalls) -> None:
-    """Read one `functionCall`; an open call goes on until a part of it says no more."""
+    """Read one `functionCall`, whole or a fragment of the open call."""
     id, name, entries = value.get("id") or "", value.get("name") or "", value.get("partialArgs")
     entries = _objects(entries)
     goes_on = any(one.get("willContinue") is True for one in (value, *entries))
@@ -334,7 +334,7 @@ def _read_gemini_call(value: Any, key: Any, open_: dict[Any, Call], found: ToolC
 
 
 def _set(call: Call, entry: dict[str, Any]) -> None:
-    """Set one value of the arguments, or go on with its string."""
+    """Set one value in the arguments, or extend its string."""
     path = entry["jsonPath"]
     steps = [int(n) if n else name for n, name in re.findall(r"\[(\d+)\]|([^.\[\]$]+)", path)]
     at: Any = call.tree

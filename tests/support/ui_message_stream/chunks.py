@@ -1,4 +1,4 @@
-"""The chunks that the encoder writes."""
+"""Chunks written by the encoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STOP = MessageStop("end_turn")
 
 
 def written(events: Iterable[Event], **options: Any) -> list[Any]:
-    """Return the chunks of events; `[DONE]` and comments as text."""
+    """Return events as chunks, with `[DONE]` and comments as text."""
     writer = encoder("ui_message_stream", **options)
     data = b"".join(writer.encode(event) for event in events).decode()
     assert "\r" not in data
@@ -26,5 +26,5 @@ def written(events: Iterable[Event], **options: Any) -> list[Any]:
 
 
 def middle(*events: Event) -> list[Any]:
-    """Return the chunks of events between the start and the end of a message."""
+    """Return events as chunks, without the message's start and end."""
     return written([START, *events, STOP])[2:-3]

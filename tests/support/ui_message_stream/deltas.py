@@ -30,7 +30,7 @@ def _parts(kind: str, ids: list[str], count: int) -> DeltaStream:
 
 
 def _both(count: int) -> DeltaStream:
-    """Return text and reasoning of one id, which are parts of their own."""
+    """Return text and reasoning parts that share one id."""
     text, thought = _parts("text", ["0"], count), _parts("reasoning", ["0"], count)
     pairs = zip(text.deltas, thought.deltas, strict=True)
     return text._replace(

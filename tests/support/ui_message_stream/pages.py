@@ -1,4 +1,4 @@
-"""What a page that uses `useChat` sends."""
+"""Requests of a page that uses `useChat`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def messages_of(*messages: dict[str, Any]) -> tuple[InputMessage, ...]:
 
 
 def answer_of(*parts: Any) -> tuple[InputMessage, ...]:
-    """Return the messages of an answer behind a message of the user."""
+    """Return the decoded messages of an assistant's UI message."""
     first, *rest = messages_of(user(), assistant(*parts))
     assert first == InputMessage("user", (Text("Hi"),))
     return tuple(rest)

@@ -1,4 +1,4 @@
-"""Chunks as servers write them, and what the decoder reads of them."""
+"""Builders of UI message chunks, and helpers to decode them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PM = {"anthropic": {"signature": "s"}}
 
 
 def read(*chunks: Any, **options: Any) -> tuple[list[Event], Decoder]:
-    """Decode chunks, each a value or JSON text, as one read."""
+    """Decode chunks, each a value or JSON text, in one read."""
     reader = decoder(UI, **options)
     frames = [each if isinstance(each, str) else json.dumps(each) for each in chunks]
     events = reader.feed(b"".join(b"data: %b\n\n" % frame.encode() for frame in frames))
@@ -29,14 +29,14 @@ def read(*chunks: Any, **options: Any) -> tuple[list[Event], Decoder]:
 
 
 def middle(*chunks: Any) -> list[Event]:
-    """Return the events between the start and the end of a complete message."""
+    """Return the events between a complete message's start and end."""
     events, reader = read(START, STEP, *chunks, FINISH, "[DONE]")
     assert isinstance(reader.outcome, Completed), reader.outcome
     return events[1:-1]
 
 
 def failure(*chunks: Any, **options: Any) -> StreamError:
-    """Return the error that ends a message of chunks."""
+    """Return the error that ends a message."""
     events, reader = read(START, STEP, *chunks, **options)
     assert isinstance(reader.outcome, Failed | Truncated)
     assert isinstance(events[-1], StreamError)
@@ -44,21 +44,21 @@ def failure(*chunks: Any, **options: Any) -> StreamError:
 
 
 def start(kind: str, id: str = "0", **fields: Any) -> dict[str, Any]:
-    """Return the start of a part."""
+    """Return a part's start chunk."""
     return {"type": f"{kind}-start", "id": id, **fields}
 
 
 def delta(kind: str, text: str, id: str = "0", **fields: Any) -> dict[str, Any]:
-    """Return a piece of a part."""
+    """Return a part's delta chunk."""
     return {"type": f"{kind}-delta", "id": id, "delta": text, **fields}
 
 
 def end(kind: str, id: str = "0", **fields: Any) -> dict[str, Any]:
-    """Return the end of a part."""
+    """Return a part's end chunk."""
     return {"type": f"{kind}-end", "id": id, **fields}
 
 
 def tool(kind: str, id: str = "c", **fields: Any) -> dict[str, Any]:
-    """Return a chunk of a call."""
+    """Return a tool call chunk."""
     named = {"toolName": "f"} if kind.startswith("input") and kind != "input-delta" else {}
     return {"type": f"tool-{kind}", "toolCallId": id, **named, **fields}

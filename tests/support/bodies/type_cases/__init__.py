@@ -1,1 +1,1 @@
-"""Bodies made from the types of the official SDKs: one for each member, literal and field."""
+"""Bodies generated from the official SDKs' types: one for each member, literal and field."""

@@ -1,4 +1,4 @@
-"""What is neither carried nor reported, and what its own dialect changes, each with its reason."""
+"""Accepted silent losses and same-dialect changes, each with its reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CHANGED", "SILENT", "Row", "accepted_difference", "accepted_silence"
 
 
 class Row(NamedTuple):
-    """A class of cases.
+    """A class of accepted cases.
 
     Attributes:
         kinds: Kinds of bodies.
@@ -189,7 +189,7 @@ CHANGED: tuple[Row, ...] = (
 
 
 def accepted_silence(kind: str, case: Case, target: str) -> Row | None:
-    """Return why a thing may be dropped in silence; None if it may not."""
+    """Return the row that permits a silent loss; None if there is none."""
     return next(
         (row for row in SILENT if _matches(row, kind, case) and target in (row.targets or _ALL)),
         None,
@@ -197,7 +197,7 @@ def accepted_silence(kind: str, case: Case, target: str) -> Row | None:
 
 
 def accepted_difference(kind: str, case: Case) -> Row | None:
-    """Return why the dialect itself may change, or refuse, a thing; None if it may not."""
+    """Return the row that permits a same-dialect change; None if there is none."""
     return next((row for row in CHANGED if _matches(row, kind, case)), None)
 
 

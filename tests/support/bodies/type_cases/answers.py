@@ -1,4 +1,4 @@
-"""Whole answers made from the types of the SDKs."""
+"""Whole answers generated from the SDKs' types."""
 
 from __future__ import annotations
 
@@ -208,13 +208,13 @@ _CALLS = {
 
 
 def response_item(kind: str) -> JSON:
-    """Return an output item of a kind with what is required alone."""
+    """Return an output item of a kind with its required fields only."""
     item: JSON = minimal(_ITEMS[kind])
     return {**item, "id": f"{kind}_1"}
 
 
 def response_output(kind: str, item: Any) -> JSON:
-    """Return an answer with an item of a kind before its message, or without one."""
+    """Return a Responses answer, with an item of a kind before its message if given."""
     if item is ABSENT:
         return RESPONSES_ANSWER
     before = [response_item(_CALLS[kind])] if kind in _CALLS else []
@@ -268,7 +268,7 @@ def _message_field(name: str, value: Any) -> JSON:
 
 
 def anthropic_content(kind: str, block: Any) -> JSON:
-    """Return an answer with a block of a kind beside its text, or without one."""
+    """Return an Anthropic answer, with a block of a kind next to its text if given."""
     if block is ABSENT:
         return ANTHROPIC_ANSWER
     if kind == "tool_use":
@@ -361,7 +361,7 @@ def _gemini_candidate(name: str, value: Any) -> JSON:
 
 
 def gemini_call_parts(part: JSON) -> list[JSON]:
-    """Return a part, and the fragment that must follow a call that goes on."""
+    """Return a part, and the fragment that must follow an unfinished call."""
     call = part.get("functionCall") or {}
     if not call.get("willContinue"):
         return [part]
@@ -371,7 +371,7 @@ def gemini_call_parts(part: JSON) -> list[JSON]:
 
 
 def gemini_parts(name: str, value: Any) -> JSON:
-    """Return an answer with a part that has a field, before its text, or without one."""
+    """Return a Gemini answer, with a part that has a field before its text if given."""
     part = with_member(GEMINI_MODIFIERS.get(name, {}), name, value)
     parts = gemini_call_parts(part) if part else []
     if name == "codeExecutionResult" and part:

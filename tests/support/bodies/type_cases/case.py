@@ -1,4 +1,4 @@
-"""A body that has one member, literal or field of an SDK's type, and the bodies without it."""
+"""Cases: a body with one member, literal or field of an SDK's type, and without it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JSON: TypeAlias = dict[str, Any]
 
 
 class Case(NamedTuple):
-    """A body with one thing, and the same body without it.
+    """A body with one tested element, and the same body without it.
 
     Attributes:
         dialect: Its dialect.
@@ -40,7 +40,7 @@ def cases_of(
     build: Callable[[Any], JSON],
     *further: JSON,
 ) -> Iterator[Case]:
-    """Yield the cases of a position of a body.
+    """Yield the cases for a position in a body.
 
     Args:
         dialect: Dialect of the body.
@@ -65,7 +65,7 @@ def cases_of(
 
 
 def element_type(expected: Any) -> Any:
-    """Return the type of the elements of the array that a type, or a member of it, is."""
+    """Return the element type of an array type, or of an array in a union."""
     for member in members(expected):
         if fields_of(member) is None and (inner := get_args(member)):
             return inner[0]

@@ -45,7 +45,7 @@ KINDS = {
 
 
 class Finding(NamedTuple):
-    """A thing that is silently dropped, or that its own dialect changes.
+    """An element that is silently dropped or changed in its own dialect.
 
     Attributes:
         source: Its dialect.
@@ -66,7 +66,7 @@ class Finding(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """The figure of one kind of bodies of a dialect.
+    """Coverage of one kind of bodies in a dialect.
 
     Attributes:
         cases: Number of members, literals and fields.
@@ -96,7 +96,7 @@ def cover(
     seed: int = 1,
     on_case: Callable[[int, int], None] | None = None,
 ) -> Coverage:
-    """Return the figure of one kind of bodies of a dialect.
+    """Return the coverage of one kind of bodies in a dialect.
 
     Args:
         source: One of `SOURCES`.
@@ -139,7 +139,7 @@ def cover(
 
 
 def _remember(translate: Translate) -> Translate:
-    """Return a function that translates a body once, while it is among the last ones."""
+    """Return a caching version of a translation."""
 
     @functools.lru_cache(maxsize=_MAX_TRANSLATIONS)
     def translated(body: str, dialect: str, target: str) -> Result:

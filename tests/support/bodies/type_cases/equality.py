@@ -1,4 +1,4 @@
-"""When two bodies of one dialect say the same.
+"""Equality of bodies of one dialect by meaning.
 
 A field that is null says what its absence says.  Of a stream what its frames add up to counts,
 and not how text is cut into deltas.
@@ -19,7 +19,7 @@ _NO_CONTENT = frozenset({"obfuscation", "sequence_number"})
 
 
 def said(value: Any) -> Any:
-    """Return a JSON value without fields that are null, or objects of nothing else."""
+    """Return a JSON value without null fields and empty objects."""
     if isinstance(value, list):
         return [said(item) for item in value]
     if not isinstance(value, dict):
@@ -33,12 +33,12 @@ def said(value: Any) -> Any:
 
 
 def said_by_stream(frames: list[JSON], dialect: str) -> Any:
-    """Return what the payloads of a stream add up to."""
+    """Return the value accumulated from a stream's payloads."""
     return said(_MERGE[dialect](frames))
 
 
 def difference(expected: Any, found: Any, path: str = "$") -> str:
-    """Return where two JSON values differ first, and how; "" if they do not."""
+    """Return the first difference of two JSON values; "" if they are equal."""
     if expected == found:
         return ""
     if isinstance(expected, dict) and isinstance(found, dict):
@@ -83,7 +83,7 @@ _REPEATED = frozenset({"role", "id", "type", "name", "transcript"})
 
 
 def _add_delta(whole: JSON, delta: JSON) -> None:
-    """Add a delta to what has come: texts and arrays grow, objects are merged."""
+    """Merge a delta into the accumulated value."""
     for name, item in delta.items():
         held = whole.get(name)
         if name == "tool_calls" and item:

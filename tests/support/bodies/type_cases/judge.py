@@ -1,4 +1,4 @@
-"""What becomes of one member, literal or field of an SDK's type in a dialect."""
+"""Fate of one member, literal or field of an SDK's type in another dialect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Fate: TypeAlias = Literal["carried", "loss", "refused", "null", "silent"]
 
 
 class Result(NamedTuple):
-    """What a body is in a dialect.
+    """A body translated to a dialect.
 
     Attributes:
         output: The body there, its path and headers; "" if it is refused.
@@ -48,7 +48,7 @@ class Result(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The fate of a thing, and what says so."""
+    """The fate of a tested element, with its evidence."""
 
     fate: Fate
     reason: str
@@ -58,7 +58,7 @@ Translate: TypeAlias = Callable[[JSON, str, str], Result]
 
 
 def translated_request(body: JSON, dialect: str, target: str) -> Result:
-    """Return a request as another dialect has it."""
+    """Translate a request to another dialect."""
     body = dict(body)
     path = None
     if dialect == "gemini":
@@ -72,7 +72,7 @@ def translated_request(body: JSON, dialect: str, target: str) -> Result:
 
 
 def translated_answer(body: JSON, dialect: str, target: str) -> Result:
-    """Return a whole answer as another dialect has it."""
+    """Translate a whole answer to another dialect."""
     try:
         made = translate_message(body, to=target, dialect=dialect)
     except (DecodeError, EncodeError, UpstreamError) as exc:
@@ -81,7 +81,7 @@ def translated_answer(body: JSON, dialect: str, target: str) -> Result:
 
 
 def translated_stream(body: JSON, dialect: str, target: str) -> Result:
-    """Return a stream as another dialect has it."""
+    """Transcode a stream to another dialect."""
     transcoder = Transcoder(dialect, target)
     output = b"".join(transcoder.feed(stream_bytes(body, dialect)) + transcoder.close())
     if not isinstance(transcoder.outcome, Completed):
@@ -95,7 +95,7 @@ def counted(losses: tuple[Loss, ...]) -> dict[tuple[str, str, str], int]:
 
 
 def fate_of(case: Case, target: str, translate: Translate) -> Verdict:
-    """Return what becomes of the thing of a case in a dialect."""
+    """Return the fate of a case's tested element in a dialect."""
 
     def run(body: JSON) -> Result:
         return translate(body, case.dialect, target)
@@ -126,7 +126,7 @@ def fate_of(case: Case, target: str, translate: Translate) -> Verdict:
 
 
 def _more(made: Result, base: Result) -> str:
-    """Return the losses that a result has and another has not."""
+    """Return the losses of a result that another result lacks."""
     more = [
         "/".join(name) for name, count in made.losses.items() if count > base.losses.get(name, 0)
     ]
@@ -134,7 +134,7 @@ def _more(made: Result, base: Result) -> str:
 
 
 def _named(made: Result, base: Result, path: str) -> str:
-    """Return the further losses that have the name of a field or member of a path."""
+    """Return the additional losses named after a field or member of a path."""
     words = {_plain(word) for word in re.split(r"[^A-Za-z0-9_]+", path) if len(word) >= _LEAST}
     words |= {_plain(also) for word in words for also in _ALSO.get(word, ())}
     more = _more(made, base).split(", ")
@@ -160,7 +160,7 @@ _PLACES = frozenset({"messages", "tools", "request", "block"})
 
 
 def _plain(name: str) -> str:
-    """Return a name, or the feature and the place of a loss, in one spelling."""
+    """Return a normalized name of a field or loss."""
     feature, *place = name.split("/")[:2]
     named = [feature, *(word for word in place if word not in _PLACES)]
     return "/".join(named).replace("_", "").lower()

@@ -1,4 +1,4 @@
-"""Which fields of an object an API requires or excludes, where the SDK's type does not say so."""
+"""Fields that an API requires or excludes although the SDK's type does not say so."""
 
 from __future__ import annotations
 

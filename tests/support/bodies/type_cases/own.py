@@ -1,4 +1,4 @@
-"""What becomes of one member, literal or field of an SDK's type in its own dialect."""
+"""Fate of one member, literal or field of an SDK's type in its own dialect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GEMINI_PATH = "/v1beta/models/m:generateContent"
 
 
 def request_difference(body: JSON, dialect: str) -> str:
-    """Return how a request differs once it was decoded and encoded; "" if it is equal.
+    """Return how decoding and encoding change a request; "" if not at all.
 
     It must be equal for the same model, and for another one but for a loss that is reported.
     """
@@ -52,7 +52,7 @@ def request_difference(body: JSON, dialect: str) -> str:
 
 
 def answer_difference(body: JSON, dialect: str) -> str:
-    """Return how a whole answer differs under another model's name; "" if it is equal."""
+    """Return how renaming the model changes a whole answer; "" if not otherwise."""
     try:
         made = encode_message(decode_message(body, dialect), dialect, model=_MODEL)
     except (DecodeError, EncodeError, UpstreamError) as exc:
@@ -64,7 +64,7 @@ def answer_difference(body: JSON, dialect: str) -> str:
 
 
 def stream_difference(body: JSON, dialect: str) -> str:
-    """Return how a stream differs under another model's name; "" if it is equal."""
+    """Return how renaming the model changes a stream; "" if not otherwise."""
     transcoder = Transcoder(dialect, dialect, model=_MODEL)
     output = b"".join(transcoder.feed(stream_bytes(body, dialect)) + transcoder.close())
     match transcoder.outcome:
@@ -79,7 +79,7 @@ def stream_difference(body: JSON, dialect: str) -> str:
 
 
 def _named(frame: JSON) -> JSON:
-    """Return a payload with another model."""
+    """Return a payload with another model name."""
     named: Any = json.loads(json.dumps(frame))
     for holder in (named, named.get("message"), named.get("response")):
         for name in ("model", "modelVersion"):

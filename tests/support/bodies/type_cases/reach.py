@@ -1,4 +1,4 @@
-"""Which union members, literals and fields of the SDKs' types the cases reach.
+"""Union members, literals and fields of the SDKs' types that the cases cover.
 
 Counted apart from `walk`, which makes the cases: it goes through the types once, and then through
 the bodies with the types.
@@ -57,7 +57,7 @@ _LABELS = ("type", "role", "object")
 
 
 class Point(NamedTuple):
-    """A member, a literal or a scalar of a field.
+    """A union member, literal or scalar field to cover.
 
     Attributes:
         owner: Name of the type that has the field; "" for the root.
@@ -78,7 +78,7 @@ def root_of(source: str, kind: str) -> Any:
 
 
 def points_of(root: Any) -> set[Point]:
-    """Return all points of a type but nulls."""
+    """Return all points of a type except nulls."""
     found: set[Point] = set()
     seen: set[Any] = set()
 
@@ -102,7 +102,7 @@ def points_of(root: Any) -> set[Point]:
 
 
 def reached_by(bodies: Iterable[JSON], root: Any) -> set[Point]:
-    """Return the points of a type that bodies, or the events of a stream, have."""
+    """Return a type's points that occur in bodies or events."""
     found: set[Point] = set()
     seen: set[tuple[str, str, str]] = set()
 
@@ -173,7 +173,7 @@ def _words(expected: Any) -> tuple[Any, ...] | None:
 
 @cache
 def _element(expected: Any) -> Any | None:
-    """Return the type of the elements of an array or of the values of a map."""
+    """Return the element type of an array or map."""
     origin, inner = get_origin(expected), get_args(expected)
     if origin in _ARRAYS or getattr(origin, "__name__", "") == "SequenceNotStr":
         return inner[0]
@@ -181,7 +181,7 @@ def _element(expected: Any) -> Any | None:
 
 
 def _fits(expected: Any, value: Any) -> bool:
-    """Return whether a value is of a type, with all that it holds."""
+    """Return whether a value and its content are of a type."""
     if not _has_form(expected, value):
         return False
     return not isinstance(value, dict | list) or _holds_fitting(expected, json.dumps(value))
@@ -189,7 +189,7 @@ def _fits(expected: Any, value: Any) -> bool:
 
 @cache
 def _holds_fitting(expected: Any, text: str) -> bool:
-    """Return whether all that an object or an array holds is of the types that a type has."""
+    """Return whether the content of an object or array fits a type."""
     value = json.loads(text)
     if (fields := _fields(expected)) is not None:
         return all(
@@ -204,7 +204,7 @@ def _holds_fitting(expected: Any, text: str) -> bool:
 
 @cache
 def _labels(expected: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """Return the labels of an object's type that are literals, with their words."""
+    """Return the literal label fields of an object type, with their words."""
     labels: list[tuple[str, tuple[Any, ...]]] = []
     for name in _LABELS:
         members = _members((_fields(expected) or {}).get(name, str))
@@ -215,7 +215,7 @@ def _labels(expected: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:
 
 
 def _has_form(expected: Any, value: Any) -> bool:
-    """Return whether a value is of a type by its form, and by the words that label it."""
+    """Return whether a value has the form and the labels of a type."""
     if (words := _words(expected)) is not None:
         return any(type(word) is type(value) and word == value for word in words)
     if _fields(expected) is not None:

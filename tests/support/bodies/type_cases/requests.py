@@ -1,4 +1,4 @@
-"""Requests made from the types of the SDKs."""
+"""Requests generated from the SDKs' types."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _options(
     companions: Callable[[str], JSON],
     left_out: frozenset[str],
 ) -> Iterator[Case]:
-    """Yield the cases of all fields at the top of a body.
+    """Yield the cases of all top-level fields of a body.
 
     Args:
         dialect: The dialect.
@@ -189,7 +189,7 @@ def _responses_tools(kind: str) -> list[JSON]:
 
 
 def _responses_with_tools(tools: Any) -> JSON:
-    """Return a request with tools, and a function beside those that a target may lack."""
+    """Return a request with tools, and a function for targets that lack them."""
     if tools is None:
         return {**_RESPONSES, "tools": None}
     return {**_RESPONSES, "tools": [*([] if tools is ABSENT else tools), _RESPONSES_FUNCTION]}
@@ -235,7 +235,7 @@ _OUTPUTS_OF = {
 
 
 def _responses_body(kind: str, item: Any) -> JSON:
-    """Return a request with an item, and with the call or the output that goes with it."""
+    """Return a request with an item, and its matching call or output."""
     companions = _companions_of(kind)
     held = [item, *companions] if kind in _OUTPUTS_OF else [*companions, item]
     if item is ABSENT:
@@ -247,7 +247,7 @@ def _responses_body(kind: str, item: Any) -> JSON:
 
 
 def _companions_of(kind: str) -> list[JSON]:
-    """Return the output that goes with a call, or the call that goes with an output."""
+    """Return the output for a call, or the call for an output."""
     if kind in _OUTPUTS_OF:
         return [_item(_OUTPUTS_OF[kind])]
     return [_item(call) for call, output in _OUTPUTS_OF.items() if output == kind]
@@ -325,7 +325,7 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
 
 
 def _anthropic_tools(tools: Any) -> JSON:
-    """Return a request with tools, and the servers of the toolsets among them."""
+    """Return a request with tools, and the servers of its toolsets."""
     if tools is ABSENT:
         return {**_ANTHROPIC, "tools": [_ANTHROPIC_FUNCTION]}
     if tools is None:

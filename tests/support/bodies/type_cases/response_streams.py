@@ -1,4 +1,4 @@
-"""Streams of the Responses API made from the types of the SDK."""
+"""Streams of the Responses API generated from the SDK's types."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _stream(answer: JSON, events: dict[int, list[JSON]] | None = None) -> JSON:
 
 
 def _item_events(item: JSON) -> list[JSON]:
-    """Return the events of an item: it starts, its texts arrive, it is done."""
+    """Return the events of an item: start, texts, end."""
     place = {"item_id": item["id"]} if item.get("id") else {}
     started, events = item, list[JSON]()
     match item["type"]:
@@ -117,7 +117,7 @@ def _item_events(item: JSON) -> list[JSON]:
 
 
 def _text_events(kind: str, place: JSON, **field: str) -> list[JSON]:
-    """Return a text as one delta, and its end."""
+    """Return the events of a text: one delta, and the end."""
     (text,) = field.values()
     return [
         {"type": f"response.{kind}.delta", **place, "delta": text},
@@ -231,7 +231,7 @@ def _event(kind: str) -> JSON:
 
 
 def _with_event(kind: str, event: Any) -> JSON:
-    """Return a stream with an event, in its item if it has one."""
+    """Return a stream with an event, inside its item if it has one."""
     if kind == "error":
         frames = _stream(RESPONSES_ANSWER)["frames"]
         if event is ABSENT:
@@ -247,7 +247,7 @@ def _with_event(kind: str, event: Any) -> JSON:
 
 
 def _with_progress(item_kind: str, kind: str, event: Any) -> JSON:
-    """Return a stream with an item, its events, and one of them as given."""
+    """Return a stream with an item and its events, one of them given."""
     item = response_item(item_kind)
     ending = kind.removesuffix(".failed") + ".completed" if kind.endswith(".failed") else ""
     events: list[JSON] = []
@@ -272,7 +272,7 @@ _TEXTS = frozenset({"delta", "code", "command", "arguments"})
 
 
 def _with_text_event(kind: str, event: Any) -> JSON:
-    """Return a stream in which an event of a text is as given."""
+    """Return a stream with a given text event."""
     name = kind.removeprefix("response.").rpartition(".")[0]
     if event is ABSENT:
         return _stream(RESPONSES_ANSWER)

@@ -1,4 +1,4 @@
-"""Streams made from the types of the SDKs: legal sequences of frames as short as can be."""
+"""Streams generated from the SDKs' types: minimal legal sequences of frames."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["frames_of", "stream_bytes", "stream_cases"]
 
 
 def stream_cases(dialect: str, *, beta: bool = False) -> Iterator[Case]:
-    """Yield a stream for each member, literal and field of the events of the SDK.
+    """Yield a stream for each member, literal and field of the SDK's events.
 
     The body of a case has the payloads of the stream under `frames`.
 
@@ -191,7 +191,7 @@ _FIRST_USAGE: JSON = {**ANTHROPIC_ANSWER["usage"], "output_tokens": 1}
 
 
 def anthropic_frames(answer: JSON) -> JSON:
-    """Return the stream of an answer of Anthropic."""
+    """Return the stream of an Anthropic answer."""
     end = {name: answer[name] for name in ("stop_reason", "stop_sequence")}
     start = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
     blocks = [_block_frames(number, block) for number, block in enumerate(answer["content"])]
@@ -211,7 +211,7 @@ def _anthropic_stream(
 
 
 def _block_frames(index: int, block: JSON) -> list[JSON]:
-    """Return the frames of a block: those that grow start empty."""
+    """Return the frames of a block."""
     start, deltas = block, list[JSON]()
     match block["type"]:
         case "text":
@@ -291,7 +291,7 @@ _BLOCK_OF_DELTA: dict[str, JSON] = {
 
 
 def _content_delta(kind: str, delta: Any) -> JSON:
-    """Return a stream with a delta in a block of its kind."""
+    """Return a stream with a delta in a matching block."""
     if delta is ABSENT:
         return anthropic_frames(ANTHROPIC_ANSWER)
     block = _BLOCK_OF_DELTA[kind]

@@ -1,4 +1,4 @@
-"""Values that an API accepts where the types of its SDK say only string, number or object."""
+"""Legal values where an SDK's type says only string, number or object."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _NUMBERS: dict[str, tuple[float, float]] = {
 
 
 def scalar_values(name: str, expected: type) -> tuple[Any, Any]:
-    """Return two different values of a field; equal ones where only one is legal."""
+    """Return two different legal values of a field; equal ones if only one is legal."""
     if expected is str:
         return _TEXTS.get(name, (f"{name}_A", f"{name}_B"))
     if expected is bool:
@@ -94,5 +94,5 @@ def scalar_values(name: str, expected: type) -> tuple[Any, Any]:
 
 
 def object_value(name: str) -> Any:
-    """Return an object for a field whose type is any value of JSON."""
+    """Return a legal object for a field whose type is any JSON value."""
     return _OBJECTS.get(name, {"some": "thing"})

@@ -1,4 +1,4 @@
-"""All values that a type of an SDK has: one for each union member, literal and field.
+"""Values of an SDK's type: one for each union member, literal and field.
 
 A type is a `TypedDict` (requests of OpenAI and Anthropic), a pydantic model (their answers, and
 all of google-genai), or one of the types of JSON.
@@ -49,7 +49,7 @@ ABSENT = _Absent.ABSENT
 
 
 class Variant(NamedTuple):
-    """A value of a type that has one member, literal or field besides what is required.
+    """A value with one member, literal or field besides the required ones.
 
     Attributes:
         path: Its position, such as `tools[mcp].require_approval=always`.
@@ -68,7 +68,7 @@ class Variant(NamedTuple):
     is_null: bool = False
 
     def within(self, place: Callable[[Any], Any], path: str = "") -> Variant:
-        """Return the variant of a value that holds this one."""
+        """Return the variant of a value that contains this variant."""
         return self._replace(
             path=path + self.path,
             value=place(self.value),
@@ -78,7 +78,7 @@ class Variant(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field of an object.
+    """A field of an object type.
 
     Attributes:
         expected: Its type.
@@ -91,7 +91,7 @@ class Field(NamedTuple):
 
 @functools.cache
 def fields_of(expected: Any) -> dict[str, Field] | None:
-    """Return the fields of an object type by their names on the wire; None of other types."""
+    """Return an object type's fields by wire name; None for other types."""
     if typing_extensions.is_typeddict(expected):
         known = typed_dict_fields(expected)
         return {name: Field(known.types[name], name in known.required) for name in known.types}
@@ -104,7 +104,7 @@ def fields_of(expected: Any) -> dict[str, Field] | None:
 
 
 def members(expected: Any) -> list[Any]:
-    """Return the types of a union, those of unions within it among them; else the type itself."""
+    """Return the types of a union, flattened; any other type itself."""
     expected = bare_type(expected)
     if get_origin(expected) in (Union, types.UnionType):
         found = [member for part in get_args(expected) for member in members(part)]
@@ -121,12 +121,12 @@ def is_model(expected: Any) -> bool:
 
 
 def _is_file(expected: Any) -> bool:
-    """Return whether a type is of values in memory, such as open files."""
+    """Return whether a type has only Python objects, such as open files."""
     return is_in_memory(expected) and not is_model(expected) and expected is not bytes
 
 
 def label_of(expected: Any) -> str:
-    """Return the word that tells a member of a union from the others."""
+    """Return the literal that identifies a union member."""
     expected = bare_type(expected)
     fields = fields_of(expected) or {}
     for name in _DISCRIMINATORS:
@@ -137,12 +137,12 @@ def label_of(expected: Any) -> str:
 
 
 def minimal(expected: Any, name: str = "") -> Any:
-    """Return a value of a type with what is required alone."""
+    """Return a value of a type with only its required fields."""
     return next(_walk(expected, name, ())).value
 
 
 def variants(expected: Any, name: str = "") -> Iterator[Variant]:
-    """Yield a variant for each member, literal and field of a type, the least value first.
+    """Yield a variant for each member, literal and field of a type, the minimal value first.
 
     Args:
         expected: The type.
@@ -251,5 +251,5 @@ def _placed(fields: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
 
 
 def with_member(base: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """Return an object with a member, or as it is where the value is `ABSENT`."""
+    """Return an object with a member, unless the value is `ABSENT`."""
     return base if value is ABSENT else {**base, name: value}

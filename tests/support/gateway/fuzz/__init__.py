@@ -1,1 +1,1 @@
-"""Bytes that a gateway is sent by hostile clients and upstreams, and what it makes of them."""
+"""Fuzzing of a gateway by hostile clients and upstreams."""

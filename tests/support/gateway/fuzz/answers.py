@@ -1,4 +1,4 @@
-"""Bytes of an upstream's answers: honest or recorded ones, damaged in one way each."""
+"""Upstream answers for fuzzing: honest or recorded, with one kind of damage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPELLINGS = (KEY, KEY.replace("/", "\\/"), "".join(f"\\u{ord(char):04x}" for ch
 
 
 def wild_steps(rng: random.Random, request: EchoedRequest) -> Sequence[Step]:
-    """Return the steps of an answer, honest in one of four cases."""
+    """Return the steps of an answer, damaged in three of four cases."""
     if rng.random() < 0.25:
         return honest_steps(request)
     playback = request.playback
@@ -43,7 +43,7 @@ def wild_steps(rng: random.Random, request: EchoedRequest) -> Sequence[Step]:
 
 @cache
 def _recorded(dialect: str) -> tuple[tuple[bytes, ...], ...]:
-    """Return the frames of recorded streams that are not too large."""
+    """Return the frames of moderately sized recordings."""
     found = [recording.body for recording in recordings(dialect)]
     return tuple(tuple(frames_of(body)) for body in found if len(body) < _MAX_BYTES)
 
@@ -54,7 +54,7 @@ def _other_frames(rng: random.Random, request: EchoedRequest) -> Sequence[bytes]
 
 
 def _moved(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
-    """Drop, double, swap, and splice frames."""
+    """Damage by dropping, repeating, swapping and splicing frames."""
     if rng.random() < 0.5:
         frames = [*_other_frames(rng, request)]
     for _ in range(rng.randint(1, 4)):
@@ -74,7 +74,7 @@ def _moved(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> l
 
 
 def _changed(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
-    """Change bytes of a stream."""
+    """Damage by changing bytes."""
     if rng.random() < 0.3:
         frames = [*_other_frames(rng, request)]
     data = flipped(rng, b"".join(frames))
@@ -82,7 +82,7 @@ def _changed(rng: random.Random, request: EchoedRequest, frames: list[bytes]) ->
 
 
 def _damaged(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
-    """Change the JSON values of a frame."""
+    """Damage by changing JSON values in a frame."""
     if rng.random() < 0.5:
         frames = [*_other_frames(rng, request)]
     for _ in range(rng.randint(1, 3)):
@@ -99,7 +99,7 @@ def _damaged(rng: random.Random, request: EchoedRequest, frames: list[bytes]) ->
 
 
 def _shown_key(rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
-    """Quote the key, in a text or an error."""
+    """Damage by quoting the gateway's key in a text or error."""
     key = rng.choice(_SPELLINGS).encode()
     error = b'data: {"error":{"message":"no ' + key + b'","type":"server_error"}}\n\n'
     texts = [frame.replace(b"snow", key) for frame in frames]
@@ -109,7 +109,7 @@ def _shown_key(rng: random.Random, _request: EchoedRequest, frames: list[bytes])
 
 
 def _flooded(rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
-    """Add comments, empty frames, and lines that are long or never end."""
+    """Damage by adding comments, empty frames, and endless lines."""
     added = rng.choice(
         (
             *(b": x\n\n" * 3000, b"\n" * 9000, b"\r" * 9000, b"data\n" * 3000, b"data:\n\n" * 3000),
@@ -128,7 +128,7 @@ def _flooded(rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -
 
 
 def _same(_rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
-    """Leave the frames: the framing of HTTP is what is damaged."""
+    """No damage to frames; the HTTP framing is damaged instead."""
     return frames
 
 
@@ -137,7 +137,7 @@ _DAMAGES: tuple[_Damage, ...] = (_moved, _changed, _damaged, _shown_key, _floode
 
 
 def _sent(rng: random.Random, head: bytes, frames: list[bytes]) -> list[Step]:
-    """Return the steps that send frames, cut at random, and often framed wrongly."""
+    """Return steps that send frames in random pieces, often with wrong framing."""
     data = b"".join(frames)
     kind = rng.randrange(12)
     if kind <= 4:

@@ -1,4 +1,4 @@
-"""Bytes of requests to a gateway: those of real clients, damaged in one way each."""
+"""Client requests for fuzzing: real ones with one kind of damage."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ class _Made(NamedTuple):
 
 
 def honest_request(client: str, upstream: str, key: str, marker: str) -> bytes:
-    """Return the bytes of a request with a marker in its text."""
+    """Return the bytes of a valid request with a marker in its text."""
     made = _small(random.Random(0), client, upstream, marker, stream=True)  # noqa: S311 - no secret
     body = json.dumps(made.body).encode()
     return _head(made.path, key, f"content-length: {len(body)}", "connection: close") + body
 
 
 def wild_request(rng: random.Random, keys: tuple[str, ...]) -> WildRequest:
-    """Return a request with one kind of damage, of a client that has one of the keys."""
+    """Return a request with one kind of damage, and a valid key."""
     kind = rng.choice([*_KINDS])
     return _KINDS[kind](rng, rng.choice(keys))
 
 
 @cache
 def _captured(client: str) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """Return paths and bodies of real requests that are not too large."""
+    """Return the paths and bodies of moderately sized real requests."""
     return tuple(
         (request.path, request.body)
         for request in captured_requests(client)
@@ -96,7 +96,7 @@ def _routed(
 
 
 def _made(rng: random.Random) -> _Made:
-    """Return a request of any client for any upstream."""
+    """Return a valid request of any client for any upstream."""
     client, upstream, marker = rng.choice([*CLIENTS]), rng.choice(UPSTREAMS), new_marker()
     stream = rng.random() < 0.7
     captured = _captured(client) if client in REQUESTS else ()
@@ -165,7 +165,7 @@ def _damaged_bytes(rng: random.Random, key: str) -> WildRequest:
 
 
 def _sound(rng: random.Random, key: str) -> WildRequest:
-    """The answer is what is damaged."""
+    """No damage to the request; the answer is damaged instead."""
     made = _made(rng)
     return _request(
         "sound", made, _whole(made, key, json.dumps(made.body).encode()), is_framed=True
@@ -418,7 +418,7 @@ def _garbage(rng: random.Random, key: str) -> WildRequest:
 
 
 def _logged(rng: random.Random, key: str) -> WildRequest:
-    """Return a request whose stream the log gets, and one for that stream behind it."""
+    """Return a logged request, followed by one that reads its stream."""
     made = _made(rng)
     data = json.dumps(made.body).encode()
     id = made.marker if rng.random() < 0.7 else "".join(rng.choices("aZ9-.~%/ ?\x00é", k=9))

@@ -1,4 +1,4 @@
-"""Rounds of wild requests and answers against one running gateway, and what they find."""
+"""Fuzzing rounds against a running gateway."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _SEAL_KEY = "canary-of-a-seal-key-0123456789abcdef"
 
 
 class FuzzedGateway:
-    """A gateway in front of an upstream that answers wildly.
+    """A gateway with an upstream whose answers are damaged.
 
     Attributes:
         rounds: Rounds so far.
@@ -90,7 +90,7 @@ class FuzzedGateway:
         self._least_bytes = 0
 
     async def round(self, seed: int) -> list[str]:
-        """Send wild requests, then honest ones, and return what is wrong."""
+        """Send damaged requests, then valid ones; return the problems."""
         rng = random.Random(seed)  # noqa: S311 - no secret
         wild = [wild_request(rng, _CLIENT_KEYS) for _ in range(REQUESTS_OF_A_ROUND)]
         answers = random.Random(seed + 1)  # noqa: S311 - no secret
@@ -133,7 +133,7 @@ class FuzzedGateway:
         return found + [f"{name} in the answer" for name in secrets]
 
     async def _settle(self) -> None:
-        """Wait until the upstream has sent all, and the gateway has read it."""
+        """Wait until the gateway has read everything the upstream sends."""
         async with asyncio.timeout(_ANSWER_S):
             while self._upstream.running:  # noqa: ASYNC110 - it has no event for it
                 await asyncio.sleep(_SETTLE_S)
@@ -169,13 +169,13 @@ _TEXT = re.compile(rb'"(?:text|content|delta)":"((?:[^"\\]|\\.)*)"')
 
 
 def _words(data: bytes) -> list[str]:
-    """Return the texts of an answer, in order."""
+    """Return the texts in an answer, in order."""
     return [json.loads(b'"' + text + b'"') for text in _TEXT.findall(data)]
 
 
 @asynccontextmanager
 async def fuzzed_gateway(server: str, directory: Path) -> AsyncIterator[FuzzedGateway]:
-    """Run a gateway of one kind of server, in front of a wild upstream."""
+    """Run a gateway in one kind of server, with an upstream of damaged answers."""
     stores = {name: json.dumps(f"sqlite:{directory / name}.db") for name in ("state", "log")}
     settings = _SETTINGS.format(**stores)
     tables = ['key = "env:FUZZ_UPSTREAM_KEY"']

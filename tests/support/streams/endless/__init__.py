@@ -1,4 +1,4 @@
-"""Streams of each dialect that never end, to see what is stored of them.
+"""Endless streams of each dialect, for tests of bounded memory.
 
 Each makes its events of texts of some size, and grows in one place alone.
 """
@@ -43,6 +43,6 @@ ENDLESS_STREAMS: dict[tuple[str, str], Make] = {
 
 
 def endless_stream(dialect: str, name: str, text: str) -> Iterator[bytes]:
-    """Yield the events of a stream without end."""
+    """Yield the events of an endless stream."""
     yield from _DIALECTS[dialect].START
     yield from ENDLESS_STREAMS[dialect, name](text)

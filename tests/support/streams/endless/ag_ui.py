@@ -1,4 +1,4 @@
-"""Runs of AG-UI without end."""
+"""Endless runs of AG-UI."""
 
 from __future__ import annotations
 

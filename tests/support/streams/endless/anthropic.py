@@ -1,4 +1,4 @@
-"""Streams of Anthropic without end."""
+"""Endless streams of Anthropic."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def events_behind_a_block(text: str) -> Iterator[bytes]:
 
 
 def parts_behind_a_block(text: str) -> Iterator[bytes]:
-    """Text and citations of a block in turn."""
+    """Yield text and citations of one block in turn."""
     yield block(0, "text", text="a") + block(1, "text", text="a")
     source = {"type": "char_location", "cited_text": "a", "document_index": 0}
     place = {"document_title": "a", "start_char_index": 0, "end_char_index": 1}

@@ -1,4 +1,4 @@
-"""Streams of Converse without end."""
+"""Endless streams of Converse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of Gemini without end."""
+"""Endless streams of Gemini."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def sources(text: str) -> Iterator[bytes]:
 
 
 def one_source_often(text: str) -> Iterator[bytes]:
-    """A few bytes more repeat all of its text."""
+    """Yield chunks that each repeat one large source."""
     chunks = [{"web": {"uri": "https://a", "title": text * 9}}]
     for number in count():
         place = {"startIndex": 0, "endIndex": 1}

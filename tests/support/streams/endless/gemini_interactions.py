@@ -1,4 +1,4 @@
-"""Streams of the Interactions API without end."""
+"""Endless streams of the Interactions API."""
 
 from __future__ import annotations
 

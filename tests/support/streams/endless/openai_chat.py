@@ -1,4 +1,4 @@
-"""Streams of Chat Completions without end."""
+"""Endless streams of Chat Completions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def arguments_behind_a_call(text: str) -> Iterator[bytes]:
 
 
 def many_arguments(text: str) -> Iterator[bytes]:
-    """Of calls, each of which ends."""
+    """Yield calls with long arguments, one after another."""
     for number in count():
         yield calls(call(number, f"x{number}", "f", '{"a":"'))
         for _ in range(20):
@@ -89,7 +89,7 @@ def signatures(text: str) -> Iterator[bytes]:
 
 
 def signatures_of_calls(text: str) -> Iterator[bytes]:
-    """That never begin."""
+    """Yield signatures of calls that never begin."""
     for number in count():
         sealed = {"type": "reasoning.encrypted", "format": "google-gemini-v1", "data": text}
         yield chunk({"reasoning_details": [{**sealed, "id": f"c{number}"}]})

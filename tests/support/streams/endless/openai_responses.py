@@ -1,4 +1,4 @@
-"""Streams of Responses without end."""
+"""Endless streams of Responses."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def events_of_a_search(text: str) -> Iterator[bytes]:
 
 
 def events_of_an_interpreter(text: str) -> Iterator[bytes]:
-    """Whose item is written when it is complete."""
+    """Yield events of a code interpreter item that is held until complete."""
     yield added(0, "code_interpreter_call", id="ci_1", status="in_progress", code="")
     place = {"output_index": 0, "item_id": "ci_1"}
     yield from repeat(event("response.code_interpreter_call_code.delta", **place, delta=text))

@@ -1,4 +1,4 @@
-"""UI message streams without end."""
+"""Endless UI message streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of any length in each dialect, to measure how work and memory grow with it."""
+"""Streams of any length in each dialect, to measure growth of work and memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROWING_STREAMS: dict[tuple[str, str], Make] = {
 
 
 def growing_stream(dialect: str, name: str, count: int) -> list[bytes]:
-    """Return the events of a stream with its start and its end."""
+    """Return a stream's events, with start and end."""
     module = _DIALECTS[dialect]
     events = [module.START, *GROWING_STREAMS[dialect, name](count), module.END]
     return [event for event in events if event]

@@ -25,7 +25,7 @@ def thoughts(count: int) -> Iterator[bytes]:
 
 
 def turns(count: int) -> Iterator[bytes]:
-    """Text and thinking in turn, as long as blocks last."""
+    """Yield text and thinking blocks in turn."""
     for number in range(count):
         kind, field = ("text", "text") if number % 2 else ("thinking", "thinking")
         yield block(None, kind, **{field: "a"}) + stop(None)

@@ -41,7 +41,7 @@ def signatures(count: int) -> Iterator[bytes]:
 
 
 def sources(count: int) -> Iterator[bytes]:
-    """Each chunk repeats them all, and has one more."""
+    """Yield chunks that each repeat all sources and add one."""
     yield text("a" * 400)
     for number in range(0, count, 10):
         chunks = [{"web": {"uri": f"https://{n}"}} for n in range(number % 50)]

@@ -25,7 +25,7 @@ def thoughts(count: int) -> Iterator[bytes]:
 
 
 def turns(count: int) -> Iterator[bytes]:
-    """Text and reasoning in turn, as long as blocks last."""
+    """Yield text and reasoning in turn."""
     for number in range(count):
         yield content("a") if number % 2 else reasoning("b")
 
@@ -37,7 +37,7 @@ def one_call(count: int) -> Iterator[bytes]:
 
 
 def calls_in_turn(count: int) -> Iterator[bytes]:
-    """Two calls whose arguments end in a closer each time, so that each is looked at."""
+    """Yield fragments of two calls in turn, each ending in a closing bracket."""
     yield calls(call(0, "x", "f", "["), call(1, "y", "g", "["))
     for number in range(count):
         yield calls(call(number % 2, arguments='{"a":"}"},'))

@@ -30,7 +30,7 @@ def texts(count: int) -> Iterator[bytes]:
 
 
 def summaries(count: int) -> Iterator[bytes]:
-    """Of four, so that pieces of one come behind those of others."""
+    """Yield deltas of four summaries in turn."""
     yield added(0, "reasoning", id="rs_1")
     for number in range(count):
         place = {"summary_index": number % 4}
@@ -46,7 +46,7 @@ def calls_in_turn(count: int) -> Iterator[bytes]:
 
 
 def items(count: int) -> Iterator[bytes]:
-    """Each with a number and an id of its own, as long as they last."""
+    """Yield complete items, each with its own index and id."""
     for number in range(count):
         message = {"id": f"msg_{number}", "role": "assistant"}
         yield added(number, "message", **message)
@@ -55,7 +55,7 @@ def items(count: int) -> Iterator[bytes]:
 
 
 def open_items(count: int) -> Iterator[bytes]:
-    """Of which none is ever done."""
+    """Yield items that are never completed."""
     for number in range(count):
         yield added(number, "message", id=f"msg_{number}") + text("a", number)
 
@@ -66,7 +66,7 @@ def items_without_a_start(count: int) -> Iterator[bytes]:
 
 
 def searches(count: int) -> Iterator[bytes]:
-    """News of one call of the server's."""
+    """Yield progress events of one web search."""
     yield added(0, "web_search_call", id="ws_1", status="in_progress")
     for _ in range(count):
         yield event("response.web_search_call.searching", output_index=0, item_id="ws_1")
