@@ -40,6 +40,8 @@ LIMITS_REACHED = ("websocket_connection_limit_reached", "websocket_stream_limit_
 """Codes of a connection that takes no further create, where another one does."""
 
 _HEAD = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z0-9_.-]+)"')
+# Nearly all messages are deltas, which have no id of a response; servers write them in one line.
+_DELTA = re.compile(rb'\{"type":"(response\.[a-z_.]{1,64}\.delta)"[^\r\n]*+')
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 _DONE = "response.output_item.done"
@@ -124,6 +126,8 @@ class MessageReader:
         Raises:
             RemoteProtocolError: The message is no event, or one of another response.
         """
+        if self.has_begun and not self._is_whole and (delta := _DELTA.fullmatch(message)):
+            return b"event: %b\ndata: %b\n\n" % (delta[1], message)
         kind = type_of(message)
         if kind is None:
             raise RemoteProtocolError("a message that is no event, expected JSON with a type")

@@ -27,7 +27,7 @@ from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.json import dumps
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm.gateway.network import open_session
-from streamnorm.gateway.receiving import BodyThread
+from streamnorm.gateway.receiving import LARGE_BYTES, BodyThread
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.websocket_answers import (
     LIMITS_REACHED,
@@ -243,9 +243,11 @@ class _Connection:
                     if is_of_response(message):  # that nobody has asked for
                         break
                     continue
-                # An item of an output may have many megabytes.
-                data = await self._owner.bodies.run(len(message), partial(answer.read, message))
-                answer.feed(data)
+                if len(message) <= LARGE_BYTES:
+                    answer.feed(answer.read(message))
+                else:  # an item of an output may have many megabytes
+                    work = partial(answer.read, message)
+                    answer.feed(await self._owner.bodies.run(len(message), work))
                 if answer.is_eof():
                     self._answer = self._begin_successor(answer)
                 elif answer.is_full:
@@ -264,9 +266,10 @@ class _Connection:
             message = await self._socket.receive()
         except (aiohttp.ClientError, OSError):  # at the answer to a ping
             return None
+        if message.type is WSMsgType.TEXT:
+            data: bytes = message.data
+            return data
         match message.type, message.data:
-            case WSMsgType.TEXT, bytes(data):
-                return data
             case WSMsgType.BINARY, _:
                 raise RemoteProtocolError("a binary message, expected text")
             case WSMsgType.ERROR, WebSocketError(code=WSCloseCode.MESSAGE_TOO_BIG):

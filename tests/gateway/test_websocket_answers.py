@@ -235,6 +235,30 @@ def test_type_of_a_message(message: bytes, kind: str | None) -> None:
     assert type_of(message) == kind
 
 
+DELTA = b'{"type":"response.output_text.delta","delta":"a\\nb","sequence_number":4}'
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (DELTA, DELTA),
+        (DELTA + b"\n", DELTA + b" "),
+        (b" " + DELTA, b" " + DELTA),
+        (DELTA.replace(b",", b",\r\n"), DELTA.replace(b",", b", ")),
+        (DELTA.replace(b'"type":', b'"type" :'), DELTA.replace(b'"type":', b'"type" :')),
+    ],
+)
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_delta_is_one_line_of_a_server_sent_event(
+    message: bytes, line: bytes, *, has_begun: bool
+) -> None:
+    reader = MessageReader(InputEnd(1, b"x"), "resp_0", "", max_bytes=9, is_whole=False)
+    if has_begun:
+        reader.read(b'{"type":"response.created"}')
+    assert reader.read(message) == b"event: response.output_text.delta\ndata: %b\n\n" % line
+    assert reader.has_begun
+
+
 def test_headers_of_an_error_are_those_of_a_response() -> None:
     """Those of the connection and of a body are not, nor values that no header can have."""
     headers = {"Retry-After": 3, "x-a": True, "x-b": "c", "x-d": None, "x-e": "\r\nx: y"}
