@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from streamnorm._core.codec import Dialect
-from streamnorm._core.codec.websocket_messages import message_line, type_of
+from streamnorm._core.codec.socket_events import message_line, type_of
 from streamnorm._core.json import compact, is_object
 from streamnorm.http.urls import dialect_of_url
 from streamnorm.sse import Frame
@@ -127,7 +127,7 @@ class WebSocketReader:
             raise ConnectionResetError("the WebSocket was closed") from exc
         text = message if isinstance(message, str) else message.decode(errors="replace")
         line = message_line(text)
-        kind = type_of(line)[0].decode()
+        kind = type_of(line) or ""
         # The connection stays open behind the response, and nothing else would come.
         if not kind.endswith(".delta"):
             self._has_ended = kind == "error" or self._dialect.is_terminal(Frame(kind, text))

@@ -14,7 +14,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from streamnorm._core.codec.websocket_messages import error_message
+from streamnorm._core.codec.socket_events import error_message, head_of
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.asgi.responses import Message, Receive, Scope, Send, encode_headers
 from streamnorm.http.headers import reason_of
@@ -23,7 +23,6 @@ from streamnorm.recording.conversations import (
     SWITCHED,
     ConversationRecorder,
     MessageReader,
-    head_of,
 )
 from streamnorm.recording.format import End, Playback, Responder, WireRequest
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player

@@ -17,12 +17,16 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from streamnorm._core.codec.websocket_messages import NOT_OF_A_RESPONSE
+from streamnorm._core.codec.socket_events import (
+    NOT_OF_A_RESPONSE,
+    ErrorAnswer,
+    error_answer,
+    type_of,
+)
 from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
-from streamnorm._core.failures import find_error, response_status
-from streamnorm._core.json import FAST_ERRORS, compact, is_object, object_in
+from streamnorm._core.json import FAST_ERRORS, compact, object_in
 from streamnorm.gateway.websocket_creates import InputEnd, KnownResponse, OutputDigest
 from streamnorm.gateway.websocket_steering import STEER_EVENTS, STEER_FAILED, Steering
 
@@ -39,7 +43,6 @@ NOT_FOUND = "previous_response_not_found"
 LIMITS_REACHED = ("websocket_connection_limit_reached", "websocket_stream_limit_reached")
 """Codes of a connection that takes no further create, where another one does."""
 
-_HEAD = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z0-9_.-]+)"')
 # Nearly all messages are deltas, which have no id of a response; servers write them in one line.
 _DELTA = re.compile(rb'\{"type":"(response\.[a-z_.]{1,64}\.delta)"[^\r\n]*+')
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
@@ -52,25 +55,6 @@ _OF_RESPONSE = "response."
 # Of the statuses of responses: of two that contradict each other, the worse one is true.
 _SEVERITIES = {"completed": 0, "incomplete": 1, "cancelled": 2, "failed": 3}
 _KEEP_ALIVE = "response.keep_alive"  # of compatible servers, at any time
-# That describe the body, or the connection.
-_HEADERS_OF_HTTP = re.compile(r"content-.*|transfer-encoding|connection|upgrade|set-cookie")
-_HEADER_NAME = re.compile(r"[a-z0-9-]{1,64}")
-
-
-class ErrorAnswer(Struct, frozen=True):
-    """An `error` message as the HTTP response that it replaces.
-
-    Attributes:
-        status: HTTP status.
-        headers: The headers, by lower-case name.
-        body: The JSON body.
-        code: Code of the error.
-    """
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    code: str
 
 
 class MessageReader:
@@ -444,14 +428,6 @@ def _echo_of(id: str) -> re.Pattern[bytes]:
     return re.compile(rb'("previous_response_id"\s*:\s*)' + written)
 
 
-def type_of(message: bytes) -> str | None:
-    """Return the type of an event; None if the message is not an event."""
-    found = _HEAD.match(message)
-    if found is not None:
-        return found[1].decode()
-    return string_in(_fields_in(message).get("type")) or None
-
-
 def is_of_response(message: bytes) -> bool:
     """Return whether a message belongs to a response, not to the connection.
 
@@ -464,37 +440,6 @@ def is_of_response(message: bytes) -> bool:
 def _is_response_event(kind: str) -> bool:
     is_named_so = kind.startswith(_OF_RESPONSE) and kind != _KEEP_ALIVE
     return is_named_so and NOT_OF_A_RESPONSE.match(kind) is None
-
-
-def error_answer(message: bytes) -> ErrorAnswer:
-    """Return an `error` event as the HTTP response that it replaces."""
-    value = object_in(message.decode(errors="replace"))
-    nested = value.get("error")
-    error: dict[str, Any] = dict(nested) if is_object(nested) else dict(value)
-    headers = {**_header_object(error.pop("headers", None)), **_header_object(value.get("headers"))}
-    for name in ("sequence_number", "stream_id", *(() if is_object(nested) else ("type",))):
-        error.pop(name, None)
-    status = value.get("status", value.get("status_code"))
-    if not (isinstance(status, int) and 400 <= status <= 599):
-        found = find_error({"error": error})
-        status = 502 if found is None else response_status(found)
-    code = error.get("code")
-    known = code if isinstance(code, str) else ""
-    body = compact({"error": error}).encode("utf-8", "replace")
-    return ErrorAnswer(status, {**headers, "content-type": "application/json"}, body, known)
-
-
-def _header_object(value: object) -> dict[str, str]:
-    """Return an error's headers as strings."""
-    found: dict[str, str] = {}
-    for name, given in value.items() if is_object(value) else ():
-        name = name.lower()
-        text = compact(given) if isinstance(given, bool | int | float) else given
-        if not isinstance(text, str) or not (text.isascii() and text.isprintable()):
-            continue
-        if _HEADER_NAME.fullmatch(name) and not _HEADERS_OF_HTTP.fullmatch(name):
-            found[name] = text
-    return found
 
 
 def _fields_in(text: bytes | Raw) -> dict[str, Raw]:

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct, structs
 
 from streamnorm._core.bodies.fields import body_object, get_bool
 from streamnorm._core.codec import Dialect
-from streamnorm._core.codec.websocket_messages import error_message
+from streamnorm._core.codec.socket_events import MessageHead, error_message, head_of
 from streamnorm._core.failures import find_error, response_status
 from streamnorm._core.json import FAST_ERRORS, compact, is_object, object_in, string_of
 from streamnorm._core.limits import Limits
@@ -62,33 +62,17 @@ _KEPT = {"response.completed", "response.incomplete"}
 _OK = 200
 
 
-class ClientMessage(Struct):
-    """Fields that every client message may have.
-
-    Attributes:
-        type: The type.
-        stream_id: The lane; None for the default one.
-    """
-
-    type: Any = None
-    stream_id: Any = None
-
-
-_CLIENT_MESSAGE: msgspec.json.Decoder[ClientMessage] = msgspec.json.Decoder(ClientMessage)
-
-
-def read_message(data: bytes, limits: Limits) -> ClientMessage:
+def read_message(data: bytes, limits: Limits) -> MessageHead:
     """Return the head of a client's message.
 
     Raises:
         RequestRefused: It is no JSON object, or exceeds a bound.
     """
-    try:
-        return _CLIENT_MESSAGE.decode(data)
-    except FAST_ERRORS:  # also of what `body_object` accepts, such as half a surrogate pair
+    head = head_of(data)
+    if head.type is None:
         with refusals():
-            value = body_object(data, limits)
-        return ClientMessage(value.get("type"), value.get("stream_id"))
+            body_object(data, limits)
+    return head
 
 
 def strip_handshake(received: ClientRequest, client: Dialect) -> ClientRequest:
@@ -163,10 +147,6 @@ def refusal_message(refused: RequestRefused, client: Dialect, stream_id: str | N
     return error_message(answer.status, answer.body, headers, stream_id)
 
 
-class _EventHead(Struct):
-    type: str | None = None
-
-
 class _DoneEvent(Struct):
     item: Raw
 
@@ -183,7 +163,6 @@ class _ResponseEvent(Struct):
 OnEnd: TypeAlias = Callable[[str, "list[bytes] | None"], Awaitable[None]]
 """Called with the id of a response, and the JSON of its items if they are known."""
 
-_EVENT_HEAD: msgspec.json.Decoder[_EventHead] = msgspec.json.Decoder(_EventHead)
 _DONE_EVENT: msgspec.json.Decoder[_DoneEvent] = msgspec.json.Decoder(_DoneEvent)
 _RESPONSE_EVENT: msgspec.json.Decoder[_ResponseEvent] = msgspec.json.Decoder(_ResponseEvent)
 
@@ -290,10 +269,8 @@ class MessageWriter:
         await self._send(error_message(status, body, headers, self._stream_id))
 
     async def _write(self, text: str) -> None:
-        try:
-            kind = _EVENT_HEAD.decode(text).type
-        except FAST_ERRORS:
-            return  # `[DONE]`, which the messages of a WebSocket do not have
+        kind = head_of(text.encode()).type
+        # `[DONE]` is no message of a WebSocket.
         if kind is None or (self._is_ended and kind.startswith(_OF_A_RESPONSE)):
             return  # behind its end, the client takes an event for one of its next response
         self._last = text

@@ -19,7 +19,7 @@ import aiohttp
 from msgspec import Struct, structs
 
 from streamnorm._core.bodies.fields import body_object
-from streamnorm._core.codec.websocket_messages import name_stream
+from streamnorm._core.codec.socket_events import name_stream
 from streamnorm._core.errors import RemoteProtocolError
 from streamnorm._core.json import compact, dumps, is_array, is_object, object_in
 from streamnorm._core.limits import Limits

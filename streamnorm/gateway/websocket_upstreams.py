@@ -23,6 +23,7 @@ import aiohttp
 from aiohttp import WSCloseCode, WSMsgType
 from aiohttp.http_websocket import WebSocketError
 
+from streamnorm._core.codec.socket_events import ErrorAnswer
 from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.json import dumps
 from streamnorm._upstream.requests import UpstreamRequest
@@ -32,7 +33,6 @@ from streamnorm.gateway.routing import Target
 from streamnorm.gateway.websocket_answers import (
     LIMITS_REACHED,
     NOT_FOUND,
-    ErrorAnswer,
     MessageReader,
     SocketAnswer,
     is_of_response,

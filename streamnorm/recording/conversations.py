@@ -18,19 +18,20 @@ import msgspec
 from msgspec import Struct, structs
 
 from streamnorm._core.codec.framing import SSE
-from streamnorm._core.codec.websocket_messages import (
-    WS_MESSAGE,
-    WebSocketSplitter,
+from streamnorm._core.codec.socket_events import (
+    MessageHead,
+    error_answer,
     error_message,
+    head_of,
     message_line,
     name_stream,
 )
+from streamnorm._core.codec.websocket_messages import WS_MESSAGE, WebSocketSplitter
 from streamnorm._core.failures import find_error, response_status
-from streamnorm._core.json import FAST_ERRORS, compact, is_object, object_in
+from streamnorm._core.json import FAST_ERRORS, is_object, object_in
 from streamnorm._core.limits import Limits
 from streamnorm.http.urls import is_websocket_url
 from streamnorm.recording.format import (
-    MAX_STATUS,
     End,
     Playback,
     RecordedRequest,
@@ -63,31 +64,6 @@ _OK = 200
 # What a server sends without a create, such as rate limits.
 _MAX_HELD_MESSAGES = 64
 _MAX_HELD_BYTES = 1024 * 1024
-
-
-class MessageHead(Struct):
-    """Fields that any message may have.
-
-    Attributes:
-        type: The type; None if it has none.
-        stream_id: The lane; None for the default one.
-    """
-
-    type: str | None = None
-    stream_id: Any = None
-
-
-_HEAD: msgspec.json.Decoder[MessageHead] = msgspec.json.Decoder(MessageHead)
-
-
-def head_of(message: bytes) -> MessageHead:
-    """Return the head of a message; an empty one if the message is not a JSON object."""
-    try:
-        return _HEAD.decode(message)
-    except FAST_ERRORS:  # msgspec refuses half a surrogate pair, which providers send
-        value = object_in(message.decode(errors="replace"))
-        kind = value.get("type")
-        return MessageHead(kind if isinstance(kind, str) else None, value.get("stream_id"))
 
 
 def body_of_create(create: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +100,14 @@ def as_response(playback: Playback) -> Playback:
         frames = [frame for raw in splitter.split(step.data) for frame in splitter.parse(raw)]
         first = frames[0] if frames and not any(each.data for each in steps) else None
         if isinstance(first, Frame) and first.event == "error":
-            return _error_response(object_in(first.data), playback, step)
+            answer = error_answer(first.data.encode(errors="replace"))
+            return structs.replace(
+                playback,
+                status=answer.status,
+                headers=answer.headers,
+                steps=(structs.replace(step, data=answer.body),),
+                framing=SSE,
+            )
         steps.append(structs.replace(step, data=splitter.as_event_stream(b"")))
     headers = {**playback.headers, "content-type": SSE.media_type}
     return structs.replace(playback, headers=headers, steps=tuple(steps), framing=SSE)
@@ -137,24 +120,6 @@ def _end_last_line(playback: Playback) -> tuple[Step, ...]:
         return playback.steps
     last = playback.steps[-1]
     return (*playback.steps[:-1], structs.replace(last, data=last.data + b"\n"))
-
-
-def _error_response(event: dict[str, Any], playback: Playback, step: Step) -> Playback:
-    error = find_error(event)
-    given = event.get("status")
-    status = given if isinstance(given, int) and 400 <= given <= MAX_STATUS else 500
-    found = event.get("headers")
-    headers = {name: str(value) for name, value in found.items()} if is_object(found) else {}
-    nested = event.get("error")
-    fields = nested if is_object(nested) else {"message": "" if error is None else error.message}
-    body = compact({"error": fields}).encode()
-    return structs.replace(
-        playback,
-        status=status,
-        headers={**headers, "content-type": "application/json"},
-        steps=(structs.replace(step, data=body),),
-        framing=SSE,
-    )
 
 
 class MessageReader:

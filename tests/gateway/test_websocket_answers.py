@@ -31,7 +31,7 @@ from websockets.asyncio.server import ServerConnection
 from streamnorm._core.bodies.request import Reply
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm.gateway.receiving import LARGE_BYTES, BodyThread
-from streamnorm.gateway.websocket_answers import MessageReader, error_answer, type_of
+from streamnorm.gateway.websocket_answers import MessageReader
 from streamnorm.gateway.websocket_creates import InputEnd
 from streamnorm.gateway.websocket_upstreams import UpstreamSockets
 
@@ -218,23 +218,6 @@ async def test_closed_connections_end_the_answers_on_them(*, has_begun: bool) ->
 # Messages
 
 
-@pytest.mark.parametrize(
-    ("message", "kind"),
-    [
-        (b'{"type":"response.created"}', "response.created"),
-        (b' \n{ "type" : "error"}', "error"),
-        (b'{"sequence_number":0,"type":"error"}', "error"),
-        (b'{"type":"A b"}', "A b"),
-        (b'{"type":null}', None),
-        (b'{"type":"error"', "error"),
-        (b"null", None),
-        (b"", None),
-    ],
-)
-def test_type_of_a_message(message: bytes, kind: str | None) -> None:
-    assert type_of(message) == kind
-
-
 DELTA = b'{"type":"response.output_text.delta","delta":"a\\nb","sequence_number":4}'
 
 
@@ -257,18 +240,6 @@ def test_delta_is_one_line_of_a_server_sent_event(
         reader.read(b'{"type":"response.created"}')
     assert reader.read(message) == b"event: response.output_text.delta\ndata: %b\n\n" % line
     assert reader.has_begun
-
-
-def test_headers_of_an_error_are_those_of_a_response() -> None:
-    """Those of the connection and of a body are not, nor values that no header can have."""
-    headers = {"Retry-After": 3, "x-a": True, "x-b": "c", "x-d": None, "x-e": "\r\nx: y"}
-    others = {"content-encoding": "gzip", "Connection": "close", "set-cookie": "a", "no name": "x"}
-    error = {"message": "No", "headers": headers | others}
-    found = error_answer(json.dumps({"type": "error", "status": 500, "error": error}).encode())
-    assert found.status == 500
-    expected = {"retry-after": "3", "x-a": "true", "x-b": "c", "content-type": "application/json"}
-    assert found.headers == expected
-    assert json.loads(found.body) == {"error": {"message": "No"}}
 
 
 def test_responses_without_fields_are_read() -> None:

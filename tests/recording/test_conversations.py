@@ -477,8 +477,8 @@ def test_create_answers_a_request_over_http(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "body"),
     [
-        ({"error": "It broke.", "status": 200}, 500, {"message": "It broke."}),
-        ({"code": "a", "message": "Flat."}, 500, {"message": "Flat."}),
+        ({"error": "It broke.", "status": 200}, 502, {"message": "It broke."}),
+        ({"code": "a", "message": "Flat."}, 502, {"code": "a", "message": "Flat."}),
     ],
 )
 def test_error_without_a_status_is_an_error_response(

@@ -5,20 +5,16 @@ of the response, and no comment.  As bytes, a message is one line: JSON has no l
 its values, where `message_line` writes a space.  A connection has several responses, and a stream
 is one of them: its reader ends at its terminal, and the next response has a reader of its own.
 
-An `error` is nested and has the status that the response to a request would have.  Codex acts on
-an error with a status alone (openai/codex, `codex-rs/codex-api/src/endpoint/
-responses_websocket.rs` @00033d9); https://developers.openai.com/api/docs/guides/websocket-mode
-(read 2026-11-23).
+https://developers.openai.com/api/docs/guides/websocket-mode (read 2026-11-23).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import structs
 
 from streamnorm._core.codec.framing import (
     FrameReader,
@@ -27,94 +23,27 @@ from streamnorm._core.codec.framing import (
     StrictReader,
     as_utf8,
 )
+from streamnorm._core.codec.socket_events import (
+    NOT_OF_A_RESPONSE,
+    TYPE_START,
+    drop_stream_id,
+    error_message,
+    type_of,
+)
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import find_error, response_status
-from streamnorm._core.json import FAST_ERRORS, compact, dumps, is_object, object_in
+from streamnorm._core.failures import response_status
+from streamnorm._core.json import compact, dumps, is_object, object_in
 from streamnorm._core.limits import Limits
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
 _FAILED = Fragment(b"")  # has the decoder report that a message is too large
 _EVENT, _DATA, _EVENT_END = b"event: ", b"\ndata: ", b"\n\n"
-_LINE_ENDS = re.compile(rb"[\r\n]+")
-_TYPE = re.compile(rb'\s*+\{\s*+"type"\s*+:\s*+"([A-Za-z_.]{1,64})"')
-_STREAM_ID = b'"stream_id"'
 _LINE = re.compile(rb"[^\n]*\n(?:[ \t\r]*\n)*")
 _LINE_END = re.compile(rb"\n")
 _NUMBER = re.compile(r'("sequence_number":)([0-9]+)')
 _PINGS = ("ping", "keepalive")
 _SUFFIX: Final = ".ws.jsonl"
 _INSIDE_CHARACTER = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])")
-# Of a response over HTTP, which a message has not.
-_NOT_SHOWN = frozenset({"content-type", "content-length", "connection", "upgrade"})
-
-# Codex's limits and times, and answers to `response.steer`.
-NOT_OF_A_RESPONSE = re.compile(r"codex\.|responsesapi\.|response\.(?:steer\.|metadata\Z)")
-"""Types of the events of a connection, which clients skip."""
-
-
-class _Typed(Struct):
-    type: str | None = None
-
-
-_decode_type = msgspec.json.Decoder(_Typed).decode
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
-
-
-def message_line(message: str) -> bytes:
-    """Return a WebSocket message as one line of bytes, the unit of this framing."""
-    line = message.encode("utf-8", "replace")
-    return (_LINE_ENDS.sub(b" ", line) if b"\n" in line or b"\r" in line else line) + b"\n"
-
-
-def drop_stream_id(message: bytes) -> bytes:
-    """Return a message without `stream_id`, which belongs to the lane, not the event."""
-    return message if _STREAM_ID not in message else _replace_stream_id(message, None)
-
-
-def name_stream(message: bytes, stream_id: str | None) -> bytes:
-    """Return a message with the `stream_id` of a lane.
-
-    Args:
-        message: The message.
-        stream_id: Name of the lane; None for the default one.
-    """
-    return drop_stream_id(message) if stream_id is None else _replace_stream_id(message, stream_id)
-
-
-def _replace_stream_id(message: bytes, stream_id: str | None) -> bytes:
-    try:
-        members = _decode_members(message)
-    except FAST_ERRORS:  # the decoder of the dialect says what is wrong
-        return message
-    members.pop("stream_id", None)
-    if stream_id is not None:
-        members["stream_id"] = Raw(dumps(stream_id))
-    return dumps(members)
-
-
-def error_message(
-    status: int, body: bytes, headers: Mapping[str, object], stream_id: str | None = None
-) -> str:
-    """Return the `error` event that replaces an HTTP error response.
-
-    Args:
-        status: HTTP status.
-        body: The body of the response.
-        headers: The headers.
-        stream_id: The lane; None for the default one.
-    """
-    value = object_in(body.decode(errors="replace"))
-    error = value.get("error")
-    if not is_object(error):
-        found = find_error(value)
-        message = "the request failed" if found is None else found.message
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        error = {"type": kind, "code": None, "message": message, "param": None}
-    event: dict[str, Any] = {"type": "error", "status": status, "error": error}
-    shown = {name: text for name, text in headers.items() if name not in _NOT_SHOWN}
-    if shown:
-        event["headers"] = shown
-    return compact(event | ({} if stream_id is None else {"stream_id": stream_id}))
 
 
 class WebSocketSplitter:
@@ -238,7 +167,7 @@ class WebSocketSplitter:
 
     def _raw_of(self, line: bytes) -> RawFrame:
         if not line.startswith(self._start):  # nearly all messages are of one type
-            self._name, self._start = type_of(line)
+            self._name, self._start = _name_of(line)
         if self._name == self._run_name:
             return line
         return Fragment(b"%b%b%b%b\n\n" % (_EVENT, self._name, _DATA, drop_stream_id(line)))
@@ -247,22 +176,19 @@ class WebSocketSplitter:
         """Return the name and the JSON of an event."""
         if isinstance(raw, bytes):
             # The delta run may have gone on to events of another type since.
-            return type_of(raw)[0], drop_stream_id(raw)
+            return _name_of(raw)[0], drop_stream_id(raw)
         name, _, payload = raw.data.removesuffix(_EVENT_END).partition(_DATA)
         return name.removeprefix(_EVENT), payload
 
 
-def type_of(message: bytes) -> tuple[bytes, bytes | tuple[()]]:
-    """Return the type of a message, and the prefix that identifies messages of this type.
+def _name_of(message: bytes) -> tuple[bytes, bytes | tuple[()]]:
+    """Return the name of an event, and the start by which others of the name are known.
 
-    The type is `message`, and the start an empty tuple, if there is none.
+    The name is `message`, and the start an empty tuple, if the type is none.
     """
-    if named := _TYPE.match(message):
+    if named := TYPE_START.match(message):
         return named[1], named[0]
-    try:
-        name = (_decode_type(message).type or "").encode()
-    except FAST_ERRORS:
-        name = b""
+    name = (type_of(message) or "").encode(errors="replace")
     # The decoder of the dialect reads the type of an event that is named `message`.
     return (b"message" if not name or b"\n" in name or b"\r" in name else name), ()
 

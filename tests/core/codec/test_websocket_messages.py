@@ -28,12 +28,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.codec.websocket_messages import (
-    drop_stream_id,
-    error_message,
-    message_line,
-    name_stream,
-)
+from streamnorm._core.codec.socket_events import message_line, name_stream
 from streamnorm.codec import SSE, WS_MESSAGE, decoder, encoder
 from streamnorm.sse import Frame, RawFrame, SSEDecoder
 from streamnorm.validation import validate
@@ -228,14 +223,6 @@ def test_stream_id_is_no_part_of_an_event() -> None:
         assert b"stream_id" not in transcode(lane, size, framing=WS_MESSAGE)
 
 
-def test_name_of_a_lane_is_replaced_and_all_else_stays() -> None:
-    message = b'{"type":"x","n":1.0,"stream_id":"b","t":"\\u00e9"}'
-    assert name_stream(message, "a") == b'{"type":"x","n":1.0,"t":"\\u00e9","stream_id":"a"}'
-    assert name_stream(message, None) == b'{"type":"x","n":1.0,"t":"\\u00e9"}'
-    assert drop_stream_id(b'{"a":"\\"stream_id\\""}') == b'{"a":"\\"stream_id\\""}'
-    assert name_stream(b'["stream_id"]', "a") == b'["stream_id"]'
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_error_has_the_status_and_the_headers_of_a_response(size: int) -> None:
     """As Codex's own tests have it: the status stands beside the error."""
@@ -414,26 +401,6 @@ def test_writer_leaves_out_what_is_no_message() -> None:
     assert writer.write(b'event: a\ndata: {"type":"a"}\n\n', None) == b'{"type":"a"}\n'
     write = writer.delta_writer(b'event: a\ndata: {"delta":', b"}\n\n")
     assert write('"é\n') == '{"delta":"\\"é\\n"}\n'.encode()
-
-
-def test_response_of_a_request_as_an_error() -> None:
-    body = b'{"error":{"type":"invalid_request_error","message":"No.","code":null}}'
-    shown = {"content-type": "application/json", "retry-after": "1"}
-    assert json.loads(error_message(400, body, shown)) == {
-        "type": "error",
-        "status": 400,
-        "error": {"type": "invalid_request_error", "message": "No.", "code": None},
-        "headers": {"retry-after": "1"},
-    }
-    plain = json.loads(error_message(502, b'{"detail":"Bad gateway"}', {}, "a"))
-    assert plain == {
-        "type": "error",
-        "status": 502,
-        "error": {"type": "server_error", "code": None, "message": "Bad gateway", "param": None},
-        "stream_id": "a",
-    }
-    refused = json.loads(error_message(403, b"<html>", {}))["error"]
-    assert (refused["type"], refused["message"]) == ("invalid_request_error", "the request failed")
 
 
 # Layout and validation
