@@ -6,19 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from support.cli.inspect_command import ATTACK, END, page, run
+from support.cli.inspect_command import ATTACK, END, page, run, write_timed
 from support.openai_chat.chunks import content, frame
 
 pytestmark = pytest.mark.slow
-
-
-def write_timed(folder: Path, *reads: tuple[int, bytes], size: int = 0) -> Path:
-    """Write a recording with its reads."""
-    (folder / "a.sse").write_bytes(b"".join(data for _, data in reads))
-    chunks = [f"+{gap_ms} {len(data) + size}" for gap_ms, data in reads]
-    companion = {"streamnorm_recording": 1, "dialect": "openai_chat", "chunks": chunks}
-    (folder / "a.json").write_text(json.dumps(companion))
-    return folder / "a.sse"
 
 
 READS = ((500, content("a")[:7]), (100, content("a")[7:]), (400, content("b")), (0, END))

@@ -32,8 +32,9 @@ _OPTIONS = (
     "--no-first-run",
     "--remote-debugging-port=0",
 )
-_KEYS = {"Enter": (13, "\r"), "Escape": (27, "")}
 _ANNOUNCED = "DevTools listening on "
+# Keys of which a page's own handling is not enough: the browser moves the focus, or folds.
+_KEY_CODES = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}
 
 
 def find_chromium() -> str | None:
@@ -129,7 +130,7 @@ class Browser:
         attached = await self.call("Target.attachToTarget", targetId=target, flatten=True)
         session = attached["sessionId"]
         tab = self._tabs[session] = Tab(self, session, target)
-        for domain in ("Runtime", "Log", "Page"):
+        for domain in ("Runtime", "Log", "Page", "Network"):
             await self.call(f"{domain}.enable", session)
         await self.call("Page.addScriptToEvaluateOnNewDocument", session, source=before)
         await self.call("Page.navigate", session, url=url)
@@ -141,16 +142,18 @@ class Tab:
 
     Attributes:
         problems: Errors and warnings that its console shows, and exceptions that nothing caught.
+        requests: URLs that it has asked for, its own first.
     """
 
     def __init__(self, browser: Browser, session: str, target: str) -> None:
         self.problems: list[str] = []
+        self.requests: list[str] = []
         self._browser = browser
         self._session = session
         self._target = target
 
     def note(self, method: str, params: dict[str, Any]) -> None:
-        """Record a page's event if it shows a problem."""
+        """Record a page's event if it is a request or shows a problem."""
         match method:
             case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning", "assert"):
                 shown = [str(each.get("value", each.get("description"))) for each in params["args"]]
@@ -159,6 +162,8 @@ class Tab:
                 self.problems.append(json.dumps(params["exceptionDetails"]))
             case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
                 self.problems.append(params["entry"]["text"])
+            case "Network.requestWillBeSent":
+                self.requests.append(params["request"]["url"])
             case _:
                 pass
 
@@ -207,12 +212,15 @@ class Tab:
         await self._call("Input.insertText", text=text)
         await self.press("Enter")
 
-    async def press(self, key: str) -> None:
-        """Press a key: Enter, Escape or a character."""
-        code, text = _KEYS.get(key, (0, key))
-        pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code}
-        await self._call("Input.dispatchKeyEvent", type="keyDown", text=text, **pressed)
-        await self._call("Input.dispatchKeyEvent", type="keyUp", **pressed)
+    async def press(self, key: str, *, shift: bool = False) -> None:
+        """Press a key: a character, or one that has a name, such as `ArrowDown`."""
+        named = {"key": key, "modifiers": 8 * shift}
+        if code := _KEY_CODES.get(key):
+            named["windowsVirtualKeyCode"] = code
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+        typed = {"text": text} if text else {}
+        await self._call("Input.dispatchKeyEvent", type="keyDown", **named, **typed)
+        await self._call("Input.dispatchKeyEvent", type="keyUp", **named)
 
     async def prefer(self, theme: str) -> None:
         """Set the preferred theme: light or dark."""
@@ -225,15 +233,25 @@ class Tab:
         await self.wait_for(f"({find})?.disabled === false")
         await self.evaluate(f"({find}).click()")
 
-    async def screenshot(self, selector: str, *, width: int, height: int = 600) -> bytes:
-        """Return an element as a PNG, within a window of a size."""
+    async def resize(self, width: int, height: int) -> None:
+        """Give the window a size."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         await self._call("Emulation.setDeviceMetricsOverride", **size)
+
+    async def screenshot(self, selector: str, *, width: int, height: int = 600) -> bytes:
+        """Return an element as a PNG."""
+        await self.resize(width, height)
+        await self.evaluate("scrollTo(0, 0)")
         box = await self.evaluate(
             f"(({{x, y, width, height}}) => ({{x, y, width, height}}))"
             f"(document.querySelector({selector!r}).getBoundingClientRect())"
         )
-        taken = await self._call("Page.captureScreenshot", format="png", clip={**box, "scale": 1})
+        taken = await self._call(
+            "Page.captureScreenshot",
+            format="png",
+            captureBeyondViewport=True,
+            clip={**box, "scale": 1},
+        )
         return base64.b64decode(taken["data"])
 
     async def close(self) -> None:

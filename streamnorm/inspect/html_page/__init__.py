@@ -213,6 +213,7 @@ def _describe_stream(report: Report) -> dict[str, Any]:
         "facts": [
             (label, lines, label == "outcome" and is_bad)
             for label, lines in (*describe_head(report), *describe_end(report))
+            if lines
         ],
         "blocks": blocks,
         "gaps": [] if timing is None else [(gap.ms, gap.frame) for gap in timing.gaps],

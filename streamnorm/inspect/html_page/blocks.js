@@ -3,10 +3,10 @@
 function showFacts() {
   const list = $("facts");
   for (const [label, lines, isBad] of stream.facts) {
-    const cell = element("dd", { class: lines.length > 1 || lines[0].length > 60 ? "wide" : "" });
-    if (isBad) cell.classList.add("bad");
+    const width = lines.length > 1 || lines[0].length > 60 ? "wide" : "";
+    const cell = element("dd", { class: isBad ? `${width} bad` : width });
     for (const line of lines) cell.append(show(element("div"), line.slice(0, PREVIEW_CHARS * 10)));
-    list.append(element("dt", {}, label), cell);
+    list.append(element("dt", { class: width }, label), cell);
   }
   const places = [
     ...stream.gaps.map(([ms, frame]) => [`gap of ${seconds(ms)}`, frame]),
@@ -19,7 +19,7 @@ function showFacts() {
     show(button, `frame ${frame.toLocaleString("en")}: ${label}`);
     cell.append(element("div", {}, button));
   }
-  list.append(element("dt", {}, "go to"), cell);
+  list.append(element("dt", { class: "wide" }, "go to"), cell);
 }
 
 const FIRST_BLOCKS = 100;

@@ -80,7 +80,7 @@ function eventsCell(row) {
   for (const [name, index, text, fields] of row[3].slice(0, SHOWN_EVENTS)) {
     const tone = index === null ? "" : toneOf(blocks[index]?.kind ?? "");
     const label = index === null ? name : `${name} ${index}`;
-    cell.append(element("b", { class: tone }, label));
+    cell.append(element("b", { class: tone }, label), " ");
     const shown = text ?? fields ?? "";
     if (shown) show(cell, `${text === null ? shown.slice(0, PREVIEW_CHARS) : quote(shown)} `);
   }
@@ -92,8 +92,11 @@ const quote = (text) => `"${text.slice(0, PREVIEW_CHARS)}"`;
 
 function dataCell(type, data) {
   const cell = element("span");
-  if (type !== "message") cell.append(show(element("b"), type));
-  return show(cell, data.slice(0, PREVIEW_CHARS));
+  if (type !== "message") cell.append(show(element("b"), type), " ");
+  // Some vendors repeat the type of a frame in its data.
+  const repeated = `{"type":"${type}",`;
+  const start = data.startsWith(repeated) ? repeated.length : 0;
+  return show(cell, (start ? "…" : "") + data.slice(start, start + PREVIEW_CHARS));
 }
 
 function writtenCell(row) {
@@ -101,7 +104,7 @@ function writtenCell(row) {
   for (const state of waitsOf(row)) cell.append(element("i", {}, `${state} `));
   const [first] = row[4];
   if (!first) return cell;
-  if (row[4].length > 1) cell.append(element("b", {}, `${row[4].length} frames`));
+  if (row[4].length > 1) cell.append(element("b", {}, `${row[4].length} frames`), " ");
   cell.append(...dataCell(...first).childNodes);
   return cell;
 }

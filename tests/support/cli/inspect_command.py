@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from support.openai_chat.chunks import DONE, chunk
 
-__all__ = ["ATTACK", "COMMAND", "END", "ESCAPED", "ROOT", "page", "run"]
+__all__ = ["ATTACK", "COMMAND", "END", "ESCAPED", "ROOT", "page", "run", "write_timed"]
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-m", "streamnorm", "inspect"]
@@ -39,3 +40,12 @@ def page(*arguments: str | Path, stdin: bytes = b"") -> list[str]:
     done = run(*arguments, stdin=stdin)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode().splitlines()
+
+
+def write_timed(folder: Path, *reads: tuple[int, bytes], size: int = 0) -> Path:
+    """Write a recording with its reads."""
+    (folder / "a.sse").write_bytes(b"".join(data for _, data in reads))
+    chunks = [f"+{gap_ms} {len(data) + size}" for gap_ms, data in reads]
+    companion = {"streamnorm_recording": 1, "dialect": "openai_chat", "chunks": chunks}
+    (folder / "a.json").write_text(json.dumps(companion))
+    return folder / "a.sse"
