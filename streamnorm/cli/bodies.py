@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -314,12 +313,14 @@ class _Validation:
         with console.convert_os_errors():
             files = [file for file in find_files(directory) if _may_hold_request(file)]
         for number, file in enumerate(files, 1):
-            _show_progress(f"{number}/{len(files)}, {format_count(self._violations, 'violation')}")
+            console.show_progress(
+                f"{number}/{len(files)}, {format_count(self._violations, 'violation')}"
+            )
             try:
                 self._validate(str(file))
             except StreamnormError:
                 self._skipped += 1
-        _show_progress("")
+        console.show_progress("")
 
     def end(self) -> int:
         """Print the counts, and return the exit status."""
@@ -354,7 +355,7 @@ class _Validation:
         )
         self._requests += 1
         self._violations += len(violations)
-        _show_progress("")
+        console.show_progress("")
         if arguments.json:
             fields = {"request": source.name, "dialect": lookup(found.dialect).name}
             console.print_json({**fields, "violations": violations})
@@ -377,9 +378,3 @@ def _server_of(request: StoredRequest) -> str | None:
         return server
     # Of another server than a vendor, no more is known than its dialect.
     return None if server in _list_vendors() else "compatible"
-
-
-def _show_progress(text: str) -> None:
-    """Show a line on the terminal in place of the previous one; "" removes it."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)  # noqa: T201 - progress

@@ -127,6 +127,13 @@ def print_status(text: str) -> None:
     print(escape_unprintable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 
+def show_progress(text: str) -> None:
+    """Show a line on the terminal in place of the previous one; "" removes it."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        shown = escape_unprintable(text)
+        print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)  # noqa: T201 - progress
+
+
 def print_error(text: str) -> None:
     """Write an error or a warning as one line on stderr."""
     print_status(f"streamnorm: {' '.join(text.split())}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +14,13 @@ from streamnorm._registry import encoder, framing_of, stated_framing
 from streamnorm.cli import console
 from streamnorm.cli.bodies import validate_requests
 from streamnorm.cli.inspect_pages import PageFile, add_page_option, open_page
+from streamnorm.cli.inspect_several import (
+    MAX_WIDTH,
+    choose_style,
+    inspect_several,
+    make_source,
+    make_survey,
+)
 from streamnorm.cli.logs import add_log_options, open_stream, redact, require_log, save_stream
 from streamnorm.cli.streams import (
     STATUSES,
@@ -33,20 +38,16 @@ from streamnorm.inspect import Survey, list_writable_dialects
 from streamnorm.inspect.page import (
     MIN_WIDTH,
     FrameLines,
-    Style,
     describe_frame,
     format_count,
     render,
 )
-from streamnorm.inspect.printable import ASCII, BOX, BOX_CHARACTERS
 from streamnorm.inspect.report import Read, Report, describe_report
 
 if TYPE_CHECKING:
     from streamnorm._core.codec.framing import Framing
     from streamnorm.log import LogReader
 
-_MAX_WIDTH = 1000
-_WIDTH_WITHOUT_TERMINAL = 100
 _VIOLATED = 4
 
 _OF_REQUESTS = {
@@ -57,14 +58,14 @@ _OF_REQUESTS = {
 
 def add_commands(add_parser: console.AddParser) -> None:
     """Add `inspect` and `validate`."""
-    common = make_source_options()
+    common = make_source_options(several=True)
     inspect = add_parser(
         "inspect",
         parents=[common],
         help="show what the stream holds, and how it ends",
         description="Show the stream's blocks over its course, its times, its end, violations of\n"
-        "the protocol, and what would be lost.",
-        epilog=console.format_statuses(STATUSES),
+        "the protocol, and what would be lost; of several streams, a row of each.",
+        epilog=console.format_statuses(STATUSES) + "\n\nof several streams, the highest",
     )
     targets = list_dialects(list_writable_dialects())
     inspect.add_argument(
@@ -78,7 +79,7 @@ def add_commands(add_parser: console.AddParser) -> None:
     )
     inspect.add_argument(
         "--width",
-        type=partial(console.parse_integer, low=MIN_WIDTH, high=_MAX_WIDTH),
+        type=partial(console.parse_integer, low=MIN_WIDTH, high=MAX_WIDTH),
         metavar="N",
         help="columns (default: the terminal's, or 100)",
     )
@@ -126,12 +127,24 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
+    files: list[str] = arguments.files
+    if not files:
+        parser.error("no FILE, expected one or several")
+    arguments.file = files[0]
+    is_one = len(files) == 1 and not os.path.isdir(files[0])
     if arguments.log is not None:
+        if len(files) > 1:
+            parser.error(f"--log with {len(files)} streams, expected one")
         return _inspect_stored(arguments)
     require_log(parser, arguments)
-    source = Source(arguments.file, arguments.source, arguments.server, arguments.framing)
+    if not is_one:
+        for name in ("frames", "html"):
+            if getattr(arguments, name):
+                parser.error(f"--{name} with several streams, expected one")
+        return inspect_several(arguments, _choose_targets(arguments), choose_style(arguments))
+    source = make_source(arguments, files[0])
     reads = source.load_reads()
-    survey = _make_survey(source, arguments, _choose_targets(arguments), timed=reads is not None)
+    survey = make_survey(source, arguments, _choose_targets(arguments), timed=reads is not None)
     with open_page(arguments, source.name) as page:
         display = _Display(arguments, source.name, page)
         for data, gap_ms in source.read_timed_chunks(reads):
@@ -173,7 +186,7 @@ class _Display:
         self._shows_frames: bool = arguments.frames
         self._as_json: bool = arguments.json
         self._ascii: bool = arguments.ascii
-        self._style = _choose_style(arguments.width, self._ascii)
+        self._style = choose_style(arguments)
         self._lines = FrameLines(self._style)
 
     def add(self, read: Read) -> None:
@@ -294,7 +307,7 @@ def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:
     if arguments.request:
         return validate_requests(arguments)
     source = _require_one_stream(parser, arguments)
-    survey = _make_survey(source, arguments, timed=False)
+    survey = make_survey(source, arguments, timed=False)
     for chunk in source.read_chunks():
         survey.feed(chunk)
     survey.close()
@@ -334,39 +347,3 @@ def _require_one_stream(parser: console.Parser, arguments: argparse.Namespace) -
         except argparse.ArgumentTypeError as exc:
             parser.error(f"argument --server: {exc}")
     return Source(first, arguments.source, arguments.server, arguments.framing)
-
-
-def _make_survey(
-    source: Source, arguments: argparse.Namespace, targets: Iterable[str] = (), *, timed: bool
-) -> Survey:
-    return Survey(
-        source.dialect,
-        targets=targets,
-        server=source.server,
-        think_tags=arguments.think_tags,
-        timed=timed,
-        framing=source.framing,
-    )
-
-
-def _choose_style(width: int | None, ascii: bool) -> Style:
-    """Return the text style that stdout supports."""
-    on_terminal = sys.stdout.isatty()
-    if width is None:
-        width = _WIDTH_WITHOUT_TERMINAL
-        if on_terminal:
-            width = os.get_terminal_size(sys.stdout.fileno()).columns
-            width = min(max(width, MIN_WIDTH), _MAX_WIDTH)
-    return Style(
-        width=width,
-        glyphs=ASCII if ascii or not _can_write(BOX_CHARACTERS, sys.stdout.encoding) else BOX,
-        bold=on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
-    )
-
-
-def _can_write(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -61,10 +61,19 @@ def list_dialects(names: list[str]) -> str:
     return f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def make_source_options() -> console.Parser:
-    """Return a parser with the options shared by commands that read a stream."""
+def make_source_options(*, several: bool = False) -> console.Parser:
+    """Return a parser with the options of every command that reads a stream.
+
+    Args:
+        several: Whether the command reads any number of streams.
+    """
     common = console.Parser(add_help=False)
-    common.add_argument("file", metavar="FILE", help="a recording's stream, a body, or - for stdin")
+    what = "a recording's stream, a body, or - for stdin"
+    if several:
+        several_help = f"{what}; several, or a directory of recordings, are a table"
+        common.add_argument("files", metavar="FILE", nargs="*", help=several_help)
+    else:
+        common.add_argument("file", metavar="FILE", help=what)
     add_dialect_option(common, "--from")
     add_framing_option(common)
     add_server_option(common)
