@@ -103,7 +103,7 @@ def dialect_at(path: str) -> Dialect | None:
             URL spells it.
     """
     name = detect_path(path)
-    return None if name is None else DIALECTS[name].at_path(path)
+    return None if name is None else DIALECTS[name].adapt_to_path(path)
 
 
 DIALECTS: dict[str, Dialect] = {

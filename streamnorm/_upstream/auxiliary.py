@@ -138,7 +138,7 @@ def call_steps(
             return _encode_list(received, client, upstream)
         case "model":
             return _find_model(received, asked.model, client, upstream)
-        case _ if lookup(client) is upstream.spoken:
+        case _ if lookup(client) is upstream.dialect_record:
             return _forward(received, asked, client, upstream)
         case _:
             raise RequestRefused("a request that only the vendor's own server can answer", 404)
@@ -221,7 +221,7 @@ def _encode_list(received: ClientRequest, client: str, upstream: Upstream) -> Ca
 
 def _missing_models(upstream: Upstream) -> StreamError | None:
     """Return the error for an upstream without a model list; None if it has one."""
-    if codec_of(upstream.spoken).models is not None:
+    if codec_of(upstream.dialect_record).models is not None:
         return None
     # Amazon Bedrock lists its models at another host.
     return StreamError("upstream", "an upstream that lists no models", status_hint=404)
@@ -278,7 +278,7 @@ def _build_call(
     body_headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
 ) -> UpstreamCall:
-    known, target = lookup(client), upstream.spoken
+    known, target = lookup(client), upstream.dialect_record
     with refusals():
         url = target.endpoints.url(upstream.base_url, path)
     headers = request_headers(
@@ -296,9 +296,9 @@ def _build_call(
 
 def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
     """Return the headers that a server requires on every request, such as the API version."""
-    if lookup(client) is upstream.spoken:
+    if lookup(client) is upstream.dialect_record:
         return {}  # the client has sent its own
-    base = codec_of(upstream.spoken).capabilities
+    base = codec_of(upstream.dialect_record).capabilities
     profiles = upstream.profiles or shipped_profiles()
     return profiles.resolve(base, server=upstream.server, model="", version=None).added_headers
 

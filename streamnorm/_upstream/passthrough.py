@@ -100,7 +100,7 @@ def prepare_passthrough(
             it differently, since a key is repeated or differs from a known field in case alone;
             or the server refuses it in every form.
     """
-    dialect = upstream.spoken
+    dialect = upstream.dialect_record
     data, body = json_body(received), decode_request_body(received, limits)
     with refusals():
         _check_keys(data)
@@ -159,7 +159,7 @@ def _prepare_cloud_passthrough(
     Raises:
         EncodeError: No path has such a name of a model.
     """
-    dialect = upstream.spoken
+    dialect = upstream.dialect_record
     model = path_segment(upstream.upstream_model(asked.model))
     path = dialect.endpoints.rename_model(received.path, model)
     passed = {
@@ -453,7 +453,7 @@ def _refuses_reasoning(upstream: Upstream) -> bool:
 
     OpenAI's Chat Completions: other servers with its dialect have fields for both.
     """
-    base = codec_of(upstream.spoken).capabilities
+    base = codec_of(upstream.dialect_record).capabilities
     return base.reasoning_issuer is None and upstream.server in (base.file_issuer, base.dialect)
 
 
@@ -495,7 +495,7 @@ class _SignatureRules(NamedTuple):
 
     @classmethod
     def of(cls, request: Request, upstream: Upstream) -> Self:
-        base = codec_of(upstream.spoken).capabilities
+        base = codec_of(upstream.dialect_record).capabilities
         model, server = upstream.upstream_model(request.model), upstream.server
         profiles = upstream.profiles or shipped_profiles()
         target = profiles.resolve(base, server=server, model=model, version=None)

@@ -171,7 +171,7 @@ class Upstream(Struct, frozen=True, kw_only=True, dict=True):
         return f"Upstream({self.dialect!r}, …)"
 
     @cached_property
-    def spoken(self) -> Dialect:
+    def dialect_record(self) -> Dialect:
         """The provider's dialect.
 
         Raises:
@@ -279,7 +279,7 @@ def build_upstream_request(
         RequestRefused: The request is not of the client's dialect, or has no legal form in the
             upstream's.
     """
-    known, target = lookup(client), upstream.spoken
+    known, target = lookup(client), upstream.dialect_record
     data, body = json_body(received), decode_request_body(received, limits)
     with refusals():
         codec = reader_of(known)

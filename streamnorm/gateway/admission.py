@@ -280,7 +280,7 @@ def _spelt_target(scope: Scope) -> str:
     return f"{_spelt_path(scope)}?{query.decode('latin-1')}"
 
 
-def received_request(scope: Scope) -> ClientRequest:
+def parse_request(scope: Scope) -> ClientRequest:
     """Return an ASGI request as a `ClientRequest` without body."""
     values: dict[str, list[str]] = {}
     for raw_name, raw_value in scope["headers"]:
@@ -304,7 +304,7 @@ def client_of(received: ClientRequest) -> Dialect:
     """Return the client's dialect, from the request's path, else its headers."""
     if (at_cloud := _at_cloud(received.path)) is not None:
         dialect, route = at_cloud
-        return dialect.spoken_at(route)
+        return dialect.adapt_to_route(route)
     known = [dialect for dialect in DIALECTS.values() if dialect.endpoints.routes]
     for dialect in known:
         for route in dialect.endpoints.routes:

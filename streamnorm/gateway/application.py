@@ -44,7 +44,7 @@ from streamnorm.asgi.responses import (
 from streamnorm.gateway.admission import (
     Admission,
     client_of,
-    received_request,
+    parse_request,
     refuse_websocket,
 )
 from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
@@ -58,7 +58,7 @@ from streamnorm.gateway.pages import Pages
 from streamnorm.gateway.receiving import BodyThread
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Routing
-from streamnorm.gateway.storing import configured_log, gateway_store, is_worker
+from streamnorm.gateway.storing import gateway_store, is_worker, open_configured_log
 from streamnorm.gateway.stream_endpoint import StreamEndpoint
 from streamnorm.gateway.streams import LoggedStreams
 from streamnorm.gateway.websocket import Answering, WebSockets, deny
@@ -134,7 +134,7 @@ class Gateway:
             )
             observers = (*observers, self._dashboard.observer)
         self._observers = Observers(config, observers)
-        log = configured_log(config, environ)
+        log = open_configured_log(config, environ)
         self._streams: LoggedStreams | None = None
         self._stream_endpoint: StreamEndpoint | None = None
         if log is not None:
@@ -221,7 +221,7 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received = received_request(scope)
+        received = parse_request(scope)
         # Without a key: load balancers have none.
         if received.path in _HEALTH and received.method in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
@@ -377,7 +377,7 @@ class Gateway:
         """Serve a WebSocket, or refuse it."""
         while (await receive())["type"] != "websocket.connect":
             pass
-        received = received_request(scope)
+        received = parse_request(scope)
         client = client_of(received)
         asked = client.endpoints.match("POST", received.path)
         is_message = asked is not None and asked.operation == "message"

@@ -304,7 +304,7 @@ class Attempts:
         except (aiohttp.ClientError, OSError) as exc:
             return self._failure(failed_request(exc), target, {}, reason=failure_reason(exc))
         self._turn.steering = answer.steering
-        headers = response_headers(answer.headers, self._client, target.upstream.spoken)
+        headers = response_headers(answer.headers, self._client, target.upstream.dialect_record)
         if self._client.cloud is not None:
             headers |= cloud_headers(answer.headers, self._client, target.upstream.framing)
         is_success = answer.status is not None and 200 <= answer.status <= 299
@@ -540,5 +540,5 @@ def _request_id(answer: UpstreamResponse, target: Target) -> str:
 
     Claude Code takes two messages of one id for the same, and drops the reasoning of the first.
     """
-    name = target.upstream.spoken.endpoints.request_id_header
+    name = target.upstream.dialect_record.endpoints.request_id_header
     return answer.headers.get(name) or str(uuid4())

@@ -50,7 +50,7 @@ from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.messages import ClientStream, Services, stopping
 from streamnorm.gateway.network import failure_reason
 from streamnorm.gateway.observing import CallRecord, FailureReason
-from streamnorm.gateway.producing import stored_form
+from streamnorm.gateway.producing import require_stored_answers
 from streamnorm.gateway.receiving import ServerStopping, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Target, is_one_name
@@ -170,7 +170,7 @@ class AuxiliaryEndpoints:
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         # No upstream of another dialect has a stored response of that id.
         if is_stored and self._routing.native(client) is None:
-            noun = stored_form(client).noun
+            noun = require_stored_answers(client).noun
             refused = response_not_found(asked.response_id, noun)
             await self._refuse(refused, client.name, exchange, call)
             return

@@ -23,8 +23,8 @@ from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.producing import (
     failed_response,
+    require_stored_answers,
     response_in,
-    stored_form,
     unbegun_response,
 )
 from streamnorm.gateway.storing import GatewayStore
@@ -83,7 +83,7 @@ class BackgroundResponses:
             RequestRefused: The response does not do that.
         """
         # One scope has the streams of all dialects.
-        if not asked.response_id.startswith(stored_form(client).id_prefix):
+        if not asked.response_id.startswith(require_stored_answers(client).id_prefix):
             return False
         key = (self._streams.scope_of(received, client), asked.response_id)
         with log_refusals():
@@ -95,7 +95,7 @@ class BackgroundResponses:
         if state == "complete" and not streams:
             return False  # what is stored can be deleted
         if asked.operation == "delete":
-            noun = stored_form(client).noun
+            noun = require_stored_answers(client).noun
             raise RequestRefused(f"{noun} that is not complete, cancel it in place of that")
         if streams:
             if state == "complete" and not await self._is_stored(scope, asked.response_id):
@@ -123,7 +123,7 @@ class BackgroundResponses:
         call: CallRecord,
     ) -> None:
         """Send the events after the client's last event."""
-        form = stored_form(client)
+        form = require_stored_answers(client)
         after, part = query.get(form.after, ""), positions_of(form)
         if form.event_id is None:  # events have numbers of their own
             after, part = "", partial(_behind, number=_number_in(query, form.after))
@@ -135,7 +135,7 @@ class BackgroundResponses:
 
     async def _response(self, key: Key, client: Dialect, state: State) -> dict[str, Any]:
         """Return an incomplete response as its JSON object."""
-        form = stored_form(client)
+        form = require_stored_answers(client)
         fields = {**form.answer_fields(key[1], None), **form.background_fields}
         if state == "running" and not (await self._streams.status(key)).reads:
             return unbegun_response(client, fields, "")

@@ -142,7 +142,7 @@ def unbegun_response(client: Dialect, fields: dict[str, Any], model: str) -> dic
         fields: Fields of the response.
         model: Name of the model.
     """
-    form = stored_form(client)
+    form = require_stored_answers(client)
     response = last_answer(_start(client, fields, model), form.noun)
     return {**response, **fields, "status": form.queued_status}
 
@@ -172,7 +172,7 @@ def failed_response(
     error: StreamError, client: Dialect, fields: dict[str, Any], model: str
 ) -> dict[str, Any]:
     """Return the JSON of a response that failed before any upstream began it."""
-    response = response_in(_start(client, fields, model, error), stored_form(client))
+    response = response_in(_start(client, fields, model, error), require_stored_answers(client))
     return {**response, **fields}
 
 
@@ -190,7 +190,7 @@ def response_in(data: bytes, form: StoredAnswers) -> dict[str, Any]:
     return {**response, "status": "failed", form.errors: [error]}
 
 
-def stored_form(client: Dialect) -> StoredAnswers:
+def require_stored_answers(client: Dialect) -> StoredAnswers:
     """Return the rules of a dialect for stored answers."""
     assert client.stored is not None  # noqa: S101 - its requests have been routed as such
     return client.stored

@@ -257,7 +257,7 @@ class UpstreamResponse:
         self.read = partial(self._read_ahead, self.read, pump, bodies, ends_at_lines=ends_at_lines)
 
     @contextmanager
-    def being_decoded(self) -> Generator[None]:
+    def suspend_time_limits(self) -> Generator[None]:
         """Suspend the time limits while a thread decodes a read.
 
         The pump counts its frames meanwhile, so its progress is judged afterwards.
@@ -351,14 +351,14 @@ class UpstreamResponse:
         try:
             data = await read()
         except StopAsyncIteration:
-            with self.being_decoded():
+            with self.suspend_time_limits():
                 await bodies.run(pump.waiting_bytes, pump.close_ahead)
             raise
         size = pump.waiting_bytes + len(data)
         # Without a line end no event can be complete.
         if size <= LARGE_BYTES or (ends_at_lines and b"\n" not in data):
             return data
-        with self.being_decoded():
+        with self.suspend_time_limits():
             await bodies.run(size, partial(pump.feed_ahead, data))
         return b""
 

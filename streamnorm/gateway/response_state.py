@@ -541,7 +541,7 @@ class ResponseStates:
 def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
     """Return whether the requested model can reason."""
     profiles = upstream.profiles or shipped_profiles()
-    base = codec_of(upstream.spoken).capabilities
+    base = codec_of(upstream.dialect_record).capabilities
     model = upstream.upstream_model(string_of(body, "model"))
     # OpenAI answers 400 if `reasoning.encrypted_content` is asked of a model that does not reason.
     return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields

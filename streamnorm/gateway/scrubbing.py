@@ -39,7 +39,7 @@ class UpstreamKey:
     @classmethod
     def of(cls, upstream: Upstream) -> UpstreamKey | None:
         """Return an upstream's own key; None if it has none, or only a placeholder."""
-        for name in upstream.spoken.endpoints.key_headers:
+        for name in upstream.dialect_record.endpoints.key_headers:
             key = upstream.headers.get(name, "").removeprefix(_BEARER)
             if len(key) >= _MIN_CHARS:
                 return cls(key)

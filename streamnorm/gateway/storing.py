@@ -176,7 +176,7 @@ def gateway_store(
         return GatewayStore(given, bodies)
     if url is None:
         return None
-    url = shared_url(url, "state", environ)
+    url = resolve_shared_url(url, "state", environ)
     try:
         store = open_store(url, ttl_s=config.state_ttl_s)
     except (ValueError, ImportError) as exc:
@@ -184,7 +184,7 @@ def gateway_store(
     return GatewayStore(store, bodies, store.aclose)
 
 
-def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
+def open_configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
     """Return the configured log; None if there is none.
 
     Args:
@@ -198,7 +198,7 @@ def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
         return None
     try:
         return open_log(
-            shared_url(config.log.url, "log.url", environ),
+            resolve_shared_url(config.log.url, "log.url", environ),
             ttl_s=config.log.ttl_s,
             lease_s=config.log.lease_s,
             max_bytes=config.log.max_bytes,
@@ -207,7 +207,7 @@ def configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
         raise ConfigError(f"log.url: {exc}") from exc
 
 
-def shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
+def resolve_shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
     """Return the URL of a store that several processes of a gateway can share.
 
     Args:

@@ -51,7 +51,7 @@ from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.config import Config, answer_limits
 from streamnorm.gateway.messages import ClientStream, send_failure
 from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
-from streamnorm.gateway.producing import failed_source, stored_form, unbegun_response
+from streamnorm.gateway.producing import failed_source, require_stored_answers, unbegun_response
 from streamnorm.gateway.response_state import ResponseState
 from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus
 from streamnorm.log.log import Mode
@@ -203,7 +203,7 @@ class LoggedStreams:
         if asked is not None:
             # The same request joins: it gets the id of the same response.
             digest = hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
-            id = stored_form(client).id_prefix + digest
+            id = require_stored_answers(client).id_prefix + digest
             turn.rename(id)
         echoed = reader_of(client).echoed_fields
         fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}
@@ -272,7 +272,9 @@ class LoggedStreams:
             await stream.send_body(200, headers, dumps(response))
         elif is_stream:
             followed = await self.follow(asked.key, None, asked.after, client)
-            part = aiter if asked.background is None else positions_of(stored_form(client))
+            part = (
+                aiter if asked.background is None else positions_of(require_stored_answers(client))
+            )
             await send_followed(followed, client, stream, call, headers, part)
         else:
             whole = await self._whole(asked.key, client, call)

@@ -295,7 +295,7 @@ class SocketAnswer:
                 return b""
             if self._end is not None:
                 raise self._end
-            await self._changed()
+            await self._wait_for_change()
 
     def is_eof(self) -> bool:
         """Return whether the whole body has arrived."""
@@ -379,7 +379,7 @@ class SocketAnswer:
                 raise self._end
             if self._end is not None or self._held_bytes > _MAX_UNBEGUN_BYTES:
                 break
-            await self._changed()
+            await self._wait_for_change()
         return self._reader.error
 
     async def may_begin(self) -> bool:
@@ -388,7 +388,7 @@ class SocketAnswer:
             is_open = self.steering is not None and self.steering.is_open
             if not is_open or self._end is not None or self._held_bytes > _MAX_UNBEGUN_BYTES:
                 return False
-            await self._changed()
+            await self._wait_for_change()
         if self._reader.error is not None:
             self.fail_with(self._reader.error)
         return True
@@ -413,7 +413,7 @@ class SocketAnswer:
         """Whether no message of this answer can arrive after its end."""
         return self._reader.is_clean
 
-    async def _changed(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 

@@ -72,7 +72,7 @@ def body_of_create(create: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "stream": True}
 
 
-def compared_over_http(request: RecordedRequest) -> RecordedRequest:
+def as_http_request(request: RecordedRequest) -> RecordedRequest:
     """Return a create as the equivalent HTTP request; other requests unchanged."""
     if not is_websocket_url(request.url) or not is_object(request.body):
         return request

@@ -20,7 +20,7 @@ from msgspec import UNSET
 from streamnorm._core.json import is_array, is_object
 from streamnorm._registry import DIALECTS
 from streamnorm.http.urls import detect_url, path_of, query_of
-from streamnorm.recording.conversations import compared_over_http
+from streamnorm.recording.conversations import as_http_request
 from streamnorm.recording.format import RecordedRequest
 from streamnorm.recording.secrets.credentials import is_secret_field, is_secret_header
 
@@ -175,7 +175,7 @@ def _same_json(one: Any, other: Any) -> bool:
 
 
 def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
-    request = compared_over_http(request)
+    request = as_http_request(request)
     path = rewriter.rewrite_text(path_of(request.url))
     query = urlencode(
         [(name, rewriter.rewrite_text(value)) for name, value in query_of(request.url)]

@@ -268,7 +268,7 @@ class FakeProvider:
             written = encoder(received.dialect, model=self._model, include_usage=include_usage)
         except UnknownDialect as exc:
             raise UnrecordedRequest(f"{received.method} {received.path}: {exc}") from exc
-        spoken = lookup(received.dialect).at_path(received.path)
+        spoken = lookup(received.dialect).adapt_to_path(received.path)
         if is_socket:
             framing = spoken.endpoints.socket_framing
             if framing is None:

@@ -284,11 +284,11 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         self.result: object = None
         self._family = family
         received = _read_request(family, request, options.client)
-        options = structs.replace(options, client=options.client.at_path(received.path))
+        options = structs.replace(options, client=options.client.adapt_to_path(received.path))
         self._options = options
         self._request = request
         self._exchange = UpstreamExchange(received, options, created=time.time())
-        self._responses = ClientResponses(family, options.client, options.upstream.spoken)
+        self._responses = ClientResponses(family, options.client, options.upstream.dialect_record)
         self._response: ResponseT | None = None
         self._answer: Answer | None = None
 
@@ -418,7 +418,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
 
     def _request_id(self, response: ResponseT) -> str:
         """Return the response's id from the provider's headers, or a new id."""
-        endpoints = self._options.upstream.spoken.endpoints
+        endpoints = self._options.upstream.dialect_record.endpoints
         return response.headers.get(endpoints.request_id_header, "") or str(uuid4())
 
     def _add_losses(self, losses: tuple[Loss, ...]) -> None:

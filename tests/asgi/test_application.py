@@ -32,7 +32,7 @@ class Listening(Application):
         self.closed += 1
 
 
-async def received_request(caller: Caller) -> ReceivedRequest:
+async def receive_request(caller: Caller) -> ReceivedRequest:
     app = Listening()
     await caller.call(app)
     assert caller.status == 204
@@ -55,7 +55,7 @@ async def refused(caller: Caller) -> dict[str, str]:
 
 async def test_request_is_passed_on_as_sent() -> None:
     headers = [("Host", "a.example"), ("x-b", "1"), ("X-B", "2")]
-    request = await received_request(
+    request = await receive_request(
         Caller("/v1/a?key=1&b=%20", method="PUT", headers=headers, body=[b"{", b"", b"}"])
     )
     assert request.method == "PUT"
@@ -66,20 +66,20 @@ async def test_request_is_passed_on_as_sent() -> None:
 
 
 async def test_path_is_not_decoded() -> None:
-    request = await received_request(Caller("/", path="/a b", raw_path=b"/a%20b"))
+    request = await receive_request(Caller("/", path="/a b", raw_path=b"/a%20b"))
     assert request.target == b"/a%20b"
 
 
 async def test_path_is_encoded_again_if_the_server_has_no_raw_path() -> None:
     caller = Caller("/?b=1", headers=[], path="/root/v1/a:b 100%?\u00e9", root_path="/root")
     del caller.scope["raw_path"]
-    request = await received_request(caller)
+    request = await receive_request(caller)
     assert request.target == b"/v1/a:b%20100%25%3F%C3%A9?b=1"
     assert request.origin == "http://localhost"
 
 
 async def test_mount_path_is_removed_from_the_path() -> None:
-    request = await received_request(Caller("/mock/v1/a?b=1", root_path="/mock"))
+    request = await receive_request(Caller("/mock/v1/a?b=1", root_path="/mock"))
     assert request.target == b"/v1/a?b=1"
 
 
@@ -92,7 +92,7 @@ async def test_target_that_is_no_path_is_refused(target: str) -> None:
 
 @pytest.mark.parametrize("size", [MAX_BODY_BYTES - 1, MAX_BODY_BYTES])
 async def test_body_up_to_the_bound_is_accepted(size: int) -> None:
-    request = await received_request(Caller(body=[b"\0" * size]))
+    request = await receive_request(Caller(body=[b"\0" * size]))
     assert len(request.body) == size
 
 

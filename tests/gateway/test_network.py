@@ -305,7 +305,7 @@ async def test_time_in_which_a_thread_decodes_a_read_is_not_the_client_s() -> No
     async with opened_answer([ANSWER[0], 60.0], progress_s=0.03, idle_s=5.0) as answer:
         answer.watch(cast("Pump[bytes]", pump))
         assert await answer.read() == ANSWER[0]
-        with answer.being_decoded():
+        with answer.suspend_time_limits():
             pump.progress = 2000  # frames, of which none is known to be idle
             await asyncio.sleep(0.1)
             pump.progress = 0

@@ -178,7 +178,7 @@ def test_headers_of_a_cloud_pass_from_the_cloud_itself() -> None:
     dialect = DIALECTS["anthropic"]
     route = dialect.endpoints.cloud_route("/model/m/invoke")
     assert route is not None
-    client = dialect.spoken_at(route)
+    client = dialect.adapt_to_route(route)
     received = {
         "x-amzn-bedrock-service-tier": "default",
         "x-amzn-errortype": "ThrottlingException:http://internal",

@@ -304,12 +304,12 @@ class Dialect(Struct, frozen=True, kw_only=True):
         codec = None if self.body is None else self.body()
         return codec if isinstance(codec, BodyCodec) else None
 
-    def at_path(self, path: str) -> Dialect:
+    def adapt_to_path(self, path: str) -> Dialect:
         """Return the dialect with the framing and conventions of the cloud that has a path."""
         route = self.endpoints.cloud_route(path)
-        return self if route is None else self.spoken_at(route)
+        return self if route is None else self.adapt_to_route(route)
 
-    def spoken_at(self, route: Route) -> Dialect:
+    def adapt_to_route(self, route: Route) -> Dialect:
         """Return the dialect with the framing and conventions of a route's cloud."""
         cloud = route.cloud
         if cloud is None:

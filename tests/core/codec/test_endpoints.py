@@ -261,11 +261,11 @@ def test_dialect_is_spoken_in_the_form_of_a_cloud() -> None:
     dialect = DIALECTS["anthropic"]
     route = dialect.endpoints.cloud_route(INVOKED)
     assert route is not None
-    spoken = dialect.spoken_at(route)
+    spoken = dialect.adapt_to_route(route)
     assert (spoken.name, spoken.framing, spoken.cloud) == ("anthropic", INVOKE_CHUNKS, BEDROCK)
     assert spoken.endpoints.key_headers == ("authorization",)
     assert spoken.endpoints.request_id_header == "x-amzn-requestid"
-    assert dialect.spoken_at(dialect.endpoints.routes[0]) is dialect
+    assert dialect.adapt_to_route(dialect.endpoints.routes[0]) is dialect
 
 
 @pytest.mark.parametrize(

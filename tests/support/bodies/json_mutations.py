@@ -63,7 +63,7 @@ def json_mutations(text: str) -> Iterator[tuple[str, str]]:
     for path, value in _containers(root, ()):
         changes = _of_members(value) if isinstance(value, _Members) else _of_elements(value)
         for name, change in changes:
-            yield f"{_name(root, path)}: {name}", _dump(_changed(root, path, change))
+            yield f"{_name(root, path)}: {name}", _dump(_change_container(root, path, change))
     yield "spaces", _dump(root, ", ", ": ")
     yield "many spaces", _dump(root, " \t ,  ", " : ")
     yield "not ASCII escaped", json.dumps(json.loads(text))
@@ -109,7 +109,7 @@ def _put(at: int, *new: tuple[str, Any]) -> _Change:
     return lambda old: _Members([*old[:at], *new, *old[at + 1 :]])
 
 
-def _changed(value: Any, path: _Path, change: _Change) -> Any:
+def _change_container(value: Any, path: _Path, change: _Change) -> Any:
     """Return a value with one changed container."""
     if not path:
         return change(value)
@@ -117,9 +117,9 @@ def _changed(value: Any, path: _Path, change: _Change) -> Any:
     copy = type(value)(value)
     if isinstance(value, _Members):
         key, inner = value[at]
-        copy[at] = (key, _changed(inner, tuple(rest), change))
+        copy[at] = (key, _change_container(inner, tuple(rest), change))
     else:
-        copy[at] = _changed(value[at], tuple(rest), change)
+        copy[at] = _change_container(value[at], tuple(rest), change)
     return copy
 
 

@@ -86,7 +86,7 @@ def _text_at(answer: Answer) -> int:
     return answer.index_of(b"schneit")
 
 
-def _changed(old: bytes, new: bytes) -> Callable[[Answer], bytes]:
+def _replace(old: bytes, new: bytes) -> Callable[[Answer], bytes]:
     return lambda answer: answer.body.replace(old, new)
 
 
@@ -117,7 +117,7 @@ def _without(data: bytes) -> Callable[[Answer], bytes]:
     return change
 
 
-def _swapped(answer: Answer) -> bytes:
+def _swap_start(answer: Answer) -> bytes:
     """Return the stream with a call's start after its first arguments."""
     at = answer.index_of(b"get_weather")
     events = list(answer.events)
@@ -168,7 +168,7 @@ EVENT_FAULTS = (
         _repeated,
         _WITHIN,
     ),
-    Fault("swaps events", _stream(_swapped), _MALFORMED, _WITHIN, dialects=("anthropic",)),
+    Fault("swaps events", _stream(_swap_start), _MALFORMED, _WITHIN, dialects=("anthropic",)),
     Fault(
         "omits the start of the message",
         _stream(lambda answer: b"".join(answer.events[1:])),
@@ -200,13 +200,13 @@ EVENT_FAULTS = (
     Fault("ends its lines with CR", _stream(_line_ends(b"\r")), _OWN, _WITHIN),
     Fault(
         "sends invalid UTF-8",
-        _stream(_changed("☃".encode(), b"\xe2\x98")),
+        _stream(_replace("☃".encode(), b"\xe2\x98")),
         always(Expected(own=True, reads=False)),
         ("character",),
     ),
     Fault(
         "sends a lone surrogate",
-        _stream(_changed("☃".encode(), b"\\ud83d")),
+        _stream(_replace("☃".encode(), b"\\ud83d")),
         always(Expected(own=True, reads=False)),
         ("character",),
     ),

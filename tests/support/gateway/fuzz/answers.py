@@ -38,11 +38,11 @@ def wild_steps(rng: random.Random, request: EchoedRequest) -> Sequence[Step]:
         return _wild_whole(rng, request)
     frames = [step.data for step in playback.steps if step.data]
     damage = rng.choice(_DAMAGES)
-    return _sent(rng, head_of(playback), damage(rng, request, frames))
+    return _send_frames(rng, head_of(playback), damage(rng, request, frames))
 
 
 @cache
-def _recorded(dialect: str) -> tuple[tuple[bytes, ...], ...]:
+def _load_recorded(dialect: str) -> tuple[tuple[bytes, ...], ...]:
     """Return the frames of moderately sized recordings."""
     found = [recording.body for recording in recordings(dialect)]
     return tuple(tuple(frames_of(body)) for body in found if len(body) < _MAX_BYTES)
@@ -50,10 +50,10 @@ def _recorded(dialect: str) -> tuple[tuple[bytes, ...], ...]:
 
 def _other_frames(rng: random.Random, request: EchoedRequest) -> Sequence[bytes]:
     dialect = request.playback.dialect or "openai_chat"
-    return rng.choice(_recorded(dialect if _recorded(dialect) else "openai_chat"))
+    return rng.choice(_load_recorded(dialect if _load_recorded(dialect) else "openai_chat"))
 
 
-def _moved(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
+def _move_frames(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
     """Damage by dropping, repeating, swapping and splicing frames."""
     if rng.random() < 0.5:
         frames = [*_other_frames(rng, request)]
@@ -73,7 +73,7 @@ def _moved(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> l
     return frames
 
 
-def _changed(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
+def _change_bytes(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
     """Damage by changing bytes."""
     if rng.random() < 0.3:
         frames = [*_other_frames(rng, request)]
@@ -81,7 +81,7 @@ def _changed(rng: random.Random, request: EchoedRequest, frames: list[bytes]) ->
     return [data]
 
 
-def _damaged(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
+def _damage_json(rng: random.Random, request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
     """Damage by changing JSON values in a frame."""
     if rng.random() < 0.5:
         frames = [*_other_frames(rng, request)]
@@ -98,7 +98,7 @@ def _damaged(rng: random.Random, request: EchoedRequest, frames: list[bytes]) ->
     return frames
 
 
-def _shown_key(rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
+def _quote_key(rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
     """Damage by quoting the gateway's key in a text or error."""
     key = rng.choice(_SPELLINGS).encode()
     error = b'data: {"error":{"message":"no ' + key + b'","type":"server_error"}}\n\n'
@@ -108,7 +108,7 @@ def _shown_key(rng: random.Random, _request: EchoedRequest, frames: list[bytes])
     )
 
 
-def _flooded(rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
+def _flood(rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
     """Damage by adding comments, empty frames, and endless lines."""
     added = rng.choice(
         (
@@ -127,16 +127,24 @@ def _flooded(rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -
     return [*frames[:at], added, *frames[at:]]
 
 
-def _same(_rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
+def _keep_frames(_rng: random.Random, _request: EchoedRequest, frames: list[bytes]) -> list[bytes]:
     """No damage to frames; the HTTP framing is damaged instead."""
     return frames
 
 
 _Damage = Callable[[random.Random, EchoedRequest, list[bytes]], list[bytes]]
-_DAMAGES: tuple[_Damage, ...] = (_moved, _changed, _damaged, _shown_key, _flooded, _same, _same)
+_DAMAGES: tuple[_Damage, ...] = (
+    _move_frames,
+    _change_bytes,
+    _damage_json,
+    _quote_key,
+    _flood,
+    _keep_frames,
+    _keep_frames,
+)
 
 
-def _sent(rng: random.Random, head: bytes, frames: list[bytes]) -> list[Step]:
+def _send_frames(rng: random.Random, head: bytes, frames: list[bytes]) -> list[Step]:
     """Return steps that send frames in random pieces, often with wrong framing."""
     data = b"".join(frames)
     kind = rng.randrange(12)
@@ -216,7 +224,7 @@ def _wild_whole(rng: random.Random, request: EchoedRequest) -> list[Step]:
     elif kind == 3:
         data = data.replace(b"snow", rng.choice(_SPELLINGS).encode())
     else:
-        return _sent(rng, head_of(playback), [data])
+        return _send_frames(rng, head_of(playback), [data])
     status = rng.choice((200, 200, 200, 400, 401, 404, 408, 429, 503, 529, 599))
     head = f"HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\nx-request-id: {KEY}\r\n"
     return [f"{head}content-length: {len(data)}\r\n\r\n".encode(), *_pieces(rng, data)]
