@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate, islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
@@ -124,11 +125,11 @@ class LogReader:
 
     def _join(self) -> bytes:
         """Return the next reads before `joined_before` joined to one, up to a size."""
-        reads, start, size = self._chunk.reads, self._next, 0
+        reads, start = self._chunk.reads, self._next
         end = min(len(reads), start + self._joined_before - 1 - self.position)
-        while self._next < end and size < _JOINED_BYTES:
-            size += len(reads[self._next])
-            self._next += 1
+        ends = accumulate(map(len, islice(reads, start, end)))
+        before_last = list(takewhile(_JOINED_BYTES.__gt__, ends))
+        self._next = min(end, start + len(before_last) + 1)
         self.position += self._next - start
         return b"".join(reads[start : self._next])
 

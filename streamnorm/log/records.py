@@ -292,7 +292,8 @@ class LogStore(Protocol):
 _ENCODER = msgspec.msgpack.Encoder()
 _ORIGINS: msgspec.msgpack.Decoder[Origin] = msgspec.msgpack.Decoder(Origin)
 _ENDINGS: msgspec.msgpack.Decoder[Ending] = msgspec.msgpack.Decoder(Ending)
-_CHUNKS: msgspec.msgpack.Decoder[Chunk] = msgspec.msgpack.Decoder(Chunk)
+_CHUNKS: msgspec.msgpack.Decoder[list[Chunk]] = msgspec.msgpack.Decoder(list[Chunk])
+_ARRAY = b"\xdd"  # with four bytes for its length
 
 
 def add_head(origin: Origin, response: pump.Head) -> Origin:
@@ -440,16 +441,23 @@ def unpack_ending(data: object) -> Ending:
     return ending
 
 
-def unpack_chunk(data: object) -> Chunk:
-    """Return a chunk from the store's bytes.
+def unpack_chunks(count: int, data: object) -> list[Chunk]:
+    """Return chunks from the store's bytes.
+
+    Args:
+        count: Number of chunks.
+        data: What is stored of them, one after the other.
 
     Raises:
         StoreError: They are none.
     """
-    chunk: Chunk = _unpack(_CHUNKS, data)
-    if len(chunk.reads) != len(chunk.gaps_ms):
-        raise StoreError(_DAMAGED)
-    return chunk
+    # As one value: a reader that is behind reads hundreds of chunks, most of a single read.
+    packed = _ARRAY + count.to_bytes(4, "big") + data if isinstance(data, bytes) else data
+    chunks: list[Chunk] = _unpack(_CHUNKS, packed)
+    for _, reads, gaps_ms in chunks:
+        if len(reads) != len(gaps_ms):
+            raise StoreError(_DAMAGED)
+    return chunks
 
 
 def _unpack(decoder: msgspec.msgpack.Decoder[Any], data: object) -> Any:

@@ -19,14 +19,13 @@ from streamnorm.log.records import (
     FORMAT,
     LOST,
     Append,
-    Chunk,
     Reading,
     Record,
     Streams,
     accepts,
     gives_way,
     pack,
-    unpack_chunk,
+    unpack_chunks,
 )
 from streamnorm.state.stored import key_of
 
@@ -280,17 +279,20 @@ class SQLiteLogStore:
             if found is None:
                 return None
             key, record = found
-            chunks: list[Chunk] = []
+            contents: list[bytes] = []
             size = 0
             if after < record.count and not record.is_expired:
                 cursor = connection.execute(_READS, {"key": key, "after": after})
                 for [content] in cursor:
+                    if not isinstance(content, bytes):
+                        found_type = type(content).__name__
+                        raise StoreError(f"the store holds {found_type}, expected bytes")
                     size += len(content)
-                    if chunks and size > max_bytes:
+                    if contents and size > max_bytes:
                         break
-                    chunks.append(unpack_chunk(content))
+                    contents.append(content)
                 cursor.close()
-            return Reading(record, chunks)
+            return Reading(record, unpack_chunks(len(contents), b"".join(contents)))
 
     def _find(self, connection: Connection, scope: str, id: str) -> tuple[int, Record] | None:
         row = connection.execute(_RECORD, self._known(scope, id)).fetchone()

@@ -22,7 +22,7 @@ from streamnorm.log.records import (
 
 # A reader that is further behind reads the store.
 _MAX_BYTES = 256 * 1024
-READ_BYTES = 256 * 1024
+READ_BYTES = 384 * 1024
 """Bytes that are read from a store at once."""
 # What such a reader holds alone: a thousand that read no more must not fill the memory.
 _BEHIND_BYTES = 64 * 1024

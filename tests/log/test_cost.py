@@ -123,6 +123,31 @@ def _run(step: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     return lambda: asyncio.run(step())
 
 
+def test_reads_that_were_stored_alone_are_read_as_one_value(valkey_url: str) -> None:
+    async def prepare() -> None:
+        store = RedisLogStore(valkey_url, ttl_s=100)
+        await store.aclaim("", "a", Record("e1", b"", 0, 0, False, None, 60.0))
+        for number in range(1, 301):
+            assert await append(store, "", "a", "e1", Chunk(number, [b"a" * 100], [0]), 60.0)
+        await store.aclose()
+
+    async def read() -> None:
+        store = RedisLogStore(valkey_url, ttl_s=100)
+        reading = await store.aread("", "a", 0, 1 << 20, 0)
+        assert reading is not None
+        assert [chunk.first for chunk in reading.chunks] == list(range(1, 301))
+        await store.aclose()
+
+    async def ask() -> None:
+        store = RedisLogStore(valkey_url, ttl_s=100)
+        assert await store.aread("", "a", 300, 1 << 20, 0) is not None
+        await store.aclose()
+
+    emptied(valkey_url)
+    asyncio.run(prepare())
+    assert operations(_run(read)) - operations(_run(ask)) < 5 * 300
+
+
 def test_streams_share_commands_of_the_server(valkey_url: str) -> None:
     async def source() -> AsyncIterator[bytes]:
         for read in long_stream(20):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,7 +22,7 @@ from streamnorm.log.records import (
     Origin,
     pack,
     read_options,
-    unpack_chunk,
+    unpack_chunks,
     unpack_ending,
     unpack_origin,
 )
@@ -47,21 +48,28 @@ def test_values_come_back_as_they_were_stored() -> None:
     ending = Ending("failed", "timeout", "why")
     assert unpack_origin(pack(origin)) == origin
     assert unpack_ending(pack(ending)) == ending
-    chunk = Chunk(3, [b"", b"a"], [0, 70_000])
-    assert unpack_chunk(pack(chunk)) == chunk
+    chunks = [Chunk(3, [b"", b"a"], [0, 70_000]), Chunk(5, [], []), Chunk(5, [b"b"], [1])]
+    assert unpack_chunks(3, b"".join(map(pack, chunks))) == chunks
+    assert unpack_chunks(0, b"") == []
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01\x02\x03", "text", None, 1])
 def test_damaged_values_are_errors_of_the_store(data: object) -> None:
-    for unpack in (unpack_origin, unpack_ending, unpack_chunk):
+    for unpack in (unpack_origin, unpack_ending, partial(unpack_chunks, 1)):
         with pytest.raises(StoreError):
             unpack(data)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_chunks_are_as_many_as_the_store_says(count: int) -> None:
+    with pytest.raises(StoreError, match="a damaged stream"):
+        unpack_chunks(count, 2 * pack(Chunk(1, [b"a"], [0])))
 
 
 @pytest.mark.parametrize("gaps_ms", [[0], [0, 0, 0], [0, -1]])
 def test_each_read_has_the_time_before_it(gaps_ms: list[int]) -> None:
     with pytest.raises(StoreError, match="a damaged stream"):
-        unpack_chunk(pack(Chunk(1, [b"a", b"b"], gaps_ms)))
+        unpack_chunks(1, pack(Chunk(1, [b"a", b"b"], gaps_ms)))
 
 
 def test_streams_of_another_release_are_refused() -> None:
