@@ -1,4 +1,4 @@
-"""The gateway in a browser: `/dashboard` and what belongs to it.
+"""The dashboard, `/dashboard`: pages, login and events for the browsers of administrators.
 
     GET   /dashboard              the page, or a form for a key
     POST  /dashboard/login        an admin key; the answer sets the cookie of a session
@@ -89,20 +89,20 @@ _MARKED = re.compile(rb"\{(base|problem)\}")
 
 
 class _Stopping(Protocol):
-    """The end of the gateway."""
+    """The shutdown of the gateway."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether new requests are refused."""
+        """Whether the gateway refuses new requests because it stops."""
         ...
 
     def notifying(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
-        """Call a function once new requests are refused, unless the block ends before."""
+        """Call a function at the start of the shutdown, unless the block ends first."""
         ...
 
 
 class Dashboard:
-    """Answers the requests of administrators' browsers.
+    """Answers the dashboard's HTTP requests.
 
     Args:
         config: The configuration.
@@ -141,23 +141,23 @@ class Dashboard:
         self._viewing = asyncio.Lock()
 
     def has(self, received: ClientRequest) -> bool:
-        """Return whether a request is one of the dashboard."""
+        """Return whether the path of a request belongs to the dashboard."""
         return received.path == _PATH or received.path.startswith(f"{_PATH}/")
 
     def start(self) -> None:
-        """Share the board of this worker."""
+        """Start sharing the board of this worker with the other workers."""
         if self._shared is not None:
             self._shared.start()
 
     async def stop(self) -> None:
-        """Stop sharing the board of this worker."""
+        """Stop sharing the board of this worker with the other workers."""
         if self._shared is not None:
             await self._shared.stop()
 
     async def answer(
         self, scope: Scope, received: ClientRequest, receive: Receive, send: Send
     ) -> None:
-        """Answer a request."""
+        """Answer an HTTP request to the dashboard."""
         name = received.path[len(_PATH) + 1 :]
         is_post = received.method == "POST"
         form: dict[str, str] | RequestRefused = {}
@@ -218,7 +218,7 @@ class Dashboard:
         problem: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Send the form for a key.
+        """Send the login form.
 
         Args:
             exchange: The exchange.
@@ -232,7 +232,7 @@ class Dashboard:
         await _send(exchange, status, _HTML, body, headers)
 
     async def _send_events(self, session: str, exchange: Exchange) -> None:
-        """Send the state of the gateway once a second, as far as it has changed."""
+        """Send an SSE event once a second with the parts of the state that changed."""
         if self._open_pages >= MAX_PAGES or self._stopping.has_begun:
             found = "the gateway is stopping"
             if not self._stopping.has_begun:
@@ -264,7 +264,7 @@ class Dashboard:
             self._open_pages -= 1
 
     async def _shown(self) -> dict[str, Any]:
-        """Return what all pages show, which is made once a second."""
+        """Return the merged boards of all workers, merged at most once a second."""
         loop = asyncio.get_running_loop()
         async with self._viewing:
             if loop.time() - self._viewed_at >= POLL_S / 2:
@@ -278,14 +278,14 @@ class Dashboard:
 
 
 class _Changes:
-    """What has changed of the state since a page was sent it."""
+    """Finds the parts of the dashboard's state that one open page has not been sent yet."""
 
     def __init__(self) -> None:
         self._sent: dict[str, Any] = {}
         self._last: dict[str, int] = {}  # number of the last request that has ended, by process
 
     def since_last(self, state: dict[str, Any]) -> bytes:
-        """Return an event with the parts that have changed; empty if none has."""
+        """Return an SSE event with the parts that changed; b"" if none did."""
         ended = [row for row in state["ended"] if row["n"] > self._last.get(row["process"], 0)]
         for row in ended:
             self._last[row["process"]] = row["n"]
@@ -305,7 +305,7 @@ def _read_file(name: str) -> bytes:
 
 
 def _check_method(received: ClientRequest, name: str) -> None:
-    """Refuse a request for what there is not, with another method, or of another site.
+    """Refuse a request to an unknown page, by a wrong method, or from another site.
 
     Raises:
         RequestRefused: It is such a one.
@@ -323,7 +323,7 @@ def _check_method(received: ClientRequest, name: str) -> None:
 
 
 async def _read_form(received: ClientRequest, receive: Receive) -> dict[str, str]:
-    """Return the fields of a form.
+    """Return the fields of a posted form.
 
     Raises:
         RequestRefused: It is too large, or too slow, or no form.
@@ -353,7 +353,7 @@ async def _read_form(received: ClientRequest, receive: Receive) -> dict[str, str
 
 
 def _session_id(received: ClientRequest) -> str:
-    """Return the id of the session in the cookies of a request; "" if there is none."""
+    """Return the session id in a request's cookies; "" if there is none."""
     # Fields of `cookie` are joined by ", " here, and values of ours have no comma.
     for pair in re.split("[;,]", received.headers.get("cookie", "")):
         name, _, value = pair.strip().partition("=")
@@ -374,13 +374,13 @@ def _set_cookie(scope: Scope, received: ClientRequest, id: str, max_age_s: int) 
 
 
 async def _redirect(exchange: Exchange, headers: Mapping[str, str] | None = None) -> None:
-    """Send a browser to the page."""
+    """Redirect the browser to the dashboard's page."""
     location = {"location": f"..{_PATH}", **(headers or {})}
     await _send(exchange, 303, _TEXT, b"", location)
 
 
 async def _send_text(exchange: Exchange, refused: RequestRefused) -> None:
-    """Send a refusal as a text."""
+    """Send the message of a refused request as plain text."""
     status = refused.error.status_hint or 400
     await _send(exchange, status, _TEXT, f"{refused}\n".encode(), refused.headers)
 

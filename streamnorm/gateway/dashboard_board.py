@@ -1,4 +1,4 @@
-"""What the dashboard shows: running and last requests, upstreams, models and totals.
+"""The board: what the dashboard shows of one process, and of several processes merged.
 
 The board is an observer of requests.  Every collection on it is bounded: rows of requests by a
 number, upstreams by the configuration, and names that clients or upstreams choose by a number,
@@ -53,7 +53,7 @@ _SERVER_ERROR = 500
 
 
 class Minute(Struct):
-    """Counts of one minute."""
+    """Counts of the requests that ended within one minute."""
 
     requests: int = 0
     failures: int = 0
@@ -61,7 +61,7 @@ class Minute(Struct):
 
 
 class UpstreamRow(Struct):
-    """Counts of one upstream.
+    """Counts of the requests to one upstream.
 
     Attributes:
         dialect: Its dialect.
@@ -83,7 +83,7 @@ class UpstreamRow(Struct):
 
     @property
     def health(self) -> Health:
-        """Its state."""
+        """State of the upstream, judged by its last requests."""
         recent = [succeeded for _, succeeded in self.recent]
         failed = recent.count(False)
         if not recent:
@@ -95,7 +95,7 @@ class UpstreamRow(Struct):
 
 
 class ModelRow(Struct):
-    """Counts of one model, or of all those that have no row of their own.
+    """Counts of the requests for one model, or for all models without a row of their own.
 
     Attributes:
         requests: Requests that have ended.
@@ -133,7 +133,7 @@ class Totals(Struct):
 
 
 class Board(Struct, kw_only=True):
-    """What one process shows.
+    """What the dashboard shows of one process: its requests, upstreams, models and totals.
 
     Attributes:
         process: Its id, and the name of its host.
@@ -159,7 +159,7 @@ class Board(Struct, kw_only=True):
 
 
 class BoardObserver:
-    """An observer that writes requests to the board of this process.
+    """An observer that writes the requests of this process to its board.
 
     Args:
         config: The configuration.
@@ -182,12 +182,12 @@ class BoardObserver:
         )
 
     def begin(self, call: CallRecord) -> None:
-        """Add a running request."""
+        """Add a request to the running ones."""
         self._begun += 1
         self._running[id(call)] = self._begun, call
 
     def end(self, call: CallRecord) -> None:
-        """Move a request to those that have ended, and count it."""
+        """Move a request from the running to the ended ones, and count it."""
         self._running.pop(id(call), None)
         self._ended += 1
         now = time.time()
@@ -203,7 +203,7 @@ class BoardObserver:
         self._count_upstreams(call, now)
 
     def board(self, now_s: float) -> Board:
-        """Return the board.
+        """Return the board of this process.
 
         Args:
             now_s: The time of the clock of the records.
@@ -249,7 +249,7 @@ class BoardObserver:
             _append(row.tokens_per_s, tokens_per_s, _MAX_TIMES)
 
     def _model_name(self, model: str) -> str | None:
-        """Return the name of the row of a model; None for a request that names none."""
+        """Return the name of a model's row; None if the request names no model."""
         if not model:
             return None
         if not self._has_models:
@@ -288,7 +288,7 @@ class BoardObserver:
 
 
 class _Asked(Struct):
-    """A request to an upstream whose answer has begun; `error` is None if it was complete."""
+    """A request to an upstream whose answer has begun; `error` is None after a complete answer."""
 
     upstream: str
     status: int
@@ -301,12 +301,12 @@ def _is_at_fault(status: int, reason: FailureReason | None) -> bool:
 
 
 def _describe(status: int, error: ErrorKind) -> str:
-    """Return the reason of a failure that the upstream reported, or that its answer showed."""
+    """Return the reason of a failed request to an upstream: the HTTP status or the error kind."""
     return f"status {status}" if error == "upstream" else error
 
 
 def _tokens_per_s(call: CallRecord) -> float | None:
-    """Return the output tokens a second of a stream, from its first event to its end."""
+    """Return the output tokens per second of a stream after its first event."""
     if call.first_event_s is None or not call.usage.output_tokens:
         return None
     seconds = call.seconds - call.first_event_s
@@ -337,7 +337,7 @@ def _running_row(number: int, call: CallRecord, now_s: float) -> dict[str, Any]:
 
 
 def _state(call: CallRecord, upstream: str) -> str:
-    """Return what a running request waits for."""
+    """Return the state of a running request: reading, waiting or answering."""
     if call.first_event_s is not None or call.status:
         return "answering"
     return "waiting" if upstream else "reading"
@@ -355,7 +355,7 @@ def _append(values: list[T], value: T, most: int) -> None:
 
 
 def merge_boards(boards: Sequence[Board]) -> dict[str, Any]:
-    """Return the sum of the boards of several processes, as the page reads it."""
+    """Return the boards of several processes merged into the JSON that the page reads."""
     running = [{**row, "process": board.process} for board in boards for row in board.running]
     ended = [{**row, "process": board.process} for board in boards for row in board.ended]
     minutes: dict[int, list[int]] = {}
@@ -424,7 +424,7 @@ def _merge_model(name: str, rows: list[ModelRow]) -> dict[str, Any]:
 
 
 def _percentile(values: list[float], percent: int) -> float | None:
-    """Return the smallest of sorted values that so many percent of them do not exceed."""
+    """Return a percentile of sorted values; None without values."""
     return values[-(-len(values) * percent // 100) - 1] if values else None
 
 

@@ -1,4 +1,4 @@
-"""Who may see the dashboard: the sessions that an admin key opens.
+"""Login to the dashboard: an admin key opens a session.
 
 A key is posted once; the browser then has the random id of a session in a cookie.  The server
 stores the digest of the id alone, in memory, or in a directory that all workers share.
@@ -34,18 +34,18 @@ _IPV6_PREFIX = 64  # whoever has one address of a network has all of it
 
 
 class WrongKeys:
-    """Counts wrong keys by the address that they come from, and bounds them."""
+    """Counts the wrong admin keys that each client address sends, and limits them."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def seconds_to_wait(self, address: str) -> float:
-        """Return the seconds until a further key of an address is compared; 0 for at once."""
+        """Return how many seconds an address must wait before it may send a key."""
         count, until = self._counts.get(_network_of(address), (0, 0.0))
         return max(until - time.monotonic(), 0.0) if count >= _MAX_WRONG_KEYS else 0.0
 
     def add(self, address: str) -> bool:
-        """Count a wrong key; return whether it is the last that the address may try."""
+        """Count a wrong key; return whether the address has now reached the limit."""
         network, now = _network_of(address), time.monotonic()
         count, until = self._counts.pop(network, (0, 0.0))
         if now >= until:
@@ -67,7 +67,7 @@ def _network_of(address: str) -> str:
 
 
 class Sessions:
-    """The sessions of administrators.
+    """The sessions of logged-in administrators.
 
     Args:
         config: Who may see the dashboard.
@@ -87,7 +87,7 @@ class Sessions:
         self._ends: dict[str, float] = {}  # by the digest of the id, the oldest first
 
     def open(self, key: str) -> str | None:
-        """Return the id of a new session; None if the key is wrong."""
+        """Open a session and return its id; None if the key is wrong."""
         if not 0 < len(key) <= MAX_KEY_BYTES or not self._keys.has(key):
             return None
         id = secrets.token_urlsafe(_ID_BYTES)
@@ -101,7 +101,7 @@ class Sessions:
         return id
 
     def is_open(self, id: str) -> bool:
-        """Return whether a session has begun and has not ended."""
+        """Return whether a session exists and has not expired."""
         return bool(id) and len(id) <= _MAX_ID_CHARS and time.time() < self._end_of(_digest(id))
 
     def close(self, id: str) -> None:
@@ -121,7 +121,7 @@ class Sessions:
             return 0.0
 
     def _store(self, directory: Path, digest: str, end: float) -> None:
-        """Store a session as an empty file, which is modified when the session ends."""
+        """Store a session as an empty file whose modification time is the session's end."""
         file = _file_of(directory, digest)
         file.touch(mode=0o600)
         os.utime(file, (end, end))

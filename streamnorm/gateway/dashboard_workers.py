@@ -1,4 +1,4 @@
-"""The boards of all workers: each writes its own to a directory while a page is open.
+"""The boards of all workers, which share them as files while a page of the dashboard is open.
 
 The directory is that of the metrics, `PROMETHEUS_MULTIPROC_DIR`.  A worker whose page is open
 modifies the file `dashboard_watched` once a second; all others then write their boards.
@@ -59,7 +59,7 @@ def shared_directory(environ: Mapping[str, str]) -> Path | None:
 
 
 class SharedBoards:
-    """The boards of all workers, in the directory that they share.
+    """Writes this process's board to the shared directory, and reads the others' boards.
 
     Args:
         directory: The directory.
@@ -74,11 +74,11 @@ class SharedBoards:
         self._has_failed = False
 
     def start(self) -> None:
-        """Begin to write the board of this process while a page is open at any worker."""
+        """Start writing this process's board whenever any worker has an open page."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop, and remove the board of this process."""
+        """Stop writing this process's board, and delete its file."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -87,7 +87,7 @@ class SharedBoards:
             self._file.unlink(missing_ok=True)
 
     async def others(self) -> list[Board]:
-        """Return the boards of the other workers, and ask them to go on."""
+        """Return the boards of the other workers, and ask them to keep writing them."""
         return await to_thread.run_sync(self._read_others)
 
     async def _run(self) -> None:

@@ -170,7 +170,7 @@ class Network:
         target: Target,
         begun: SocketAnswer | None,
     ) -> tuple[aiohttp.ClientResponse | SocketAnswer, asyncio.Future[None] | None]:
-        """Return the response to a request, and the end of its connection; None if it has ended."""
+        """Return the response to a request, and a future of its connection's end; None after it."""
         if begun is not None:
             return begun, begun.lost
         if self._sockets is not None and target.websocket and isinstance(request, UpstreamRequest):

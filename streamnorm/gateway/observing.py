@@ -95,31 +95,31 @@ class UpstreamFailure(NamedTuple):
 
 
 class RunningAnswer(Protocol):
-    """What is known of an answer while its request runs."""
+    """Progress of a running request's answer."""
 
     @property
     def asked(self) -> str:
-        """Name of the upstream that was asked last; "" before one is asked."""
+        """Name of the upstream that was last sent the request; "" before the first."""
         ...
 
     @property
     def count(self) -> int:
-        """Number of requests to upstreams."""
+        """Number of requests to upstreams so far."""
         ...
 
     @property
     def failures(self) -> list[UpstreamFailure]:
-        """Requests to upstreams that have failed, in order."""
+        """Failed requests to upstreams, in order."""
         ...
 
     @property
     def progress(self) -> int:
-        """Number of events of the stream that are no pings."""
+        """Number of stream events so far, without pings."""
         ...
 
     @property
     def usage(self) -> Usage:
-        """The tokens, as far as they are known."""
+        """The token counts so far."""
         ...
 
 
@@ -422,7 +422,7 @@ _DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def workers_directory() -> str:
-    """Return the directory that all workers write their numbers to; "" without one.
+    """Return the directory of `PROMETHEUS_MULTIPROC_DIR`; "" if it is not set.
 
     Raises:
         ConfigError: `PROMETHEUS_MULTIPROC_DIR` names no directory.

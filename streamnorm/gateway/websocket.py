@@ -95,7 +95,7 @@ class Drain(Protocol):
     has_begun: bool
 
     def running(self, scope: anyio.CancelScope) -> AbstractContextManager[None]:
-        """Count a request as running; its scope is cancelled at the end of the grace period."""
+        """Count a request as running; cancel its scope at the end of the grace period."""
         ...
 
     def notifying(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
@@ -134,7 +134,7 @@ class Answering(NamedTuple):
 
 
 class WebSockets:
-    """Serves clients that open a WebSocket for the Responses API.
+    """Serves clients' WebSockets of the Responses API.
 
     Args:
         services: Services that all endpoints share.
@@ -188,7 +188,7 @@ class WebSockets:
 
 
 class _Lane(Struct):
-    """One lane of a connection, whose creates are answered one after another.
+    """A lane of a WebSocket: a stream of creates that are answered one after another.
 
     Attributes:
         stream_id: The name; None for the default one.
@@ -214,14 +214,14 @@ class _Lane(Struct):
         return "" if self.writer is None else self.writer.response_id
 
     def steering_of(self, id: str | None) -> Steering | None:
-        """Return the input that is added to a response; None if none can be."""
+        """Return the steering of the running response with an id; None without one."""
         if self.states is None or id != self.running_id:
             return None
         return self.states.steering
 
 
 class Connection:
-    """One WebSocket of a client.
+    """Serves the creates of one client's WebSocket.
 
     Args:
         owner: What all connections share.
@@ -359,7 +359,7 @@ class Connection:
         raise RequestRefused(found, param="stream_id")
 
     async def _steer(self, asked: ClientSteer) -> None:
-        """Add input to a running response, or return it to the client."""
+        """Add a steer's input to a running response, or return the input to the client."""
         lane = self._find_lane(asked.previous)
         steering = None if lane is None else lane.steering_of(asked.previous)
         stream_id = None if lane is None else lane.stream_id
@@ -462,7 +462,7 @@ class Connection:
     async def _answer_create(
         self, create: Create, lane: _Lane, continues: Steering | None
     ) -> Steering | None:
-        """Answer a create, or read its answer that follows input; return input that was added."""
+        """Answer a create with one response; return the response's steering, None without it."""
         states = lane.states = Continuation(
             self._owner.services.store,
             self._bodies,
@@ -492,7 +492,7 @@ class Connection:
             states.release()
 
     async def _has_successor(self, steering: Steering, lane: _Lane) -> bool:
-        """Return whether a response answers what was added to the one before; if not, say why."""
+        """Return whether a successor response begins; if not, send the failures."""
         has_successor = await steering.has_successor(self._first_byte_s)
         for text in steering.take_held(lane.stream_id):
             await self._say(text)
@@ -563,7 +563,7 @@ class Connection:
         return refusal_message(_limit_reached(), self._client, stream_id)
 
     async def _say(self, text: str) -> None:
-        """Send a message outside any answer, within the client's time to read."""
+        """Send a message that belongs to no answer, within the client's time to read."""
         try:
             async with asyncio.timeout(self._idle_s):
                 await self._send_text(text)

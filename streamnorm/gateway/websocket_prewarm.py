@@ -1,4 +1,4 @@
-"""Creates that ask no model (`generate: false`), on the WebSockets of the Responses API."""
+"""Creates with `generate: false` on WebSockets of the Responses API: answered without a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def prepare(
     call: CallRecord,
     states: ResponseStates,
 ) -> None:
-    """Answer a create that asks no model: its response has no output, and can be continued.
+    """Answer a create with `generate: false` by an empty response that later creates continue.
 
     Codex sends one ahead of its first prompt, so that the vendor reads instructions and tools.
     """

@@ -1,4 +1,4 @@
-"""Input that a client adds to a running response, with `response.steer`.
+"""`response.steer`: input that a client adds to a running response over a WebSocket.
 
 The provider acknowledges the input, and answers it with a response that no create asks for: the
 successor, which follows the end of the response on the same connection.  A response that waits for
@@ -57,7 +57,7 @@ _ACCEPTED, _PENDING = f"{STEER}.accepted", f"{STEER}.pending"
 
 
 class ClientSteer(Struct, frozen=True):
-    """A client's `response.steer`.
+    """A `response.steer` message from a client.
 
     Attributes:
         previous: Id of the response, as the client knows it; None without one.
@@ -72,7 +72,7 @@ class ClientSteer(Struct, frozen=True):
     size: int
 
     def failure(self, fault: Fault, stream_id: str | None, id: str | None = None) -> str:
-        """Return the event that returns the input, so that the client can send it in a create.
+        """Return the `response.steer.failed` event that returns the input to the client.
 
         Args:
             fault: Why it was not added.
@@ -91,7 +91,7 @@ class ClientSteer(Struct, frozen=True):
 
 
 def read_steer(data: bytes, limits: Limits) -> ClientSteer:
-    """Return a `response.steer`.
+    """Read a `response.steer` message.
 
     Raises:
         RequestRefused: The message exceeds a bound.
@@ -108,7 +108,7 @@ def read_steer(data: bytes, limits: Limits) -> ClientSteer:
 
 
 def prepend_input(create: Create, items: list[dict[str, Any]]) -> Create:
-    """Return a create with items in front of its input."""
+    """Return a create with more items before its input."""
     body = create.request.decoded or {}
     own = body.get("input")
     own = [{"type": "message", "role": "user", "content": own}] if isinstance(own, str) else own
@@ -116,7 +116,7 @@ def prepend_input(create: Create, items: list[dict[str, Any]]) -> Create:
 
 
 def successor_of(create: Create, previous: str, items: list[dict[str, Any]]) -> Create:
-    """Return the create that a successor answers: it inherits all but the input.
+    """Return the create that a successor response answers: the first one with other input.
 
     Args:
         create: The create of the response before.
@@ -133,7 +133,7 @@ def _with_fields(create: Create, fields: dict[str, Any]) -> Create:
 
 
 class _Steer(Struct):
-    """Input that was sent to the provider, of which the outcome is not known.
+    """Input that was sent to the provider, and that it has not yet accepted or refused finally.
 
     Attributes:
         asked: The message of the client.
@@ -145,7 +145,7 @@ class _Steer(Struct):
 
 
 class Steering:
-    """The input that is added to the responses of one create, and what becomes of it.
+    """Input that a client adds to the responses of one create, until its outcome is known.
 
     Args:
         send: Sends a message on the connection of the create.
@@ -173,11 +173,11 @@ class Steering:
 
     @property
     def is_open(self) -> bool:
-        """Whether the outcome of some input is not known."""
+        """Whether the outcome of some added input is unknown."""
         return bool(self._open)
 
     def find_fault(self, asked: ClientSteer, max_bytes: int) -> Fault | None:
-        """Return why the provider is not to be sent a steer; None if it is.
+        """Return why a steer must not be sent to the provider; None if it may be sent.
 
         Args:
             asked: The message.
@@ -192,32 +192,32 @@ class Steering:
         return None
 
     def add(self, asked: ClientSteer) -> bytes:
-        """Add input whose outcome is not known; return the message for the provider."""
+        """Store added input, and return the `response.steer` message for the provider."""
         self._open.append(_Steer(asked))
         self._free_bytes += _ECHOED_BYTES * asked.size + _ECHOED_FIELDS_BYTES
         fields = {"type": STEER, "previous_response_id": self.response_id, "input": asked.input}
         return dumps(fields)
 
     async def send(self, message: bytes) -> None:
-        """Send a message to the provider; the end of a lost connection is read elsewhere."""
+        """Send a message to the provider; ignore a lost connection, which the reader reports."""
         with suppress(aiohttp.ClientError, ConnectionError):
             await self._send(message)
 
     # The messages of the provider
 
     def begin(self, response_id: str) -> list[dict[str, Any]]:
-        """Handle the first event of a response; return the items that a successor answers."""
+        """Handle the start of a response; return the input items that its successor answers."""
         self.response_id, self.is_active = response_id, True
         return self.commit()
 
     def commit(self) -> list[dict[str, Any]]:
-        """Return all items that were accepted, which a successor answers."""
+        """Remove and return the accepted input items, which a successor response answers."""
         accepted = [each for each in self._open if each.id is not None]
         self._open = [each for each in self._open if each.id is None]
         return [item for each in accepted for item in each.asked.items]
 
     def read(self, kind: str, message: bytes) -> bytes:
-        """Return the provider's answer to a steer, with the id of the response that clients know.
+        """Return the provider's answer to a steer, with the response id that the client knows.
 
         Args:
             kind: Type of the event.
@@ -244,7 +244,7 @@ class Steering:
         return dumps({**event, "steer": {**steer, "previous_response_id": found.asked.previous}})
 
     def hold(self, message: bytes) -> None:
-        """Hold an answer to a steer that came between two responses.
+        """Store a provider's answer to a steer that arrived between two responses.
 
         Raises:
             RemoteProtocolError: The provider has sent more than the input and its acknowledgement.
@@ -255,7 +255,7 @@ class Steering:
         self._between.append(message)
 
     def take_held(self, stream_id: str | None) -> list[str]:
-        """Return the answers to steers that came between two responses.
+        """Remove and return the stored answers to steers.
 
         Args:
             stream_id: The lane of the responses; None for the default one.
@@ -264,7 +264,7 @@ class Steering:
         return [name_stream(each, stream_id).decode(errors="replace") for each in held]
 
     def refuse(self, error: dict[str, Any]) -> bytes | None:
-        """Return an `error` as the failure of a steer; None if it is none.
+        """Return the failure of a steer that an `error` event means; None if it means none.
 
         Providers without steering answer it as any message of an unknown type, and the response
         goes on.
@@ -281,7 +281,7 @@ class Steering:
     # The end of the response
 
     async def has_successor(self, timeout_s: float) -> bool:
-        """Wait for a successor, or the outcome of all input; return whether there is a successor.
+        """Wait until a successor response begins or none can; return whether one begins.
 
         Args:
             timeout_s: Seconds in which it has to begin.
@@ -295,7 +295,7 @@ class Steering:
             return False
 
     def take_failures(self, stream_id: str | None) -> list[str]:
-        """Return the failures of the input that no successor will answer.
+        """Remove all input that nobody will answer; return the failures for the client.
 
         Args:
             stream_id: The lane of the response; None for the default one.
@@ -304,6 +304,6 @@ class Steering:
         return [each.asked.failure(_LOST, stream_id, each.id or None) for each in lost]
 
     def close(self) -> None:
-        """Close the connection, if a successor may come on it that nobody reads."""
+        """Close the answers of successor responses that nobody will read."""
         for successor in self.successors:
             successor.close()
