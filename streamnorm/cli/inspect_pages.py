@@ -1,4 +1,4 @@
-"""The page that `inspect --html` writes, a file that appears once it is complete."""
+"""`inspect --html`: write the page to a temporary file, which replaces OUT once complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_page_option(command: argparse.ArgumentParser) -> None:
 
 
 class PageFile:
-    """A page that is written while its stream is read.
+    """An HTML page that is written while its stream is read.
 
     Args:
         path: Path of the page; the file is private, as recordings are.
@@ -58,16 +58,16 @@ class PageFile:
             raise
 
     def add(self, read: Read) -> None:
-        """Add what a read has brought."""
+        """Add the frames and events of one read to the page."""
         self._writer.add(read)
 
     def finish(self, report: Report) -> None:
-        """Write the rest of the page."""
+        """Write the end of the page."""
         self._writer.finish(redact(report) if self._redacts else report)
         self._is_complete = True
 
     def close(self) -> None:
-        """Put the page in its place if it is complete; else remove it."""
+        """Move a complete page to its path; delete an incomplete one."""
         part = part_of(self._path)
         try:
             with console.convert_os_errors(self._path):
@@ -86,7 +86,7 @@ class PageFile:
 def open_page(
     arguments: argparse.Namespace, name: str, *, redacts: bool = False
 ) -> Generator[PageFile | None]:
-    """Open the page that the options ask for; None if they ask for none.
+    """Open the page that `--html` names; None without the option.
 
     Args:
         arguments: The options of the command.

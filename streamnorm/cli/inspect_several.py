@@ -1,4 +1,4 @@
-"""Several streams, or directories of recordings: `streamnorm inspect` with more than one FILE."""
+"""`streamnorm inspect` of several files or of directories of recordings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def inspect_several(arguments: argparse.Namespace, targets: Iterable[str], style
 
 
 class _Inspection:
-    """Reads streams one after the other.
+    """Inspects streams one after another.
 
     Args:
         arguments: The options of the command.
@@ -73,13 +73,13 @@ class _Inspection:
         return status
 
     def print_table(self, *, bold: bool) -> None:
-        """Print the rows so far; JSON has been printed."""
+        """Print the table so far; with `--json`, nothing."""
         if not self._arguments.json:
             lines = join_spans(self._table.render(), bold=bold)
             console.write(map(console.encode_line, lines))
 
     def _add(self, name: str) -> int:
-        """Read one stream, and return its exit status."""
+        """Inspect one stream, and return its exit status."""
         try:
             source = make_source(self._arguments, name)
             report = self._read(source)
@@ -112,7 +112,7 @@ class _Inspection:
 
 
 def _list_streams(path: str) -> list[str]:
-    """Return the streams of recordings in a directory tree, or the path of a file.
+    """Return the paths of a directory's recorded streams, or the path of a file.
 
     Raises:
         UsageError: A directory cannot be read, or holds no stream.
@@ -130,7 +130,7 @@ def _list_streams(path: str) -> list[str]:
 
 
 def make_source(arguments: argparse.Namespace, file: str) -> Source:
-    """Return a file or stdin as the options say to read it.
+    """Return the source that reads a file or stdin with the command's options.
 
     Args:
         arguments: The options of the command.
@@ -142,7 +142,7 @@ def make_source(arguments: argparse.Namespace, file: str) -> Source:
 def make_survey(
     source: Source, arguments: argparse.Namespace, targets: Iterable[str] = (), *, timed: bool
 ) -> Survey:
-    """Return a survey of a source.
+    """Return a survey of a source, with the command's options.
 
     Args:
         source: The source.
@@ -161,7 +161,7 @@ def make_survey(
 
 
 def choose_style(arguments: argparse.Namespace) -> Style:
-    """Return the style that stdout supports and the options ask for.
+    """Return the style for stdout: its width, characters and bold labels.
 
     Args:
         arguments: The options of the command.

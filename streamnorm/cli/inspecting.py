@@ -190,7 +190,7 @@ class _Display:
         self._lines = FrameLines(self._style)
 
     def add(self, read: Read) -> None:
-        """Add what a read has brought."""
+        """Print the frames of one read, if requested, and add them to the page."""
         if self._page is not None:
             self._page.add(read)
         if not self._shows_frames:
@@ -207,7 +207,7 @@ class _Display:
             console.write(map(console.encode_line, shown))
 
     def print_report(self, report: Report) -> None:
-        """Print the report."""
+        """Print the report, and write the end of the page."""
         if self._page is not None:
             self._page.finish(report)
         if self._redacts:

@@ -1,4 +1,4 @@
-"""Inspection of one stream: the survey, from its bytes to a report.
+"""The survey of one stream: reads its bytes and makes the report of `inspect`.
 
 `summary` accumulates the blocks of the report, `targets` what is written to other dialects; `page`
 renders the report as text, and draws its blocks as bars.
@@ -41,7 +41,7 @@ _MAX_STORED_BYTES = 16 * 1024 * 1024
 
 
 class Clock:
-    """Takes the times of one stream, as its reads and their events pass.
+    """Measures when the bytes, events and text of one stream arrived.
 
     Attributes:
         now_ms: Arrival of the last read, in milliseconds since the request was sent.
@@ -72,7 +72,7 @@ class Clock:
             del self._gaps[_MAX_GAPS:]
 
     def mark(self, events: Iterable[Event]) -> None:
-        """Note the time of events of the last read."""
+        """Record the time of the last read's events."""
         now = self.now_ms
         for event in events:
             if self._first_event_ms is None and not isinstance(event, Ping):
@@ -104,7 +104,7 @@ class Clock:
 
 
 class DeferredValidator:
-    """Validates one stream, once its decoder knows the dialect.
+    """Validates one stream as soon as its decoder has detected the dialect.
 
     Until then the bytes are stored, at most 16 MiB.
 
@@ -167,7 +167,7 @@ class DeferredValidator:
         self._stored.clear()
 
     def _find_dialect(self, frames: Iterable[Frame]) -> str | None:
-        """Return the dialect, or the variant of it that a frame shows; None if it is not known."""
+        """Return the dialect, or the variant that a frame shows; else None."""
         dialect = self._decoder.dialect
         variants = [known for known in DIALECTS.values() if known.variant_of == dialect]
         if not variants:
@@ -233,7 +233,7 @@ class Survey:
         self._bytes = 0
 
     def feed(self, data: bytes, gap_ms: int = 0) -> Read:
-        """Read the next bytes of the stream, and return what they add.
+        """Read the next bytes of the stream, and return their frames and events.
 
         Args:
             data: The bytes.
@@ -272,7 +272,7 @@ class Survey:
         return found
 
     def _finish(self, events: list[Event]) -> Read:
-        """Handle the last events."""
+        """Handle the last events, and return them as a read."""
         found: list[TimedEvent] = []
         self._extend(events, max(self._decoder.frames - 1, 0), found)
         self._summary.close()
@@ -280,7 +280,7 @@ class Survey:
         return Read(self._summary.now_ms, self._frames.frames, [], found)
 
     def _extend(self, events: list[Event], frame: int, found: list[TimedEvent]) -> None:
-        """Add events of one frame to all that is known, and to `found`."""
+        """Add events of one frame to the report, write them to the targets, and time them."""
         number, ms = self._summary.events, self._summary.now_ms
         self._summary.extend(events)
         if self._clock is not None:
@@ -304,7 +304,7 @@ class Survey:
         return self._decoder.outcome
 
     def report(self) -> Report:
-        """Return the report of the bytes so far."""
+        """Return the report of the stream so far."""
         summary = self._summary
         timing = None if self._clock is None else self._clock.make_timing(summary.usage)
         return Report(

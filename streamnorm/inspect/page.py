@@ -1,4 +1,4 @@
-"""A report rendered as lines of text.
+"""The report of a stream as lines of text.
 
 Lines hold printable characters only, whatever the stream holds, and none is wider than the
 requested width.  They are cut into spans by what their text means: a terminal colours them.
@@ -41,7 +41,7 @@ _MIN_REPEATED_CHARS = 20
 
 
 class Style(Struct, frozen=True, kw_only=True):
-    """How a page looks.
+    """Style of a page of text: width, characters and bold labels.
 
     Attributes:
         width: Columns, `MIN_WIDTH` or more.
@@ -73,7 +73,7 @@ def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # n
 
 
 def join_spans(lines: Iterable[Line], *, bold: bool = False) -> list[str]:
-    """Return the text of lines.
+    """Return lines of spans as strings.
 
     Args:
         lines: The lines.
@@ -148,7 +148,7 @@ def describe_end(report: Report, times: str = BOX.times) -> list[tuple[str, list
 
 
 def _judge(report: Report) -> dict[str, Role]:
-    """Return the roles of the fields that say how well the stream went."""
+    """Return the roles, such as `good` and `bad`, of the fields that judge the stream."""
     is_valid = not (report.violations or report.unchecked)
     return {
         "outcome": judge_outcome(report.outcome),
@@ -158,7 +158,7 @@ def _judge(report: Report) -> dict[str, Role]:
 
 
 class _Page:
-    """Lines of printable text, none wider than the page."""
+    """Builds the lines of a page, none wider than the page."""
 
     def __init__(self, width: int, glyphs: Glyphs) -> None:
         self.lines: list[Line] = []
@@ -166,7 +166,7 @@ class _Page:
         self._glyphs = glyphs
 
     def add_line(self, text: str = "", *, label: str = "", role: Role = "") -> None:
-        """Add a line; unprintable characters are escaped."""
+        """Add a line; escape unprintable characters."""
         text = escape_unprintable(text, ascii=self._glyphs.ascii).rstrip()
         if not label:
             self.lines.append([(text, role)])
@@ -177,7 +177,7 @@ class _Page:
         self.lines.append(line)
 
     def add_field(self, label: str, *paragraphs: str, role: Role = "") -> None:
-        """Add paragraphs to the right of a label, each of a few lines at most."""
+        """Add a label, and paragraphs of at most a few lines to the right of it."""
         room = self._width - _LABEL_COLUMNS
         for paragraph in paragraphs:
             text = self._glyphs.fit(paragraph, _FIELD_LINES * room)
@@ -232,7 +232,7 @@ class _Page:
 
 
 def judge_outcome(outcome: Outcome | None) -> Role:
-    """Return the role of the text of an outcome."""
+    """Return the role of an outcome: `good`, `bad`, or "" while the stream is open."""
     match outcome:
         case Completed():
             return "good"
@@ -361,7 +361,7 @@ def _describe_losses(report: Report, times: str) -> list[str]:
 
 
 def _describe_holds(holds: dict[str, tuple[Hold, ...]]) -> list[str]:
-    """Return what waits, with the targets for which it does."""
+    """Return the held deltas as text, with the targets that hold them."""
     targets: dict[str, list[str]] = {}
     for target, found in holds.items():
         shown = [_describe_hold(hold) for hold in found[:_MAX_HOLDS]]
@@ -383,7 +383,7 @@ def _describe_hold(hold: Hold) -> str:
 
 
 class FrameLines:
-    """The frames of one stream as lines of text.
+    """Formats the frames of one stream as lines of text.
 
     Frames repeat their ids and names: a line leaves out the start of the data that equals that
     of the frame before.
@@ -416,7 +416,7 @@ class FrameLines:
         return line + glyphs.fit(frame.data[start:], width - count_columns(line))
 
     def _skip_repeated(self, data: str) -> int:
-        """Return where the part of the data starts that differs, behind a comma."""
+        """Return how much of the data's start repeats the frame before."""
         before, self._before = self._before, data[:_MAX_REPEATED_CHARS]
         pairs = enumerate(zip(before, self._before, strict=False))
         equal = next((at for at, (one, other) in pairs if one != other), len(before))

@@ -1,4 +1,4 @@
-"""Text of a stream as printable characters, cut to the columns of a terminal."""
+"""Printable text: escaped for a terminal, and cut to a number of columns."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ BOX_CHARACTERS = "█─═│┴…×"
 
 
 def escape_unprintable(text: str, *, ascii: bool = False) -> str:
-    """Return text with escapes for unprintable, or also for non-ASCII characters."""
+    """Return text with its unprintable, or also its non-ASCII characters, escaped."""
     return text if is_printable(text, ascii) else "".join([_escape(each, ascii) for each in text])
 
 
 def is_printable(text: str, ascii: bool) -> bool:
-    """Return whether all characters are printable, and also ASCII if only that may be written."""
+    """Return whether all characters are printable, and also ASCII if only that is allowed."""
     return text.isprintable() and (text.isascii() or not ascii)
 
 
@@ -32,7 +32,7 @@ def count_columns(text: str) -> int:
 
 
 def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
-    """Return printable text that takes at most `room` columns.
+    """Return text escaped and cut to at most `room` columns.
 
     Args:
         text: The text; read only as far as it may fit.
@@ -55,7 +55,7 @@ def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
 
 
 def rule(text: str, cuts: int, columns: int, glyphs: Glyphs) -> str:
-    """Return a rule of so many columns for the line above, with a mark where a delta begins.
+    """Return a line that marks, below printed text, the characters with which deltas begin.
 
     Args:
         text: The text that `fit` has written.
@@ -81,7 +81,7 @@ def _escape(character: str, ascii: bool) -> str:
 
 
 class Glyphs(Struct, frozen=True):
-    """The characters of a page.
+    """The characters that bars, marks and cut texts of a page are drawn with.
 
     Attributes:
         busy: Column of a bar in which the block has events.
@@ -106,7 +106,7 @@ class Glyphs(Struct, frozen=True):
     ascii: bool
 
     def fit(self, text: str, room: int) -> str:
-        """Return printable text that takes at most `room` columns."""
+        """Return text escaped and cut to at most `room` columns."""
         return fit(text, room, more=self.more, ascii=self.ascii)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a stream: the report of all of it, and what each read has added.
+"""The report of a stream, and the frames and events of each read.
 
 A report is bounded, however long the stream is.  Frames and events belong to the read that brought
 them: who shows all of them collects them.
@@ -20,7 +20,7 @@ from streamnorm.sse import Frame
 
 
 class Gap(Struct, frozen=True):
-    """A time without bytes.
+    """A time in which no bytes arrived.
 
     Attributes:
         ms: Milliseconds.
@@ -53,7 +53,7 @@ class Timing(Struct, frozen=True, kw_only=True):
 
 
 class Rate(Struct, frozen=True, kw_only=True):
-    """What arrived in a second, from the first bytes to the last.
+    """Events, bytes and characters per second, from the first bytes to the last.
 
     Attributes:
         events_per_s: Events.
@@ -92,7 +92,7 @@ class Hold(Struct, frozen=True, kw_only=True):
 
 
 class TimedEvent(Struct, frozen=True):
-    """An event, and when it arrived.
+    """An event with its arrival time and the bytes written for it.
 
     Attributes:
         number: Number of the event, from 0.
@@ -112,7 +112,7 @@ class TimedEvent(Struct, frozen=True):
 
 
 class Read(Struct, frozen=True):
-    """What one read has added.
+    """The frames and events that one read of the stream completes.
 
     Attributes:
         ms: Arrival since the request; None if it is unknown.
@@ -128,7 +128,7 @@ class Read(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The result of a survey.
+    """All facts about one stream that `inspect` shows.
 
     Attributes:
         dialect: Name of the dialect; empty if unknown.

@@ -51,7 +51,7 @@ _JSON_OBJECT: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decode
 
 
 class Track(Struct):
-    """One block and its position in the stream.
+    """Summary of one block: its names, sizes, times and first characters.
 
     Attributes:
         kind: Kind of the block, for people.
@@ -96,12 +96,12 @@ class Track(Struct):
     cuts: int = 0
 
     def add(self, text: str) -> None:
-        """Add the text of a delta: count it, and store the first characters."""
+        """Count the text of a delta, and store it if it is among the first characters."""
         self.deltas += bool(text)
         self.add_content(text)
 
     def add_content(self, text: str) -> None:
-        """Add content that no delta brought: count it, and store the first characters."""
+        """Count content, and store it if it is among the block's first characters."""
         self.chars += len(text)
         self.bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if len(self.head) < HEAD_CHARS:
@@ -240,7 +240,7 @@ def _halve(bits: int) -> int:
 
 
 def _describe(block: Block) -> tuple[str, str, str, str]:
-    """Return kind, name, id and content of a starting block; its deltas add further content."""
+    """Return a block's kind, name, id and the content that it starts with."""
     match block:
         case Text() | Reasoning() | Refusal():
             return type(block).__name__.lower(), "", "", ""

@@ -1,4 +1,4 @@
-"""Several streams as a table, a row for each."""
+"""Table of several streams, one row each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNREADABLE = "unreadable"
 
 
 class _Row(Struct, frozen=True):
-    """The cells of one stream.
+    """The table row of one stream.
 
     Attributes:
         name: Name of the stream, printable.
@@ -36,7 +36,7 @@ class _Row(Struct, frozen=True):
 
 
 class Table:
-    """The rows of several streams.
+    """A table of several streams.
 
     Args:
         style: How the table looks.
@@ -47,7 +47,7 @@ class Table:
         self._rows: list[_Row] = []
 
     def add(self, name: str, report: Report) -> None:
-        """Add a stream.
+        """Add the row of a stream.
 
         Args:
             name: Name of the stream.
@@ -64,7 +64,7 @@ class Table:
         )
 
     def add_unreadable(self, name: str, reason: str) -> None:
-        """Add a file that cannot be read.
+        """Add a row for a file that cannot be read.
 
         Args:
             name: Name of the file.
@@ -73,7 +73,7 @@ class Table:
         self._rows.append(_Row(self._escape(name), {}, _UNREADABLE, "bad", reason))
 
     def render(self) -> list[Line]:
-        """Return the head line, a line for each stream, and the number of streams.
+        """Return the table's head, its rows, and a line with the number of streams.
 
         The times are left out if no stream has any.
         """
@@ -122,7 +122,7 @@ class Table:
 
 
 def _describe(report: Report, outcome: str) -> dict[str, str]:
-    """Return the cells of a stream, by their head."""
+    """Return the cells of a stream, by the head of their column."""
     timing = report.timing
     first_text_ms = None if timing is None else timing.first_text_ms
     violations = f"{len(report.violations):,}"
@@ -164,7 +164,7 @@ def _name_outcome(outcome: Outcome | None) -> str:
 
 
 def _fit_end(text: str, room: int, more: str) -> str:
-    """Return printable text that takes at most `room` columns; its end tells files apart."""
+    """Return text cut at its start to at most `room` columns, as paths differ at their end."""
     if count_columns(text) <= room:
         return text
     start, used = len(text), len(more)

@@ -1,4 +1,4 @@
-"""One target of a stream: what is written to it, what is lost, and what waits."""
+"""A target dialect of an inspected stream: written bytes, losses and deltas that wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_HOLDS = 256
 
 
 class _Waiting(Struct):
-    """Deltas of a block that are not written yet; the fields are those of `Hold`."""
+    """Held deltas of a block that are not written yet; for the fields see `Hold`."""
 
     behind: int
     start: int
@@ -33,7 +33,7 @@ class _Waiting(Struct):
 
 
 class Target:
-    """Writes a stream to one dialect, block after block, as a `Transcoder` does.
+    """Writes an inspected stream to one dialect, block after block, as a `Transcoder` does.
 
     Args:
         dialect: Name of the dialect.
@@ -65,15 +65,15 @@ class Target:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the dialect could not carry so far."""
+        """The losses of the dialect so far."""
         return self._encoder.losses
 
     def write_first_usage(self, usage: UsageUpdate) -> None:
-        """Take the usage of the frame that starts the message, which precedes its events."""
+        """Give the encoder the usage of the first frame, before its events."""
         self._encoder.render(usage)
 
     def write(self, event: Event, number: int, ms: int | None, *, ends: bool = False) -> bytes:
-        """Return the bytes that an event lets be written.
+        """Write an event, and return the bytes that can be sent now.
 
         Args:
             event: The next event.
@@ -125,7 +125,7 @@ class Target:
         waiting.chars += len(text)
 
     def _end_released(self, number: int, ms: int | None) -> None:
-        """End the waits behind blocks that no longer hold back their block."""
+        """End the holds of blocks that no other block holds back any more."""
         held = self._writer.held_blocks
         released = [
             block

@@ -1,4 +1,4 @@
-"""The timeline of a stream: a bar for each block, and what waits before it is written elsewhere.
+"""The timeline of a stream: a bar for each block, and bars for deltas that a target holds back.
 
 #  kind       name         chars  bytes   0 s        0.2 s      0.4 s      0.6 s
 0  tool call  get_weather     15     15  │   ██████──────███───███───██████         │
@@ -63,12 +63,12 @@ def draw_timeline(report: Report, width: int, glyphs: Glyphs) -> list[Row]:
 
 
 def holds_of_one_target(report: Report) -> tuple[Hold, ...]:
-    """Return what waits for the only target of a report; nothing if it has several or none."""
+    """Return the held deltas of the report's only target; () for no or several targets."""
     return next(iter(report.holds.values())) if len(report.holds) == 1 else ()
 
 
 def count_open_at_once(tracks: Iterable[Track]) -> int:
-    """Return how many blocks are open at the same time, at most."""
+    """Return the highest number of blocks that are open at the same time."""
     changes = [(track.start, 1) for track in tracks]
     changes += [(track.stop, -1) for track in tracks if track.stop is not None]
     count = most = 0
@@ -84,12 +84,12 @@ def _describe_holds(holds: list[Hold]) -> str:
 
 
 def _count_positions(report: Report) -> int:
-    """Return the number of positions: milliseconds if the times are known, else events."""
+    """Return the length of the timeline: milliseconds if times are known, else events."""
     return report.events if report.timing is None else report.timing.end_ms + 1
 
 
 def _draw_axis(length: int, room: int) -> str:
-    """Return the labels of a time axis, each of which begins in the column of its time."""
+    """Return a time axis: labels that each begin in the column of their time."""
     # Steps of 1, 2, 5, 10, … ms.
     steps = (digit * 10**power for power in range(20) for digit in (1, 2, 5))
     step = next(step for step in steps if step * room >= _MIN_TICK_COLUMNS * length)
@@ -104,7 +104,7 @@ def _draw_axis(length: int, room: int) -> str:
 
 
 def _draw_table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[str]:
-    """Return the head line and the rows up to the bar, padded to the same width."""
+    """Return the head line and the rows without their bars, padded to the same width."""
     before = [
         _draw_column("#", [str(number) for number in range(len(tracks))], ">"),
         _draw_column("kind", [track.kind for track in tracks]),
@@ -124,7 +124,7 @@ def _draw_table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[s
 
 
 def _draw_column(head: str, cells: list[str], align: Literal["<", ">"] = "<") -> list[str]:
-    """Return the cells of a column, head first, padded to the same width."""
+    """Return a column's head and cells, padded to the same width."""
     cells = [head, *cells]
     width = max(count_columns(cell) for cell in cells)
     pads = [" " * (width - count_columns(cell)) for cell in cells]
@@ -133,7 +133,7 @@ def _draw_column(head: str, cells: list[str], align: Literal["<", ">"] = "<") ->
 
 
 def _draw_bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:
-    """Return the bar of a block: when it was open, and when it had events."""
+    """Return the bar of a block, which shows when it was open and when it had events."""
     length = _count_positions(report)
     start, stop = track.start, track.stop
     if report.timing is not None:
@@ -154,7 +154,7 @@ def _draw_bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:
 
 
 def _draw_holds(holds: list[Hold], report: Report, width: int, glyphs: Glyphs) -> tuple[str, str]:
-    """Return the bar of a block's holds, and its end."""
+    """Return the bar of a block's held deltas, and the character that ends it."""
     length = _count_positions(report)
     bar = [" "] * width
     for hold in holds:
@@ -172,6 +172,6 @@ def _draw_holds(holds: list[Hold], report: Report, width: int, glyphs: Glyphs) -
 
 
 def _positions_of(column: int, length: int, width: int) -> tuple[int, int]:
-    """Return the first and the last of the positions that a column stands for."""
+    """Return the first and the last position that a column of a bar covers."""
     first = column * length // width
     return first, max(first, (column + 1) * length // width - 1)

@@ -1,4 +1,4 @@
-"""A stream as one HTML page: its facts, blocks and frames, with script and style inside.
+"""The HTML page of one stream: its facts, blocks and frames, with script and style inline.
 
 The page loads nothing, and its policy forbids it to: it holds the stream as data, frames as
 deflated chunks that its script reads on demand, and shows all of it as text.
@@ -41,7 +41,7 @@ _MAX_VIOLATIONS = 1000
 
 
 class _Row(Struct, array_like=True):
-    """A frame, its events, and the frames that the target was sent with it."""
+    """A frame with its events, and the frames that were written to the target for them."""
 
     ms: int | None
     type: str
@@ -51,7 +51,7 @@ class _Row(Struct, array_like=True):
 
 
 class PageWriter:
-    """Write the page of one stream while the stream is read.
+    """Writes the HTML page of one stream while the stream is read.
 
     It stores the frames of one chunk.
 
@@ -82,7 +82,7 @@ class PageWriter:
         write(head)
 
     def add(self, read: Read) -> None:
-        """Add what a read has brought."""
+        """Add the frames and events of one read."""
         rows = self._rows
         first = read.first - len(rows)  # number of the first row
         rows += [_Row(read.ms, frame.event, frame.data) for frame in read.frames]
@@ -95,7 +95,7 @@ class PageWriter:
             self._write_chunk(count)
 
     def finish(self, report: Report) -> None:
-        """Write the rest of the page."""
+        """Write the end of the page."""
         if self._rows:
             self._write_chunk(len(self._rows))
         target = self._target if self._target in report.holds else None
@@ -114,7 +114,7 @@ class PageWriter:
             row.written += [(frame.event, frame.data) for frame in frames]
 
     def _count_full_chunk(self) -> int:
-        """Return how many of the first rows make a whole chunk; all of them if they make none."""
+        """Return how many rows the next full chunk has; all rows if it is not full."""
         chars = 0
         for count, row in enumerate(self._rows[:_CHUNK_FRAMES], 1):
             chars += len(row.data)
@@ -135,7 +135,7 @@ class PageWriter:
 
 
 def _fill_template(name: str) -> tuple[bytes, bytes]:
-    """Return the page up to its data, and from there on."""
+    """Return the bytes of the page before its data, and the bytes after its data."""
     assets = files(__name__)
     style = assets.joinpath("page.css").read_text("utf-8")
     bodies = [assets.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
@@ -152,7 +152,7 @@ def _fill_template(name: str) -> tuple[bytes, bytes]:
 
 
 def _hash(text: str) -> str:
-    """Return the hash by which a policy allows a script or a style (CSP 3, section 2.3.1)."""
+    """Return the source expression that allows a script or a style in a Content-Security-Policy."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
@@ -161,7 +161,7 @@ def _make_element(content: bytes, attributes: str = "") -> bytes:
 
 
 def _escape_json(value: object) -> bytes:
-    """Return a value as JSON that cannot end the element that holds it."""
+    """Return a value as JSON that is safe inside a `<script>` element."""
     data = msgspec.json.encode(value)
     for character in "<>&\u2028\u2029":
         data = data.replace(character.encode(), f"\\u{ord(character):04x}".encode())
@@ -182,7 +182,7 @@ def _scrub_row(row: _Row, scrub: Callable[[str], str]) -> _Row:
 
 
 def _describe_event(event: Event) -> tuple[str, int | None, str | None, str | None]:
-    """Return the name of an event, its block, the text that it adds, and its other fields."""
+    """Return an event's name, its block's index, its text and its other fields as JSON."""
     match event:
         case TextDelta(index, text):
             return "text_delta", index, text, None
@@ -199,7 +199,7 @@ def _describe_event(event: Event) -> tuple[str, int | None, str | None, str | No
 
 
 def _describe_stream(report: Report) -> dict[str, Any]:
-    """Return what the page shows of the whole stream."""
+    """Return what the page shows of the whole stream, as JSON fields."""
     timing = report.timing
     is_bad = not isinstance(report.outcome, Completed)
     blocks = [
