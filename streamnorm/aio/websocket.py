@@ -1,4 +1,4 @@
-"""A create on a WebSocket of its own, as a source: what `connect` reads at a URL of a WebSocket.
+"""Reader of one create's answer over a new WebSocket, for `connect` with a WebSocket URL.
 
 https://developers.openai.com/api/docs/guides/websocket-mode (read 2026-11-23).
 """
@@ -22,7 +22,7 @@ _NOT_SENT = ("stream", "stream_options", "background")
 
 
 def open_reader(client: object, url: str, options: Mapping[str, Any]) -> WebSocketReader:
-    """Return the reader of a create.
+    """Return a reader of the answer to a create, which `options` hold.
 
     Args:
         client: The HTTP client, whose headers the handshake has.
@@ -49,7 +49,7 @@ def open_reader(client: object, url: str, options: Mapping[str, Any]) -> WebSock
 
 
 class WebSocketReader:
-    """A reader that opens a WebSocket and sends a create at the first read.
+    """Opens a WebSocket, sends a create and reads the messages of its answer.
 
     A handshake that is refused is read as the response that it is.
 
@@ -77,16 +77,16 @@ class WebSocketReader:
 
     @property
     def read(self) -> Callable[[], Awaitable[bytes]]:
-        """Return the next message; the first call sends the create."""
+        """Return the next message; the first call connects and sends the create."""
         return self._open if self._socket is None else self._read
 
     async def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the WebSocket, if it is open."""
         if self._socket is not None:
             await self._socket.close()
 
     async def _open(self) -> bytes:
-        """Open the connection, and send the create.
+        """Open the WebSocket, send the create and return the first message.
 
         Raises:
             ModuleNotFoundError: `websockets`, of the extra `serve`, is not installed.
