@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from msgspec import Struct, structs
 
 from streamnorm._core.codec import StreamWriter
+from streamnorm._core.codec.delta_run import part_of
+from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStop,
+    Delta,
     Event,
     JSONDelta,
     ReasoningDelta,
     RefusalDelta,
+    StreamError,
     TextDelta,
     UsageUpdate,
 )
@@ -20,6 +27,8 @@ from streamnorm._registry import encoder, framing_of
 from streamnorm.inspect.report import Hold
 
 _MAX_HOLDS = 256
+
+_Sink: TypeAlias = Callable[[str], bytes | None]
 
 
 class _Waiting(Struct):
@@ -55,6 +64,7 @@ class Target:
             limits=limits,
             frame_writer=None if framing.writer is None else framing.writer(),
         )
+        self._sinks: dict[tuple[type, int, int], _Sink] = {}  # by type, block and part of a delta
         self._waiting: dict[int, _Waiting] = {}  # by block
         self._holds: list[Hold] = []
 
@@ -83,12 +93,18 @@ class Target:
         """
         if self._writer.failure is not None:
             return b""
+        if isinstance(event, (TextDelta, JSONDelta, ReasoningDelta)):
+            text = event.partial_json if isinstance(event, JSONDelta) else event.text
+            if text and not ends:
+                written = self._append(event, text)
+                self._follow_delta(event.index, text, written, number, ms)
+                return written
+        # The sinks of deltas are valid until another event is written.
+        self._sinks.clear()
         held_before = len(self._writer.held_blocks)
         written = b"".join(self._writer.write((event,), ends=ends))
         match event:
-            case TextDelta(index, text) | ReasoningDelta(index, text) | RefusalDelta(index, text):
-                self._follow_delta(index, text, written, number, ms)
-            case JSONDelta(index, text):
+            case RefusalDelta(index, text) if text:
                 self._follow_delta(index, text, written, number, ms)
             case BlockStop(index) if index not in self._writer.held_blocks:
                 # Without bytes nothing of it will ever be written.
@@ -109,13 +125,22 @@ class Target:
         ]
         return tuple(sorted([*self._holds, *still_held], key=lambda hold: hold.start))
 
+    def _append(self, delta: Delta, text: str) -> bytes:
+        """Write a delta with some text without a projection of its own, and return its bytes."""
+        key = type(delta), delta.index, part_of(delta)
+        sink = self._sinks.get(key)
+        if sink is None:
+            sink = self._sinks[key] = self._writer.delta_sink(delta)
+        try:
+            return sink(text) or b""
+        except LimitExceeded as exc:
+            return self._writer.fail(StreamError("too_large", str(exc), code=exc.limit))
+
     def _follow_delta(
         self, index: int, text: str, written: bytes, number: int, ms: int | None
     ) -> None:
         if written:
             self._end(index, number, ms, is_written=True)
-            return
-        if not text:
             return
         waiting = self._waiting.get(index)
         if waiting is None:

@@ -182,6 +182,20 @@ def test_error_outside_any_frame_is_a_row() -> None:
     ]
 
 
+def test_texts_are_scrubbed_of_secrets() -> None:
+    written: list[bytes] = []
+    survey = Survey(targets=["anthropic"])
+    writer = PageWriter(
+        written.append, "a.sse", "anthropic", lambda text: text.replace("key", "xxx")
+    )
+    writer.add(survey.feed(content("a key") + calls(call(0, "key", "f", "{}")) + END))
+    writer.add(survey.close())
+    writer.finish(survey.report())
+    (rows,) = Page(b"".join(written)).chunks
+    assert "key" not in str(rows)
+    assert (rows[0][3][2][2], str(rows).count("a xxx")) == ("a xxx", 3)
+
+
 def test_page_of_a_stream_that_has_not_begun() -> None:
     written: list[bytes] = []
     writer = PageWriter(written.append, "a.sse")

@@ -88,6 +88,17 @@ def test_losses_are_those_of_a_transcoder(recording: Recording) -> None:
         assert seen.losses == {target: run.losses}
 
 
+@each_recording
+def test_written_bytes_are_those_of_a_transcoder(recording: Recording) -> None:
+    target = "anthropic" if recording.dialect != "anthropic" else "openai_responses"
+    framing = recording.framing
+    run = Survey(recording.dialect, targets=[target], server=recording.server, framing=framing)
+    events = [*run.feed(recording.body).events, *run.close().events]
+    transcoder = Transcoder(recording.dialect, target, server=recording.server, framing=framing)
+    expected = [*transcoder.feed(recording.body), *transcoder.close()]
+    assert b"".join(event.written[target] for event in events) == b"".join(expected)
+
+
 def test_overlapping_calls_overlap() -> None:
     first, second = survey(OVERLAP + chunk({}, "tool_calls") + DONE).tracks
     assert second.start < (first.stop or 0)

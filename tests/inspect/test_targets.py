@@ -11,6 +11,8 @@ from streamnorm import (
     JSONDelta,
     Limits,
     MessageStart,
+    Refusal,
+    RefusalDelta,
     ToolCall,
     UnknownDialect,
 )
@@ -109,12 +111,28 @@ def test_failed_target_is_written_no_more() -> None:
     assert b"".join(event.written["anthropic"] for event in events) == b""
 
 
+def test_delta_beyond_the_bound_ends_the_target_with_an_error() -> None:
+    target = Target("anthropic", Limits(max_held_bytes=500))
+    opening = MessageStart(), BlockStart(0, ToolCall("a", "f")), BlockStart(1, ToolCall("b", "g"))
+    for number, event in enumerate(opening):
+        target.write(event, number, None)
+    written = [target.write(JSONDelta(1, "x" * 200), number, None) for number in range(3, 6)]
+    # Twice 200 bytes and the start of the call are held, but not three times.
+    assert written[:2] == [b"", b""]
+    assert written[2].startswith(b"event: error\n")
+    assert b"bytes wait behind an open block, expected at most 500" in written[2]
+    assert target.write(JSONDelta(0, "{}"), 6, None) == b""
+
+
 def test_empty_delta_does_not_wait() -> None:
     target = Target("gemini", Limits())
     for number, event in enumerate((MessageStart(), BlockStart(0, ToolCall("a", "f")))):
         target.write(event, number, None)
     target.write(JSONDelta(0, ""), 2, None)
     target.write(BlockStop(0), 3, None)
+    target.write(BlockStart(1, Refusal()), 4, None)
+    target.write(RefusalDelta(1, ""), 5, None)
+    target.write(BlockStop(1), 6, None)
     assert target.list_holds() == ()
 
 
