@@ -82,6 +82,7 @@ TERMINALS = {
 class _NumberedHead(Struct):
     type: str | None = None
     sequence_number: int | None = None
+    status: int | None = None
 
 
 _HEAD: msgspec.json.Decoder[_NumberedHead] = msgspec.json.Decoder(_NumberedHead)
@@ -94,10 +95,10 @@ def recognises(frame: Frame) -> bool:
     except FAST_ERRORS:
         return False
     event_type = head.type or ""
-    # Other dialects send `error` events without a number.
-    return event_type.startswith("response.") or (
-        event_type == "error" and head.sequence_number is not None
-    )
+    # Other dialects send `error` events without a number, and without the status that they have on
+    # a WebSocket.
+    is_own_error = head.sequence_number is not None or head.status is not None
+    return event_type.startswith("response.") or (event_type == "error" and is_own_error)
 
 
 def is_terminal(frame: Frame) -> bool:

@@ -122,7 +122,7 @@ def recordings(
         arrays: Whether those that are a JSON array, as Gemini sends too, are among them.
         framings: Whether those in another framing than that of their dialect are among them.
     """
-    suffixes = (".sse", ".eventstream", *((".body.json",) if arrays else ()))
+    suffixes = (".sse", ".eventstream", ".ws.jsonl", *((".body.json",) if arrays else ()))
     found = [
         Recording.load(path)
         for dialect in dialects or ("openai_chat",)
