@@ -13,6 +13,7 @@ from streamnorm._core.codec import MAX_PROBLEMS
 from streamnorm._registry import encoder, framing_of, stated_framing
 from streamnorm.cli import console
 from streamnorm.cli.bodies import validate_requests
+from streamnorm.cli.inspect_comparing import add_compare_option, compare_streams
 from streamnorm.cli.inspect_pages import PageFile, add_page_option, open_page
 from streamnorm.cli.inspect_several import (
     MAX_WIDTH,
@@ -65,7 +66,8 @@ def add_commands(add_parser: console.AddParser) -> None:
         help="show what the stream holds, and how it ends",
         description="Show the stream's blocks over its course, its times, its end, violations of\n"
         "the protocol, and what would be lost; of several streams, a row of each.",
-        epilog=console.format_statuses(STATUSES) + "\n\nof several streams, the highest",
+        epilog=console.format_statuses(STATUSES)
+        + "\n\nof several streams, the highest; with --compare, 1 if they differ",
     )
     targets = list_dialects(list_writable_dialects())
     inspect.add_argument(
@@ -84,6 +86,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         help="columns (default: the terminal's, or 100)",
     )
     inspect.add_argument("--ascii", action="store_true", help="write nothing but ASCII")
+    add_compare_option(inspect)
     add_page_option(inspect)
     add_log_options(inspect)
     inspect.set_defaults(run=partial(_inspect, inspect))
@@ -127,6 +130,8 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
+    if arguments.compare is not None:
+        return compare_streams(parser, arguments)
     files: list[str] = arguments.files
     if not files:
         parser.error("no FILE, expected one or several")

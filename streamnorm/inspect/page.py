@@ -94,7 +94,7 @@ def render_page(report: Report, name: str, style: Style) -> list[Line]:
         style: How the page looks.
     """
     glyphs = style.glyphs
-    page = _Page(style.width, glyphs)
+    page = Page(style.width, glyphs)
     (_, sizes), *head = describe_head(report)
     page.add_field("stream", name, *sizes)
     for label, lines in head:
@@ -157,7 +157,7 @@ def _judge(report: Report) -> dict[str, Role]:
     }
 
 
-class _Page:
+class Page:
     """Builds the lines of a page, none wider than the page."""
 
     def __init__(self, width: int, glyphs: Glyphs) -> None:

@@ -171,8 +171,13 @@ def test_help_of_the_program_lists_every_name_of_a_dialect(capsys: Out) -> None:
         assert all(name in out for name in (known.name, *known.aliases))
 
 
-@pytest.mark.parametrize("name", ["nothing.sse", "."])
-@pytest.mark.parametrize("command", ["decode", "inspect", "validate"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *((command, "nothing.sse") for command in ("decode", "inspect", "validate")),
+        *((command, ".") for command in ("decode", "validate")),
+    ],
+)
 def test_file_that_cannot_be_read_is_one_line(command: str, name: str, capsys: Out) -> None:
     status, [line] = errors(command, name, capsys=capsys)
     assert status == 2
