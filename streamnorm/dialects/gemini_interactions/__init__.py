@@ -1,4 +1,4 @@
-"""Gemini Interactions: Google's Interactions API."""
+"""Google's Interactions API: streams and whole bodies."""
 
 from __future__ import annotations
 

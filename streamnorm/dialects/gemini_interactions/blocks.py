@@ -1,4 +1,4 @@
-"""Steps of an interaction: what all share, then answers, thoughts and unknown steps.
+"""Decoding of steps to blocks: base class, then answer, thought and unknown steps.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).  `InteractionBlocks` is the state
 of the whole interaction, `OpenStep` a step between its start and its stop.  Steps that call tools
@@ -48,20 +48,20 @@ _MAX_UNCOUNTED = 64  # fragments of a text that are counted at once
 
 
 class OutputText(Struct):
-    """Length and checksum of the text of one step, which need not be stored."""
+    """Size and checksum of the text in one step of the answer; the text is not stored."""
 
     size: int = 0  # bytes
     crc: int = 0
 
     def append(self, text: str) -> None:
-        """Append text."""
+        """Add further text to the size and the checksum."""
         data = text.encode("utf-8", "replace")
         self.size += len(data)
         self.crc = crc32(data, self.crc)
 
 
 class InteractionBlocks(BlockOpener):
-    """State that the steps of one interaction share.
+    """State shared by all steps of one interaction.
 
     Attributes:
         unanswered: Names of the client tool calls without a result, by call id.
@@ -86,7 +86,7 @@ class InteractionBlocks(BlockOpener):
         return index
 
     def name_call(self, id: str, name: str) -> None:
-        """Store the id of a new call.
+        """Store the id and the name of a new call.
 
         Raises:
             Fatal: Another call has the id.
@@ -98,18 +98,18 @@ class InteractionBlocks(BlockOpener):
     def add_opaque(
         self, name: str, value: Any, events: list[Event], *, index: int | None = None
     ) -> None:
-        """Append data that has no unified event."""
+        """Append data without a unified event as opaque data."""
         events.append(Opaque(DIALECT, clean(name), compact(value), index))
 
     def add_delta(
         self, kind: str, events: list[Event], index: int | None, **fields: object
     ) -> None:
-        """Append a delta that has no unified event, as it would be written."""
+        """Append a delta without a unified event as opaque data."""
         self.add_opaque(kind, {"type": kind, **fields}, events, index=index)
 
 
 class GrowingBlock:
-    """An open block that deltas extend.
+    """An open block that further deltas extend.
 
     Args:
         delta: Empty delta of the block.
@@ -128,7 +128,7 @@ class GrowingBlock:
         self.carry = ""
 
     def append(self, text: str, events: list[Event]) -> str:
-        """Append a delta and return its text, without a high surrogate at its end."""
+        """Append a text delta, and return its text; keep a high surrogate at its end back."""
         text, self.carry = rejoin(self.carry, text)
         if text:
             self.has_text = True
@@ -136,7 +136,7 @@ class GrowingBlock:
         return text
 
     def flush(self, events: list[Event]) -> str:
-        """Append the replacement of an unpaired high surrogate, if any, and return it."""
+        """Append the replacement of a kept back high surrogate, if any, and return it."""
         carry, self.carry = clean(self.carry), ""
         if carry:
             events.append(delta_factory(self.delta)(carry))
@@ -144,7 +144,7 @@ class GrowingBlock:
 
 
 class OpenStep(ABC):
-    """A step between its start and its stop.
+    """A step that has started and not stopped; base class of all types of steps.
 
     Args:
         kind: Type of the step.
@@ -175,16 +175,16 @@ class OpenStep(ABC):
 
     @abstractmethod
     def start(self, events: list[Event]) -> None:
-        """Append the events of the start."""
+        """Append the events of the step's start."""
 
     def extensible_block(self) -> GrowingBlock | None:
-        """Return the open block if plain deltas only extend it, else None."""
+        """Return the open block if text deltas only extend it; else None."""
         block = self.block
         # The first text of a block opens it for the target.
         return None if block is None or not block.has_text or block.carry else block
 
     def extend(self, text: str) -> bool:
-        """Count text of a delta that extends the open block.
+        """Count the text of a delta that was read on the fast path.
 
         False leaves the step unchanged: read the frame in full.
         """
@@ -194,7 +194,7 @@ class OpenStep(ABC):
     def read_delta(
         self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
     ) -> bool:
-        """Append the events of a delta; False if the step has no deltas of this type.
+        """Append the events of a delta; return False if the step has no such deltas.
 
         Args:
             kind: Type of the delta.
@@ -205,7 +205,7 @@ class OpenStep(ABC):
 
     @abstractmethod
     def stop(self, events: list[Event], *, explicit: bool) -> None:
-        """Append the events of the end.
+        """Append the events of the step's end.
 
         Args:
             events: List to append to.
@@ -214,7 +214,7 @@ class OpenStep(ABC):
 
 
 class UnknownStep(OpenStep):
-    """A step of an unknown type, or `user_input`."""
+    """A step of an unknown type, or `user_input`; decoded to an opaque block."""
 
     _index: int | None = None
 
@@ -237,7 +237,7 @@ class UnknownStep(OpenStep):
 
 
 class OutputStep(OpenStep):
-    """A step of the answer: text with citations, and files."""
+    """A `model_output` step, or a content of the former revision: text and files."""
 
     _offsets: TextOffsets  # of the open block
     _signature = ""
@@ -305,7 +305,7 @@ class OutputStep(OpenStep):
             self.extend(self._grow(events).append(text, events))
 
     def _count(self) -> None:
-        """Count the text that was appended."""
+        """Add the last fragments to the text's size, checksum and citation offsets."""
         text = "".join(self._uncounted)
         self._uncounted.clear()
         self._offsets.append(text)
@@ -358,7 +358,7 @@ class OutputStep(OpenStep):
 
 
 class ThoughtStep(OpenStep):
-    """A step of thoughts: summaries, each a part, and signatures."""
+    """A `thought` step: summaries, each one part of a reasoning block, and signatures."""
 
     delta_decoder = SUMMARY_DELTAS
     _has_started = False  # a block of the step, which may have stopped since

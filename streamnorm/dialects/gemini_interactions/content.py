@@ -1,4 +1,4 @@
-"""Content other than text and calls, in both directions: signatures, citations, opaque data.
+"""Signatures, redacted reasoning and citations, in both directions.
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Clients decode
 signatures as Base64 and raise where they cannot.  A foreign signature is therefore written as the
@@ -36,12 +36,12 @@ _MAPPED = frozenset({"type", "start_index", "end_index"})
 
 
 def signature_from_wire(signature: str) -> Signed:
-    """Return a signature and its issuer: the issuer in its tag, else Google."""
+    """Return a signature with its issuer: the one in its tag, or Google without a tag."""
     return untag_signature(unwrap_base64(signature)) or Signed(signature, ISSUER)
 
 
 def signature_to_wire(signed: Signed) -> str:
-    """Return a signature for the wire: Google's unchanged, any other tagged with its issuer."""
+    """Return a signature for the wire: Google's unchanged, others tagged with the issuer."""
     # Google refuses a signature that differs from its own by one byte.
     if signed.issuer == ISSUER and not _is_tagged(signed.signature):
         return signed.signature
@@ -49,13 +49,13 @@ def signature_to_wire(signed: Signed) -> str:
 
 
 def redacted_from_wire(signature: str) -> RedactedReasoning | None:
-    """Return the redacted reasoning that `redacted_to_wire` wrote as a signature, else None."""
+    """Return the redacted reasoning that a tagged signature carries; None if none."""
     untagged = untag_redacted_reasoning(unwrap_base64(signature))
     return None if untagged is None else RedactedReasoning(*untagged)
 
 
 def redacted_to_wire(block: RedactedReasoning) -> str:
-    """Return redacted reasoning of another vendor as a signature."""
+    """Return another vendor's redacted reasoning as a tagged signature."""
     return _wrap_base64(tag_redacted_reasoning(block.data, block.issuer, block.id))
 
 
@@ -64,14 +64,14 @@ def _wrap_base64(tagged: str) -> str:
 
 
 def _is_tagged(signature: str) -> bool:
-    """Return whether a reader would untag the signature, or ignore it because it is empty."""
+    """Return whether a signature is empty or looks like one that streamnorm has tagged."""
     value = unwrap_base64(signature)
     is_ours = untag_signature(value) is not None or untag_redacted_reasoning(value) is not None
     return is_ours or not signature
 
 
 def citation_from_wire(annotation: dict[str, Any], text: TextOffsets) -> Citation | None:
-    """Return an annotation as a citation; None if its type or its range is unknown."""
+    """Return an annotation as a citation; None if its type or range is unknown."""
     kind = annotation.get("type")
     if not isinstance(kind, str) or kind not in _KINDS:
         return None
@@ -93,7 +93,7 @@ def citation_from_wire(annotation: dict[str, Any], text: TextOffsets) -> Citatio
 def _read_span(
     annotation: dict[str, Any], text: TextOffsets
 ) -> tuple[int | None, int | None] | None:
-    """Return the characters of an annotation; None and None for the whole text."""
+    """Return an annotation's character range: None, None for the whole text; None if illegal."""
     start, end = annotation.get("start_index"), annotation.get("end_index")
     if end is None:  # the vendor leaves out zeros, but an end of zero is none
         return (None, None) if not start else None
@@ -112,7 +112,7 @@ _FIELDS = {
 def citations_to_wire(
     citations: list[Citation], text: str, start: int, *, extras: bool
 ) -> list[dict[str, Any]]:
-    """Return the citations of a block as annotations of the text that it ends.
+    """Return the citations of a block at the end of a step's text as annotations.
 
     Args:
         citations: Citations of the block.
@@ -138,7 +138,7 @@ def _source_fields(citation: Citation) -> dict[str, Any]:
 
 
 def _span_of(citation: Citation, offsets: ByteOffsets, start: int, size: int) -> dict[str, int]:
-    """Return the bytes of a citation; {} for the whole text of the step."""
+    """Return a citation's byte range as wire fields; {} for the whole text of the step."""
     if not start and citation.start is None and citation.end is None:
         return {}
     first = min(start + (citation.start or 0), size)

@@ -1,4 +1,4 @@
-"""Decoder of Google's Interactions API.
+"""Decoder of streams of Google's Interactions API.
 
 https://ai.google.dev/api/interactions-api and
 https://ai.google.dev/gemini-api/docs/streaming (read 2026-11-22).  An interaction is a
@@ -49,7 +49,7 @@ _FIELDS_BY_ACTION = {
 
 
 class InteractionsDecoder(Decoder):
-    """Decoder of one interaction.
+    """Decoder of one interaction's stream.
 
     Args:
         options: See `Decoder`.
@@ -147,7 +147,7 @@ class InteractionsDecoder(Decoder):
     def _read_interaction(
         self, action: str, value: dict[str, Any], data: str, events: list[Event]
     ) -> None:
-        """Append the events of an event of the whole interaction."""
+        """Append the events of an `interaction.…` event."""
         self._run.forget()  # content that follows a terminal status revokes it
         found = value.get("interaction")
         interaction: dict[str, Any] = found if is_object(found) else {}
@@ -175,18 +175,18 @@ class InteractionsDecoder(Decoder):
             self._finish(interaction, events, data)
 
     def _check_id(self, id: str) -> None:
-        """Check that an event belongs to this interaction; without `store` its id is ""."""
+        """Check that an event has the interaction's id, or no id."""
         if id and self._id and id != self._id:
             raise self.malformed("event of another interaction, expected the first")
         self._id = self._id or id
 
     def _revoke_status(self) -> None:
-        """Forget a terminal status: content that follows it needs a new one."""
+        """Discard a terminal status, since content follows it."""
         if self._status in TERMINAL:
             self._status = ""
 
     def _start(self, interaction: dict[str, Any], events: list[Event]) -> None:
-        """Append the start of the message, unless it has started."""
+        """Append the message start, unless the message has started."""
         if self._start_fields is not None:
             return
         # A stream that was resumed by `last_event_id` begins in the middle of the steps.
@@ -240,7 +240,7 @@ class InteractionsDecoder(Decoder):
 
 
 class InteractionsRun(DeltaRun):
-    """The reader of `step.delta` events of one type that only extend open blocks.
+    """Delta run of `step.delta` events that extend open blocks, all with one delta type.
 
     Args:
         blocks: State of the interaction.
@@ -259,11 +259,11 @@ class InteractionsRun(DeltaRun):
         self._expected: dict[int, tuple[Callable[[str], bool], Delta]] = {}
 
     def forget(self) -> None:
-        """Expect no delta: steps may have changed."""
+        """Read the next deltas on the slow path, because steps may have changed."""
         self._expected.clear()
 
     def expect(self, index: int) -> None:
-        """Read further deltas of a step, after one that was read in full.
+        """Read further deltas of a step on the fast path, if they only extend its block.
 
         Args:
             index: Index of the step.

@@ -67,7 +67,7 @@ _END = b'},"event_type":"step.delta"}\n\n'
 
 
 class _Step(Struct):
-    """A step that was started.
+    """A started step of the written stream.
 
     Attributes:
         index: Index on the wire.
@@ -80,7 +80,7 @@ class _Step(Struct):
 
 
 class _OpenBlock(Struct):
-    """A block that has started.
+    """A block that has started and not stopped, with the step that it is written to.
 
     Attributes:
         step: Step of the block.
@@ -102,7 +102,7 @@ class _OpenBlock(Struct):
 
 
 class InteractionsEncoder(Encoder):
-    """Encoder of one interaction.
+    """Encoder of one interaction's stream.
 
     Args:
         options: See `Encoder`.
@@ -210,7 +210,7 @@ class InteractionsEncoder(Encoder):
         return _event("step.stop", {"index": step.index})
 
     def _stop_extensible(self) -> bytes:
-        """Stop the steps of stopped blocks: no block extends them."""
+        """Return the `step.stop` events of steps that no block can extend."""
         steps = [*self._extensible.values()]
         self._extensible.clear()
         return b"".join(map(self._stop, steps))
@@ -225,7 +225,7 @@ class InteractionsEncoder(Encoder):
         )
 
     def _server_call(self, call: ServerToolCall, open_block: _OpenBlock) -> bytes:
-        """Return the arguments of a call of the provider, which are one object of a delta."""
+        """Return the delta with a server tool call's complete arguments."""
         text = open_block.step.text.text()
         if not text and open_block.fields.keys() <= {_SERVER}:
             return b""
@@ -286,13 +286,13 @@ class InteractionsEncoder(Encoder):
 
 
 def _store_of(open_block: _OpenBlock) -> Callable[[str], None] | None:
-    """Return a function that stores text of a block; None if its text need not be stored."""
+    """Return a function that stores the text of a block; None if its text is not needed later."""
     is_stored = isinstance(open_block.block, Text | ServerToolCall)
     return open_block.step.text.append if is_stored else None
 
 
 def _frame_of(block: Block, step: _Step) -> tuple[bytes, bytes]:
-    """Return what stands before and after the text of a block's deltas."""
+    """Return the bytes of a delta's frame before and after its text."""
     match block:
         case Text():
             head, tail = b'"type":"text","text":', b""
@@ -307,7 +307,7 @@ def _frame_of(block: Block, step: _Step) -> tuple[bytes, bytes]:
 def _block_to_wire(
     block: Block, extra: dict[str, Any]
 ) -> tuple[dict[str, Any] | Raw, list[dict[str, Any]]]:
-    """Return the step of a block, and its first deltas."""
+    """Return the step that a block starts, and its first deltas."""
     match block:
         case Text():
             return {"type": "model_output", **extra}, []
@@ -337,7 +337,7 @@ def _block_to_wire(
 
 
 def _type_of(kind: str) -> str:
-    """Return the type of the step of a provider's call or result."""
+    """Return the step type of a server tool call or result."""
     return kind.removesuffix(KIND_SUFFIX)
 
 
@@ -354,7 +354,7 @@ def _call_fields(call: ServerToolCall) -> dict[str, Any]:
 def _result_to_wire(
     result: ServerToolResult,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the step of a provider's result, and the delta that holds it.
+    """Return the step of a server tool result, and the delta with its content.
 
     Google sends the result in the delta alone; its clients demand one in the start, too.
     """

@@ -1,4 +1,4 @@
-"""How an interaction ends, in both directions: status, token counts, error.
+"""End of an interaction, in both directions: status, token counts and error.
 
 https://ai.google.dev/api/interactions-api and, for the meaning of each status,
 https://docs.cloud.google.com/gemini-enterprise-agent-platform/reference/rest/v1beta1/Status
@@ -43,7 +43,7 @@ FINAL_EVENTS = ("completed", "complete")
 
 
 def status_of(action: str, value: dict[str, Any]) -> str:
-    """Return the status in an event of the whole interaction; "" if it has none.
+    """Return the status in an `interaction.…` event; "" if it has none.
 
     Args:
         action: Event type without `interaction.`; it implies a status if the event has none.
@@ -57,14 +57,14 @@ def status_of(action: str, value: dict[str, Any]) -> str:
 
 
 def contradicts(action: str, status: str) -> bool:
-    """Return whether an event of the whole interaction cannot have a status."""
+    """Return whether an `interaction.…` event has a status that contradicts its event type."""
     if action in FINAL_EVENTS:  # a final event ends an interaction of any outcome
         return status in _RUNNING
     return action in TERMINAL and status != action
 
 
 def stop_reason(status: str, *, awaits_client: bool, resumable: bool) -> StopReason:
-    """Return the stop reason of a status.
+    """Return the stop reason that a status means.
 
     Args:
         status: Status as spelt on the wire.
@@ -81,7 +81,7 @@ def stop_reason(status: str, *, awaits_client: bool, resumable: bool) -> StopRea
 
 
 def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
-    """Return the status of an interaction: `raw` if it maps to the same stop reason."""
+    """Return the status for a stop reason: `raw` if it means the same stop reason."""
     if raw is not None and _REASONS.get(raw) == reason:
         return raw
     # A reason without a status is projected before; what is refused has been answered.
@@ -89,7 +89,7 @@ def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
 
 
 def failed_status(status: str, interaction: dict[str, Any]) -> StreamError | None:
-    """Return the error of a status that means failure, else None.
+    """Return the error of an interaction whose status means failure; else None.
 
     Args:
         status: Status as spelt on the wire.
@@ -120,7 +120,7 @@ _NAMES = frozenset(_COUNTS.values())
 
 
 class UsageReader:
-    """Reader of the usage objects of one interaction, merged count by count.
+    """Merges the usage objects of one interaction, count by count.
 
     Attributes:
         usage: Snapshot of all objects so far.
@@ -132,7 +132,7 @@ class UsageReader:
         self._extra: dict[str, Any] = {}  # replaced, never changed: snapshots share it
 
     def merge(self, usage: dict[str, Any]) -> bool:
-        """Merge a usage object and return whether the snapshot changes."""
+        """Merge a usage object; return whether the usage has changed."""
         extra = dict(self._extra)
         for key, value in usage.items():
             name = _COUNTS.get(key, key)
@@ -161,7 +161,7 @@ class UsageReader:
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
-    """Return a snapshot as a usage object; counts that were never reported are 0.
+    """Return usage as a usage object; unknown counts are 0.
 
     Args:
         usage: The snapshot.
@@ -203,7 +203,7 @@ _CODES = {
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return the `error` event that ends a stream, whose code is a word.
+    """Return an error as the `error` event that ends a stream.
 
     Args:
         error: The error.
@@ -218,7 +218,7 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
 
 
 def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:
-    """Return the `error` event of an overloaded server.
+    """Return the `error` event that an overloaded server sends.
 
     Args:
         message: Message of the error.

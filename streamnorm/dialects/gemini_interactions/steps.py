@@ -1,4 +1,4 @@
-"""The open steps of one interaction, by their index on the wire, and those that call tools.
+"""Decoding of the steps of one interaction: by their index, and the steps of tool calls.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).  `OpenSteps` finds the step of each
 event; `blocks.py` has what all steps share, answers, thoughts and unknown steps.
@@ -58,7 +58,7 @@ _OUTPUTS = _TEXTS | _FILES
 
 
 class OpenSteps:
-    """The steps of one interaction; several may be open at once.
+    """The open steps of one interaction, of which several may be open at once.
 
     Args:
         blocks: State shared by the steps.
@@ -77,7 +77,7 @@ class OpenSteps:
         self._stored_bytes: dict[int, int] = {}  # of open steps, by index
 
     def read(self, action: str, value: dict[str, Any], data: str, events: list[Event]) -> int:
-        """Append the events of one event of a step, and return the index of the step.
+        """Append the events of a `step.…` event, and return the index of the step.
 
         Args:
             action: `start`, `delta` or `stop`.
@@ -103,14 +103,14 @@ class OpenSteps:
         return index
 
     def read_complete(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
-        """Append the steps of the last event, unless earlier events had steps."""
+        """Append the steps in the final event, unless steps were streamed before."""
         # The last event may hold the steps, and alone does so in a stream without step events.
         if not self._starts:
             for step, raw_step in _complete_steps(interaction, data):
                 self._add(step, raw_step, events)
 
     def compare(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
-        """Compare the last event's steps with the streamed ones; append calls that it adds.
+        """Check the final event's steps against the streamed ones; append missing calls.
 
         Raises:
             Fatal: The last event has another answer, or another call of the same id.
@@ -136,24 +136,24 @@ class OpenSteps:
             raise malformed("an answer that the last event repeats with another text")
 
     def _store(self, index: int, size: int) -> None:
-        """Count bytes of a step that are stored until it stops."""
+        """Count bytes that are stored until the step stops."""
         self._blocks.store(size)
         self._stored_bytes[index] = self._stored_bytes.get(index, 0) + size
 
     def _add(self, step: dict[str, Any], raw: RawStep | None, events: list[Event]) -> None:
-        """Append a complete step."""
+        """Append the events of a complete step."""
         self._start(self._last_index + 1, step, raw, events)
         self._stop(self._last_index, events)
 
     def finish(self, events: list[Event]) -> None:
-        """Stop the steps that are still open."""
+        """Append the stops of all open steps."""
         for step in self.open.values():
             self._blocks.note("missing_block_stop", "step")
             step.stop(events, explicit=False)
         self.open.clear()
 
     def _index_of(self, action: str, index: object) -> int:
-        """Return the index of an event's step; without an index, of the only open step.
+        """Return the step index of an event; if it has none, the only open step's.
 
         Raises:
             Fatal: The event has no index, and no step or several are open.
@@ -170,7 +170,7 @@ class OpenSteps:
         return next(iter(self.open), self._last_index)
 
     def _repeats(self, index: int, fields: dict[str, Any]) -> bool:
-        """Return whether a start was sent before; store a new one.
+        """Return whether the same start was read before; if not, store it.
 
         Raises:
             Fatal: The step has started with other fields, or a limit is exceeded.
@@ -241,7 +241,7 @@ class OpenSteps:
 def _complete_steps(
     interaction: dict[str, Any], data: str
 ) -> Iterator[tuple[dict[str, Any], RawStep | None]]:
-    """Yield the steps of the last event, each with the JSON text of its arguments."""
+    """Yield the steps of the final event, each with the JSON text of its arguments."""
     raw = raw_event(data).interaction
     lists = [(interaction.get("steps"), raw.steps), (interaction.get("outputs"), raw.outputs)]
     for steps, raw_steps in lists:
@@ -251,7 +251,7 @@ def _complete_steps(
 
 
 def _text_of(step: dict[str, Any]) -> OutputText:
-    """Return the text of a complete step of the answer."""
+    """Return size and checksum of the text in a complete step of the answer."""
     text = OutputText()
     contents = step.get("content") if string_of(step, "type") == "model_output" else [step]
     for content in objects_of(contents):
@@ -276,7 +276,7 @@ def _step_class(kind: str) -> type[OpenStep]:
 
 
 def _step_of_delta(kind: str) -> str | None:
-    """Return the type of step that a delta without a start implies; None for an unknown delta."""
+    """Return the step type that a delta without a start implies; None if it is unknown."""
     if kind in ("text", "text_annotation_delta", "text_annotation", *_FILES):
         return "model_output"
     if kind in ("thought_summary", "thought_signature"):
@@ -293,7 +293,7 @@ _MAX_DEPTH = 128  # of arguments that are compared
 
 
 class _CallStep(OpenStep):
-    """A call whose arguments arrive complete or in fragments."""
+    """A step of a tool call, whose arguments arrive at once or in fragments."""
 
     delta_decoder = ARGUMENTS_DELTAS
     _complete = ""  # complete arguments of a delta
@@ -328,7 +328,7 @@ class _CallStep(OpenStep):
         return self.block
 
     def _append_fragment(self, block: GrowingBlock, text: object, events: list[Event]) -> None:
-        """Append a fragment of the arguments; all fragments together repeat a start's arguments."""
+        """Append a fragment of the arguments."""
         if isinstance(text, str) and text:
             # Fragments behind whole arguments would be a second text of one call.
             if self._complete:
@@ -336,7 +336,7 @@ class _CallStep(OpenStep):
             self._store(block.append(text, events))
 
     def _append_complete(self, block: GrowingBlock, text: str, events: list[Event]) -> None:
-        """Append complete arguments, which may repeat the start's arguments."""
+        """Append complete arguments of a delta, unless they were sent before."""
         if not text:
             return
         # Google's own tools send their arguments as one object, in the start, in a delta, or in
@@ -351,7 +351,7 @@ class _CallStep(OpenStep):
         events.append(JSONDelta(block.index, text))
 
     def _finish(self, block: GrowingBlock, events: list[Event]) -> str:
-        """Append the stop of the call and return its arguments.
+        """Append the stop of the call, and return the complete arguments.
 
         The arguments of the start are emitted here, if no delta has repeated them.
         """
@@ -371,7 +371,7 @@ class _CallStep(OpenStep):
 
 
 class ToolCallStep(_CallStep):
-    """A call of a client tool."""
+    """A `function_call` step: a call of a client tool."""
 
     def start(self, events: list[Event]) -> None:
         if string_of(self._fields, "name"):
@@ -425,7 +425,7 @@ class ToolCallStep(_CallStep):
 
 
 class ServerToolCallStep(_CallStep):
-    """A call of a tool that the provider executes."""
+    """A step with a server tool call."""
 
     def start(self, events: list[Event]) -> None:
         if string_of(self._fields, "id"):
@@ -464,7 +464,7 @@ class ServerToolCallStep(_CallStep):
 
 
 class ResultStep(OpenStep):
-    """The result of a tool that the provider executed: one block, when the step stops."""
+    """A step with a server tool's result; it becomes one block when the step stops."""
 
     def start(self, events: list[Event]) -> None:
         # `google_search_result` starts without its result, which a delta brings
@@ -491,7 +491,7 @@ class ResultStep(OpenStep):
         events.append(BlockStop(self._blocks.start(result, None, events)))
 
     def _answer_call(self, id: str, name: str) -> str:
-        """Return the id of the client tool call that a result answers, and end its wait."""
+        """Mark the client tool call of a result as answered, and return its id."""
         unanswered = self._blocks.unanswered
         if not id:
             id = next((known for known, tool in unanswered.items() if tool == name), "")
@@ -499,7 +499,7 @@ class ResultStep(OpenStep):
         return id
 
     def _answer_server_call(self, id: str) -> str:
-        """Return the id of the server tool call that a result answers."""
+        """Mark the server tool call of a result as answered; return its id."""
         running = self._blocks.running
         if not id and len(running) > 1:
             found = f"result without an id after {len(running)} calls, expected one"
@@ -523,7 +523,7 @@ class ResultStep(OpenStep):
 
 
 def is_same(arguments: str, others: str) -> bool:
-    """Return whether two arguments texts have the same JSON value."""
+    """Return whether two JSON texts of arguments have the same value."""
     # Start and deltas may differ in white space and in the order of keys.
     if arguments == others:
         return True

@@ -1,4 +1,4 @@
-"""Traits of the Interactions API: endpoints, how frames and bodies are recognised, capabilities.
+"""Traits of the Interactions API: endpoints, detection of frames and bodies, capabilities.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).
 """
@@ -80,7 +80,7 @@ _HEAD: msgspec.json.Decoder[_IndexedHead] = msgspec.json.Decoder(_IndexedHead)
 
 
 def is_interaction(frame: Frame) -> bool:
-    """Return whether the name or `event_type` of a frame is one of the Interactions API."""
+    """Return whether a frame's name or `event_type` belongs to the Interactions API."""
     # The API sends the type twice, as the name of the frame and in the payload; either suffices.
     if frame.event.startswith("interaction.") or frame.event in _STEPS:
         return True
@@ -96,12 +96,12 @@ def is_interaction(frame: Frame) -> bool:
 
 
 def is_terminal(frame: Frame) -> bool:
-    """Return whether a frame completes the interaction, or is `[DONE]`."""
+    """Return whether a frame ends the stream: the final event or `[DONE]`."""
     return frame.data.startswith(DONE) or object_in(frame.data).get("event_type") in _TERMINALS
 
 
 def event_type(value: dict[str, Any], frame: Frame) -> str:
-    """Return the `event_type` of an event; the name of its frame if it is missing."""
+    """Return the `event_type` of an event; if it has none, the name of its frame."""
     return string_of(value, "event_type") or frame.event
 
 
@@ -120,7 +120,7 @@ _SAMPLE = 16
 
 
 def is_request(body: dict[str, Any]) -> bool:
-    """Return whether a JSON object can only be a request of the Interactions API."""
+    """Return whether a JSON object can only be an Interactions API request."""
     steps = body.get("input")
     if "messages" in body or "contents" in body or steps is None:
         return False
@@ -131,7 +131,7 @@ def is_request(body: dict[str, Any]) -> bool:
 
 
 def is_response(body: dict[str, Any]) -> bool:
-    """Return whether a JSON object can only be an interaction."""
+    """Return whether a JSON object is an interaction."""
     return body.get("object") == "interaction" and isinstance(body.get("status"), str)
 
 

@@ -1,4 +1,4 @@
-"""Strict validator of streams of the Interactions API: the order of events, and their fields.
+"""Strict validator of streams of the Interactions API: order and fields of events.
 
 google-genai 3.6.1, `_gaos/types/interactions` (read 2026-11-27), and the order in 19 recordings:
 
@@ -282,7 +282,7 @@ class InteractionsChecker(Checker):
 
 
 def _token_problems(usage: object) -> Iterator[str]:
-    """Yield the contradiction between the counts of a usage and their total."""
+    """Yield a problem if the counts of a usage object do not add up to its total."""
     total = usage.get("total_tokens") if is_object(usage) else None
     if is_object(usage) and is_count(total):
         counts = [count for name in _COUNTS if is_count(count := usage.get(name))]
@@ -296,7 +296,7 @@ class _CheckedStep(Struct):
 
 
 class StepChecker:
-    """Strict validator of the steps of one interaction."""
+    """Strict validator of the order of steps in one interaction."""
 
     def __init__(self) -> None:
         self._open: dict[int, _CheckedStep] = {}
@@ -307,7 +307,7 @@ class StepChecker:
         self._bad_arguments: dict[int, int] = {}  # size by index
 
     def check(self, event: str, index: int, value: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of an event of a step beyond its fields."""
+        """Yield the problems of a `step.…` event, apart from those of its fields."""
         if event == _START:
             yield from self._start(index, value.get("step"))
         elif (step := self._open.get(index)) is None:
@@ -358,13 +358,13 @@ class StepChecker:
             self._bad_arguments[index] = len(text)
 
     def report_open(self, event: str) -> Iterator[str]:
-        """Yield, once each, the steps that should have stopped before `event`."""
+        """Yield a problem for each step that should have stopped before `event`."""
         for index in self._unreported:
             yield f"{event} while step {index} is open, expected step.stop"
         self._unreported.clear()
 
     def check_message(self, status: object) -> Iterator[str]:
-        """Yield the problems of steps that depend on the status."""
+        """Yield the problems of steps that only the final status shows."""
         for index, size in self._bad_arguments.items():
             # A limit can only cut short the last step.
             if status not in _CUT_SHORT or index != self._next_index - 1:

@@ -19,7 +19,7 @@ DIALECT = "gemini_interactions"
 class TextFragment(
     Struct, frozen=True, gc=False, tag_field="type", tag="text", forbid_unknown_fields=True
 ):
-    """A delta of text, or the content of a delta of a summary."""
+    """Payload of a text delta, or the text in a delta of a thought's summary."""
 
     text: str
 
@@ -32,13 +32,13 @@ class SummaryFragment(
     tag="thought_summary",
     forbid_unknown_fields=True,
 ):
-    """A delta of the summary of a thought."""
+    """Payload of a delta of a thought's summary."""
 
     content: TextFragment
 
     @property
     def text(self) -> str:
-        """Text of the content."""
+        """The summary's text in the delta."""
         return self.content.text
 
 
@@ -50,7 +50,7 @@ class ArgumentsFragment(
     tag="arguments_delta",
     forbid_unknown_fields=True,
 ):
-    """A delta of the arguments of a call, as JSON text."""
+    """Payload of a delta of a call's arguments, which are JSON text."""
 
     text: str = msgspec.field(name="arguments")
 
@@ -66,7 +66,7 @@ class StepDelta(
     tag="step.delta",
     forbid_unknown_fields=True,
 ):
-    """Payload of a frame that holds a delta and nothing else."""
+    """Payload of a `step.delta` event that has no unknown fields."""
 
     index: int
     delta: Fragment
@@ -87,12 +87,12 @@ ARGUMENTS_DELTAS: DeltaDecoder = msgspec.json.Decoder(StepDelta[ArgumentsFragmen
 
 
 class RawStep(Struct):
-    """A step or a delta, with the JSON text of its arguments."""
+    """A step or a delta, with its arguments as undecoded JSON."""
 
     arguments: Raw = Raw()
 
     def text(self) -> str:
-        """Return the arguments; "" for null and for an empty object."""
+        """Return the JSON text of the arguments; "" for null and for an empty object."""
         text = bytes(self.arguments).decode()
         if text.startswith('"'):
             return str(decode_any(text, max_depth=1))
@@ -101,14 +101,14 @@ class RawStep(Struct):
 
 
 class RawInteraction(Struct, frozen=True):
-    """An interaction with its steps, which the last event repeats."""
+    """The interaction in the final event, with the undecoded arguments of its steps."""
 
     steps: list[RawStep | None] = []
     outputs: list[RawStep | None] = []
 
 
 class RawEvent(Struct):
-    """Payload of an event that may hold arguments."""
+    """An event, with the undecoded arguments of its steps and delta."""
 
     step: RawStep | None = None
     content: RawStep | None = None
@@ -120,7 +120,7 @@ _RAW: msgspec.json.Decoder[RawEvent] = msgspec.json.Decoder(RawEvent)
 
 
 def raw_event(data: str) -> RawEvent:
-    """Return the JSON text of an event's arguments; an empty struct for another structure."""
+    """Return an event's undecoded arguments; an empty struct if its structure is unexpected."""
     try:
         return _RAW.decode(data)
     except FAST_ERRORS:
@@ -128,7 +128,7 @@ def raw_event(data: str) -> RawEvent:
 
 
 def arguments_text(value: dict[str, Any], raw: RawStep | None) -> str:
-    """Return the arguments in a step or a delta, byte for byte as on the wire if possible."""
+    """Return the arguments in a step or a delta as JSON text, unchanged if possible."""
     text = "" if raw is None else raw.text()
     if text:
         return text
@@ -152,12 +152,12 @@ PIECES = frozenset({"delta", "step", "content", "summary", "text", "arguments"})
 
 
 def replace_half_characters(key: str, value: Any) -> Any:
-    """Return the value of an unknown field, with lone surrogates of fragments replaced."""
+    """Return an unknown field's value with lone surrogates replaced."""
     return msgspec.json.decode(compact(value)) if key in PIECES else value
 
 
 def unknown_fields(value: dict[str, Any], *known: str) -> dict[str, Any]:
-    """Return the fields of an object that are neither `known` nor empty."""
+    """Return the fields of an object that are not empty and not in `known`."""
     return {
         key: replace_half_characters(key, item)
         for key, item in value.items()

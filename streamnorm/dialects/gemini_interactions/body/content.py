@@ -1,4 +1,4 @@
-"""Contents of steps as blocks, in both directions: texts and files.
+"""Contents of a step as blocks, in both directions: text and files.
 
 google-genai 3.6.1, `_gaos/types/interactions/content.py` (read 2026-11-27).  `extra` of a block
 holds the unknown fields of its content; mapped fields win when both are written.
@@ -65,12 +65,12 @@ _DETAILS = {detail: resolution for resolution, detail in _RESOLUTIONS.items()}
 
 
 def extra_of(fields: dict[str, Any]) -> Extra:
-    """Return unknown fields as the `extra` of a part; None if there are none."""
+    """Return unknown fields as the `extra` of a block; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
 def add_extra(wire: dict[str, Any], extra: Extra) -> dict[str, Any]:
-    """Return an object with the unknown fields of a part; mapped fields stay."""
+    """Return a wire object with a block's unknown fields added; mapped fields take precedence."""
     return {**extra[DIALECT], **wire} if extra and DIALECT in extra else wire
 
 
@@ -78,7 +78,7 @@ def add_extra(wire: dict[str, Any], extra: Extra) -> dict[str, Any]:
 
 
 def block_from_wire(value: object) -> InputBlock:
-    """Return a content as a block; opaque if it is of an unknown type, or no file.
+    """Return a content as a block; opaque if it has an unknown type or is no legal file.
 
     Raises:
         DecodeError: The content is no object, or a field has another type than the vendor's.
@@ -107,7 +107,7 @@ def _text_from_wire(content: dict[str, Any]) -> Text:
 
 
 def _file_from_wire(kind: str, content: dict[str, Any]) -> File | None:
-    """Return a file; None unless it has content of a known type, or a URI."""
+    """Return a file content as a block; None without exactly one of data and URI."""
     media_type, data, uri = (get_str(content, name) for name in ("mime_type", "data", "uri"))
     if (data is None) is (uri is None):
         return None
@@ -139,7 +139,7 @@ def _file_by_uri(kind: str, media_type: str | None, uri: str, unknown: dict[str,
 
 
 def _take_detail(unknown: dict[str, Any]) -> str | None:
-    """Remove and return the resolution of an image, if there is such a detail."""
+    """Remove and return an image's resolution as a detail; None if no detail matches."""
     resolution = unknown.get("resolution")
     detail = _RESOLUTIONS.get(resolution) if isinstance(resolution, str) else None
     if detail is not None:
@@ -151,7 +151,7 @@ def _take_detail(unknown: dict[str, Any]) -> str | None:
 
 
 def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
-    """Return a text or a file as a content.
+    """Return a text or a file block as a content.
 
     Raises:
         EncodeError: The dialect has no content for the block.

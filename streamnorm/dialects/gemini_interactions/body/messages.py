@@ -72,7 +72,7 @@ _STEP = frozenset({"type", "content"})
 
 
 def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
-    """Return the messages of an `input`: a text, contents of one message, or steps.
+    """Return the messages of a request's `input`: a string, contents, or steps.
 
     Raises:
         DecodeError: The value has another form, or a field another type than the vendor's.
@@ -88,7 +88,7 @@ def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
 
 
 def input_items(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the input of a request as steps; none of one without an input.
+    """Return a request's `input` as a list of steps; [] without an input.
 
     Raises:
         DecodeError: The input is neither a text nor a list of objects.
@@ -112,14 +112,14 @@ def _entries_of(value: object) -> list[Any]:
 
 
 def _are_contents(items: list[Any]) -> bool:
-    """Return whether the entries of an input are the contents of one message."""
+    """Return whether the entries of `input` are contents of one message, and not steps."""
     return bool(items) and all(
         is_object(item) and string_of(item, "type") in CONTENTS for item in items
     )
 
 
 class _StepReader:
-    """Reader of the steps of one request."""
+    """Decoder of the steps of one request, which collects messages."""
 
     def __init__(self) -> None:
         self._messages: list[InputMessage] = []
@@ -128,12 +128,12 @@ class _StepReader:
         self._unknown: dict[str, Any] = {}  # fields of its texts
 
     def messages(self) -> tuple[InputMessage, ...]:
-        """Return the messages."""
+        """Return the messages of all steps that were read."""
         self._end_answer()
         return tuple(self._messages)
 
     def read(self, value: object) -> None:
-        """Read a step."""
+        """Decode the next step."""
         step = as_object(value)
         kind = require_str(step, "type")
         if kind in (USER, RESULT):
@@ -159,7 +159,7 @@ class _StepReader:
         self._messages.append(structs.replace(part, source=source))
 
     def _sign(self, call: ToolCall) -> ToolCall:
-        """Return a call with the signature in the thought before it, which is removed."""
+        """Move the signature of an empty thought before a call to the call; return the call."""
         last = self._blocks[-1] if self._blocks else None
         is_bare = isinstance(last, Reasoning) and not last.parts and last.extra is None
         if not (is_bare and isinstance(last, Reasoning) and last.issuer == ISSUER):
@@ -177,7 +177,7 @@ class _StepReader:
 
 
 def _block_of(kind: str, step: dict[str, Any]) -> InputBlock:
-    """Return the block of a step of an answer other than its text or a call of the client."""
+    """Return a step of the model as a block, if it is neither text nor a client tool call."""
     if kind == THOUGHT:
         return _thought_from_wire(step)
     if kind.endswith(CALL_SUFFIX):
@@ -283,7 +283,7 @@ def _message_to_wire(
 
 
 def _steps_of(block: InputBlock, context: WriteContext) -> list[dict[str, Any]] | None:
-    """Return the steps of a block; None for one that is a content of a step."""
+    """Return a block as steps; None if it is written as a content within a step."""
     match block:
         case Reasoning():
             return [_thought_to_wire(block, block.parts, block.signature, context)]
@@ -307,7 +307,7 @@ def _steps_of(block: InputBlock, context: WriteContext) -> list[dict[str, Any]] 
 
 
 def server_call_fields(kind: str, name: str) -> dict[str, Any]:
-    """Return the type of the step of a provider's call, and its name if the type implies none."""
+    """Return a server tool call's step type, and its name unless the type implies it."""
     step = kind.removesuffix(KIND_SUFFIX)
     return {"type": step} if step == name + CALL_SUFFIX else {"type": step, "name": name}
 
@@ -356,7 +356,7 @@ def result_to_wire(result: ToolResult, context: WriteContext) -> dict[str, Any]:
 
 
 def _contents_of(result: ToolResult, context: WriteContext) -> str | list[dict[str, Any]]:
-    """Return the content of a result: a string for one text without other fields."""
+    """Return a tool result's content: a string for a single plain text, else contents."""
     first = result.content[0] if result.content else Text()
     is_text = isinstance(first, Text) and not (first.citations or first.extra)
     if len(result.content) < 2 and isinstance(first, Text) and is_text:

@@ -1,4 +1,4 @@
-"""Requests of the Interactions API, in both directions: the body, then `generation_config`.
+"""Requests of the Interactions API in both directions: body and `generation_config`.
 
 google-genai 3.6.1, `_gaos/types/interactions/createmodelinteraction.py` (read 2026-11-27).  The
 provider stores an interaction unless the request says otherwise, and continues a stored one that
@@ -111,7 +111,7 @@ def _store_to_wire(store: bool | None, writing: Writing) -> bool | None:
 
 
 def _output_from_wire(reading: Reading) -> dict[str, Any]:
-    """Return the output format; one without a unified form is an unknown field."""
+    """Return the output format; fields without a unified format stay unknown fields."""
     value = reading.body[_FORMAT]
     fields = value if is_object(value) else {}
     schema, kind = fields.get("schema"), fields.get("mime_type")
@@ -211,7 +211,7 @@ REQUEST = RequestTable(
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the unified request of a body.
+    """Decode a body to a unified request.
 
     Raises:
         DecodeError: The body is no request of the Interactions API.
@@ -225,7 +225,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a projected request as a body.
+    """Encode a projected request as a body.
 
     Raises:
         EncodeError: A part has no legal form.

@@ -44,7 +44,7 @@ _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of an interaction: those that its stream would have.
+    """Return the events of a whole interaction, as its stream would have them.
 
     Raises:
         DecodeError: The body is no interaction, or one that has not ended.
@@ -91,13 +91,13 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return an interaction with another model and creation time; None leaves each as it is."""
+    """Return an interaction with another model and creation time, unless they are None."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created": _time_to_wire(created)}
 
 
 def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request that its interaction repeats."""
+    """Return the fields of a request that its interaction must repeat."""
     previous = body.get(_PREVIOUS)
     return {} if previous is None else {_PREVIOUS: previous}
 
@@ -108,7 +108,7 @@ def _time_to_wire(created: float) -> str:
 
 
 def _project_message(message: Message, losses: Losses, *, extras: bool) -> Message:
-    """Return a message projected to what an interaction can carry.
+    """Return a message projected to the capabilities of the Interactions API.
 
     Raises:
         EncodeError: The arguments of a call are no JSON object.
@@ -126,7 +126,7 @@ def _project_message(message: Message, losses: Losses, *, extras: bool) -> Messa
 
 
 def _fold(stream: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the interaction in the last event of a written stream, and its steps."""
+    """Return the interaction and its steps, assembled from an encoded stream."""
     steps: list[dict[str, Any]] = []
     texts: list[TextBuffer] = []
     interaction: dict[str, Any] = {}
@@ -149,7 +149,7 @@ def _fold(stream: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _extend(step: dict[str, Any], text: TextBuffer, delta: dict[str, Any]) -> None:
-    """Add a delta to a step; its text is added when the step stops."""
+    """Add a delta to a step; collect its text in `text` until the step stops."""
     match delta["type"]:
         case "text":
             text.append(delta["text"])
@@ -172,7 +172,7 @@ def _extend(step: dict[str, Any], text: TextBuffer, delta: dict[str, Any]) -> No
 
 
 def _finish(step: dict[str, Any], text: str) -> None:
-    """Add the text of a step that has stopped."""
+    """Add the collected text to a stopped step."""
     match step["type"]:
         case "model_output":
             annotations = step.pop("annotations", None)

@@ -1,4 +1,4 @@
-"""Tools of a request and the choice among them, in both directions.
+"""Tools and tool choice of a request, in both directions.
 
 google-genai 3.6.1, `_gaos/types/interactions/tool.py` (read 2026-11-27).  The choice stands in
 `generation_config`: a word, or the names of the tools that are allowed and a word.
@@ -49,7 +49,7 @@ _ALLOWED = "allowed_tools"
 
 
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
-    """Return the tools of a request.
+    """Decode the tools of a request.
 
     Raises:
         DecodeError: An entry is no tool of the dialect.
@@ -95,7 +95,7 @@ def _mcp_server_from_wire(entry: dict[str, Any]) -> MCPServer:
 
 
 def tools_to_wire(writing: Writing) -> dict[str, Any]:
-    """Return the tools of a request.
+    """Return tools as entries of `tools`.
 
     Raises:
         EncodeError: A tool has no form in the dialect.
@@ -151,7 +151,7 @@ def _mcp_server_to_wire(server: MCPServer, writing: Writing) -> dict[str, Any]:
 
 
 def choice_from_wire(reading: Reading) -> dict[str, Any]:
-    """Return the tool choice; one without a unified form is an unknown field.
+    """Return the tool choice; a choice without a unified form is an unknown field.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
@@ -177,7 +177,7 @@ def choice_from_wire(reading: Reading) -> dict[str, Any]:
 
 
 def choice_to_wire(writing: Writing) -> dict[str, Any]:
-    """Return the tool choice; a tool is forced by its name as the only one that is allowed."""
+    """Return a tool choice for the wire; a forced tool is the only allowed one."""
     choice: ToolChoice = writing.part.tool_choice
     word = "any" if choice.mode in ("required", "named") else choice.mode
     if not choice.names:

@@ -1,4 +1,4 @@
-"""What the Interactions API refuses in a request, by the names of the rules.
+"""Checks of a request against the rules of the Interactions API, and all checks by name.
 
 google-genai 3.6.1, `_gaos/types/interactions` (read 2026-11-27), and what the vendor's
 documentation of the steps demands.
@@ -31,7 +31,7 @@ _STATE = ("previous_interaction_id", "cached_content", "continuation_token")
 
 
 def _entries_of(facts: RequestFacts) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the path and the object of each step or content of the input."""
+    """Yield the steps or contents of `input` that are objects, each with its path."""
     return objects_at(facts.body.get("input"), "input")
 
 
@@ -40,13 +40,13 @@ def _named_models(body: dict[str, Any]) -> bool:
 
 
 def missing_model(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a request that names neither a model nor an agent."""
+    """Yield `model` if the request names neither a model nor an agent."""
     if not _named_models(facts.body):
         yield Finding("model")
 
 
 def missing_input(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a request without an input that continues no interaction."""
+    """Yield `input` if it is missing or empty and the request continues no interaction."""
     value = facts.body.get("input")
     is_empty = value is None or value == [] or value == ""
     if is_empty and all(facts.body.get(name) is None for name in _STATE):
@@ -62,7 +62,7 @@ def entry_types(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def call_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield calls without an id, a name or an object of arguments, and results without a call."""
+    """Yield calls without id, name or arguments object, and results without a call id."""
     for path, entry in _entries_of(facts):
         if entry.get("type") == "function_call":
             for name in ("id", "name"):
@@ -78,7 +78,7 @@ def call_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_calls(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield results of calls that the input does not have, unless an interaction is continued."""
+    """Yield results of calls that `input` lacks, unless an earlier interaction may have them."""
     if any(facts.body.get(name) is not None for name in _STATE):
         return
     called: set[str] = set()
@@ -93,7 +93,7 @@ def unknown_calls(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def function_names(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield functions without a name, and with that of an earlier one."""
+    """Yield functions without a name, or with the name of an earlier function."""
     seen: set[str] = set()
     for path, tool in objects_at(facts.body.get("tools"), "tools"):
         if tool.get("type") != "function":
@@ -106,7 +106,7 @@ def function_names(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def allowed_names(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield tools that a choice allows and the request does not offer."""
+    """Yield names in the tool choice that no tool of the request has."""
     options = facts.body.get("generation_config")
     choice = options.get("tool_choice") if is_object(options) else None
     allowed = choice.get("allowed_tools") if is_object(choice) else None
