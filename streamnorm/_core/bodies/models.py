@@ -302,7 +302,7 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
         return structs.replace(model, id=model.id.removeprefix(self.id_prefix))
 
     def write_model(self, model: ModelInfo) -> dict[str, Any]:
-        """Return a model as an object: the original one if it is of this dialect."""
+        """Return a model as this dialect's object: the original one, if it is of this dialect."""
         name = self.id_prefix + model.id
         own = model.original.get(self.dialect)
         if own is None:

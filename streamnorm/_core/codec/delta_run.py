@@ -68,7 +68,7 @@ def part_of(delta: Delta) -> int:
 
 
 class Template(Struct, frozen=True):
-    """The fixed bytes of payloads that differ in their text, or in text and random padding.
+    """The fixed bytes of delta payloads, around their text and their random padding.
 
     Attributes:
         head: Bytes before the text, its opening quote included.
@@ -85,7 +85,7 @@ class Template(Struct, frozen=True):
 
 
 class Templates:
-    """The templates of open blocks whose deltas differ in the bytes before the text alone.
+    """Templates of open blocks, which differ only in the bytes before the text.
 
     The deltas of parallel calls do: the index of the call stands before the arguments.
     """
@@ -95,7 +95,7 @@ class Templates:
         self._extends: dict[bytes, Extend | None] = {}  # by the head of the template
 
     def add(self, template: Template, extend: Extend | None) -> None:
-        """Add a template; forget those that differ from it in more than the bytes of the head.
+        """Add a template; remove earlier ones that differ in more than the bytes before the text.
 
         Args:
             template: The template.
@@ -113,7 +113,7 @@ class Templates:
         self._extends[template.head] = extend
 
     def text_reader(self, before: bytes, behind: bytes, otherwise: ReadText) -> ReadText:
-        """Return a function that returns the text of a delta which fits one of the templates.
+        """Return a function that reads the text of deltas which fit a template.
 
         Args:
             before: Bytes before the payload.
@@ -162,7 +162,7 @@ class Templates:
 def learn_template(
     payload: bytes, text: str, peek: ReadText, padding: re.Pattern[bytes]
 ) -> Template | None:
-    """Return the template of payloads that differ from one in their text; None if unsafe.
+    """Return a template made from one payload; None if comparing bytes would be unsafe.
 
     Args:
         payload: A payload that was read.
@@ -250,7 +250,7 @@ class DeltaRun(ABC):
         """
 
     def read_from(self, framing: Splitter) -> None:
-        """Set the framing whose events are decoded from now on."""
+        """Set the framing of the events that follow."""
         self.framing = framing
         if isinstance(framing, SSEDecoder):
             self._lines = framing
@@ -259,7 +259,7 @@ class DeltaRun(ABC):
             self.text_of, self.text_of_read = self.decode, reader
 
     def add_template(self, template: Template, extend: Extend | None = None) -> None:
-        """Read deltas that fit a template by comparison, until `clear_templates`.
+        """Read deltas that fit a template without JSON decoding, until `clear_templates`.
 
         Args:
             template: The template.
@@ -275,13 +275,13 @@ class DeltaRun(ABC):
             self.text_of_read = self._template_reader(read)
 
     def clear_templates(self) -> None:
-        """Decode all payloads again, until a template is added."""
+        """Decode all payloads as JSON again, until a template is added."""
         self._templates, self._read_payload = Templates(), None
         if self._lines is self.framing:
             self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
 
     def _template_reader(self, read: ReadText) -> ReadText:
-        """Return `text_of_read` for events that fit a template."""
+        """Return a `text_of_read` that compares events with the templates."""
         framing, read_any = self._lines, self._text_of_read_lines
 
         def text_of_read(data: bytes) -> str | None:
@@ -293,7 +293,7 @@ class DeltaRun(ABC):
         return text_of_read
 
     def _text_of_lines(self, raw: bytes) -> str | None:
-        """Decode the lines of one event."""
+        """Return the text of one event in lines; None if it needs the slow path."""
         start = len(self.prefix)
         payload = raw[start:]
         # A second line could be another field, which only the slow path knows.
@@ -469,8 +469,8 @@ class DeltaForwarder:
 
 
 def _drop(text: str) -> None:
-    """Discard text; the sink until a block is selected."""
+    """Discard text; used as the sink until a block is selected."""
 
 
 def _read_nothing(data: bytes) -> None:
-    """Return None: the bytes are read in another way."""
+    """Return None, so that the caller decodes the bytes itself."""

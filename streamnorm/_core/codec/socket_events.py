@@ -1,4 +1,4 @@
-"""Single events in the messages of a WebSocket of the Responses API: types, lanes and errors.
+"""Events as messages of a Responses API WebSocket: types, lanes and errors.
 
 An `error` is nested and has the status that the response to a request would have.  Codex acts on
 an error with a status alone (openai/codex, `codex-rs/codex-api/src/endpoint/
@@ -68,7 +68,7 @@ _EVENT_FIELDS = ("type", "status", "status_code")  # beside the error
 
 
 class MessageHead(Struct):
-    """Fields that any message may have.
+    """The fields `type` and `stream_id` of a message.
 
     Attributes:
         type: The type; None if it has none.
@@ -84,7 +84,7 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def head_of(message: bytes) -> MessageHead:
-    """Return the head of a message; an empty one if the message is not a JSON object."""
+    """Return the type and the lane of a message; both empty if it is not a JSON object."""
     try:
         return _decode_head(message)
     except FAST_ERRORS:  # msgspec refuses half a surrogate pair, which providers send
@@ -100,18 +100,18 @@ def type_of(message: bytes) -> str | None:
 
 
 def message_line(message: str) -> bytes:
-    """Return a WebSocket message as one line of bytes, the unit of this framing."""
+    """Return a WebSocket message as one line of bytes, as the WebSocket framing expects."""
     line = message.encode("utf-8", "replace")
     return (_LINE_ENDS.sub(b" ", line) if b"\n" in line or b"\r" in line else line) + b"\n"
 
 
 def drop_stream_id(message: bytes) -> bytes:
-    """Return a message without `stream_id`, which belongs to the lane, not the event."""
+    """Return a message without its `stream_id`."""
     return message if _STREAM_ID not in message else _replace_stream_id(message, None)
 
 
 def name_stream(message: bytes, stream_id: str | None) -> bytes:
-    """Return a message with the `stream_id` of a lane.
+    """Return a message with the `stream_id` of a lane as its last field.
 
     Args:
         message: The message.
@@ -129,7 +129,7 @@ def _replace_stream_id(message: bytes, stream_id: str | None) -> bytes:
 
 
 def _rewrite_stream_id(message: bytes, stream_id: str | None) -> bytes:
-    """Return a message of any spelling with the name of a lane as its last member, or without."""
+    """Return a message of any JSON formatting with another `stream_id`, or without one."""
     try:
         members = _decode_members(message)
     except FAST_ERRORS:  # the decoder of the dialect says what is wrong
@@ -203,7 +203,7 @@ def error_answer(message: bytes) -> ErrorAnswer:
 
 
 def _header_object(value: object) -> dict[str, str]:
-    """Return an error's headers as strings."""
+    """Return an error's headers with lower-case names; leave out illegal ones."""
     found: dict[str, str] = {}
     for name, given in value.items() if is_object(value) else ():
         name = name.lower()

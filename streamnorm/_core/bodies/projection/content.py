@@ -573,7 +573,7 @@ def _is_blank(text: Text) -> bool:
 
 
 def _is_plain(block: InputBlock) -> bool:
-    """Return whether a block is text that every target accepts as it is."""
+    """Return whether a block is text that every target accepts unchanged."""
     return (
         type(block) is Text
         and block.extra is None

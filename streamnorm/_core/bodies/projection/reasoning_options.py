@@ -228,7 +228,7 @@ def drop_unsigned_budget(
     *,
     lenient: bool,
 ) -> ReasoningOptions | None:
-    """Return reasoning options, off if the API refuses to continue the last answer with them.
+    """Return reasoning options; turn reasoning off if the last answer is unsigned.
 
     With a budget, the API refuses to continue an answer that does not begin with signed
     reasoning: an answer with tool results, or one that is the last message.
