@@ -358,7 +358,7 @@ def check_answer_body(body: bytes, dialect: str) -> StreamError | None:
 
 
 class PassthroughStream(Transcoder):
-    """Passes on a stream of the client's dialect that may begin in mid-message.
+    """Passes on a stream of the client's dialect that may begin in the middle of a message.
 
     A resumed stream begins within a message, which no decoder can check: its events are passed
     unchanged, and only its terminal and its errors are read.  A failure that the stream does not

@@ -345,7 +345,7 @@ def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
 
 
 def _answer_to(reply: Reply, codec: RequestReader, body: dict[str, Any], request: Request) -> Reply:
-    """Return a reply with the request fields that the response echoes."""
+    """Return a reply with the request's tool calls and fields that its response needs."""
     if isinstance(codec, PageCodec):
         reply = structs.replace(reply, calls=calls_of(request.messages))
     if codec.echoed_fields is None:

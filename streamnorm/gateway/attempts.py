@@ -222,7 +222,7 @@ class Attempts:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of the stream, as far as they are known."""
+        """The token counts of the stream so far."""
         return Usage() if self._pump is None else self._pump.usage
 
     def commit(self, *, without_status: bool) -> bool:

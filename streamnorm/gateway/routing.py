@@ -269,7 +269,7 @@ def _has_websocket(config: UpstreamConfig, dialect: Dialect, where: str) -> bool
 
 
 def _signer(config: UpstreamConfig, where: str) -> Signer | None:
-    """Return what signs the requests to an upstream; None if its key is none of AWS."""
+    """Return the AWS signer of an upstream's requests; None if its key is no AWS key."""
     kind, _, profile = (config.key or "").partition(":")
     if kind != _AWS:
         if config.region is not None:
@@ -305,7 +305,7 @@ def _servers() -> frozenset[str]:
 def _key_header(
     config: UpstreamConfig, dialect: Dialect, where: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the header that holds an upstream's key; {} if it has none of its own."""
+    """Return the header with an upstream's key; {} if the configuration has no key."""
     if config.key is None or config.key == _OF_CLIENT or config.key.partition(":")[0] == _AWS:
         return {}
     key = check_key(resolve_key(config.key, where, environ), where)
@@ -356,7 +356,7 @@ class FoundModel(NamedTuple):
 
 
 class ModelNames:
-    """The names that the entries of a configuration stand for.
+    """Finds the configuration's model entries by the model names that clients send.
 
     Args:
         models: The entries.
@@ -432,7 +432,7 @@ def _check_alias(model: ModelConfig, where: str) -> None:
 
 
 def changes_requests(options: ModelConfig) -> bool:
-    """Return whether options may change a request, so that it cannot pass as it is."""
+    """Return whether options may change a request, which then cannot pass unchanged."""
     return options.max_tokens is not None or options.simplify_schemas or options.serial_tool_calls
 
 
@@ -474,7 +474,7 @@ def _simplify(tool: AnyTool, on_loss: OnLoss) -> AnyTool:
 
 
 class Balancer:
-    """Orders upstreams, those that are equal by conversation or in turn."""
+    """Orders upstreams: those of one group by conversation, or in turn."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, int], int] = {}  # requests so far, by entry and group

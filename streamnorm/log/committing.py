@@ -139,7 +139,7 @@ class Appender:
         self._settle()
 
     def next_append(self, now_s: float) -> Append:
-        """Return what the next operation stores of the stream.
+        """Return the part of the stream that the next store operation appends.
 
         Args:
             now_s: The time.

@@ -158,7 +158,7 @@ class _ItemReader(LogReader):
     """A reader that also returns reads at once, for items of several."""
 
     def read_at_hand(self) -> bytes | None:
-        """Return the next read if it need not be waited for, and its client lacks what it gives."""
+        """Return the next read if it has arrived and its items are new to the client."""
         if self._next == len(self._chunk.reads) or self.position < self._joined_before:
             return None
         return self._take_next()
@@ -271,7 +271,7 @@ class _BytesPump(TranscodePump):
         return self._places.cursor()
 
     def feed(self, data: bytes) -> bytes | None:
-        """Handle the next read, and those that are at hand behind it."""
+        """Handle the next read, and the reads after it that have already arrived."""
         written = self._feed_read(data)
         if not self._joins or self.ended:
             return written

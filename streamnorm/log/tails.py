@@ -182,7 +182,7 @@ class Tail:
         return found
 
     async def _follow(self, after: int) -> None:
-        """Update the tail of a stream that is produced elsewhere, or wait for a change."""
+        """Update the tail of another process's stream, or wait for a change."""
         await self.note_reader()
         asked = self._asked
         async with self._lock:

@@ -307,7 +307,7 @@ class _Lane(Struct):
             first.writer.write(message_line(message))
 
     def add_steer(self, kind: str, message: str) -> None:
-        """Record what becomes of the input of a `response.steer`.
+        """Record the outcome of a `response.steer`'s input.
 
         The exchange ends with it once no response can follow that answers such input.
         """
@@ -442,7 +442,7 @@ def _is_accepted(event: str) -> bool:
 
 
 def _is_steered(terminal: str) -> bool:
-    """Return whether a response has ended for one that no create asks for."""
+    """Return whether a response ended because of a steer, so that a successor follows."""
     if '"steered"' not in terminal:
         return False
     response = object_in(terminal).get("response")

@@ -315,7 +315,7 @@ def own_framing(dialect: str | None, suffix: Suffix = SSE.suffix) -> Framing:
 
 
 def framing_name(dialect: str | None, framing: Framing, suffix: Suffix) -> str | UnsetType:
-    """Return the framing name to write in a companion; UNSET if it is the default.
+    """Return the framing name for a companion; UNSET if readers know the framing without it.
 
     Args:
         dialect: Name of the dialect; None if unknown.

@@ -162,7 +162,7 @@ class UsageReader:
         )
 
     def add_pending(self, counts: Counts) -> None:
-        """Store counts that match the last; `refresh` moves them to the snapshot."""
+        """Store counts for the next `refresh`, if they equal the last chunk's counts."""
         # Equal to the details of `_last`; each would hold the memory of a whole frame.
         counts.prompt_tokens_details = counts.candidates_tokens_details = _NOTHING
         counts.cache_tokens_details = counts.tool_use_prompt_tokens_details = _NOTHING

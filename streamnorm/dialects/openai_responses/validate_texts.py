@@ -100,7 +100,7 @@ class _TextGroup(Struct):
 
     @property
     def noun(self) -> str:
-        """What a text in this field is called in problems."""
+        """Name of this field's texts in problem messages."""
         return _NOUNS[self.type.field]
 
     @property

@@ -240,7 +240,7 @@ class _Thread:
 
 
 def _encrypted_extra(value: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
-    """Return the encrypted value of a message, which no block has a field for, as `extra`."""
+    """Return a message's encrypted value as `extra`; no unified block has a field for it."""
     encrypted = get_str(value, "encryptedValue")
     return {DIALECT: {"encryptedValue": encrypted}} if encrypted else None
 

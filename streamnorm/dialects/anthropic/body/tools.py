@@ -191,7 +191,7 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
 
 
 def _load_one_tool(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
-    """Return the tools, none deferred if all were: the API requires one that is not."""
+    """Return tools; if all are deferred, which the API refuses, none deferred."""
     loaded: list[Tool] = []
     for tool in tools:
         if not isinstance(tool, Tool) or not tool.deferred or is_same_dialect(tool, DIALECT):

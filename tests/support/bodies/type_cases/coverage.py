@@ -1,4 +1,4 @@
-"""The figure: how many members, literals and fields are carried, lost, refused and silent."""
+"""Coverage figures: how many type members, literals and fields are carried, lost or refused."""
 
 from __future__ import annotations
 
