@@ -126,7 +126,7 @@ def test_defaults_are_written_as_people_write_numbers() -> None:
 def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
     models, pages, bedrock, sockets, log, hosts = blocks(PAGE, "toml")
     insecure, reuse = blocks(SECURITY, "toml")
-    (dashboard,) = blocks(DASHBOARD, "toml")
+    dashboard, timelines = blocks(DASHBOARD, "toml")
     path = tmp_path / "gateway.toml"
     keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "VLLM_API_KEY": "k-0123456789"}
     keys |= {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-0123456789"}
@@ -142,6 +142,8 @@ def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
     assert tomllib.loads(log)["log"]["url"]
     assert tomllib.loads(hosts)["origins"]
     assert tomllib.loads(insecure)["upstreams"]["vllm"]["insecure"]
+    path.write_text(f"{log}\n{timelines}")
+    assert Gateway(read_config(path), environ=keys)
     assert not tomllib.loads(reuse)["upstreams"]["local"]["reuse"]
 
 

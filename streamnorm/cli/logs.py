@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
-
-from streamnorm._core.json import is_object
 from streamnorm.cli import console
 
 if TYPE_CHECKING:
@@ -121,21 +118,9 @@ def _open_log(url: str) -> Log:
 
 def redact(value: T) -> T:
     """Return a struct whose texts are free of secrets."""
-    from streamnorm.recording.secrets import Secrets
+    from streamnorm.recording.secrets.values import redact_struct
 
-    fields = _map_strings(msgspec.to_builtins(value), Secrets().scrub_text)
-    return msgspec.convert(fields, type(value))
-
-
-def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if is_object(value):
-        return {change(name): _map_strings(item, change) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = cast("Sequence[Any]", value)  # of a value whose type is not known
-        return [_map_strings(item, change) for item in items]
-    return value
+    return redact_struct(value)
 
 
 def save_stream(

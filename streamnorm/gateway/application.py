@@ -125,16 +125,16 @@ class Gateway:
         routing = Routing(config, environ)
         self._pages = Pages(config, routing)
         self._draining = Draining(self._network.stop)
+        log = open_configured_log(config, environ)
         self._dashboard: Dashboard | None = None
         if config.dashboard is not None:
             from streamnorm.gateway.dashboard import Dashboard
 
             self._dashboard = Dashboard(
-                config, config.dashboard, environ, self._admission, self._draining
+                config, config.dashboard, environ, self._admission, self._draining, log
             )
             observers = (*observers, self._dashboard.observer)
         self._observers = Observers(config, observers)
-        log = open_configured_log(config, environ)
         self._streams: LoggedStreams | None = None
         self._stream_endpoint: StreamEndpoint | None = None
         if log is not None:

@@ -197,9 +197,12 @@ class DashboardConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         admin_keys: Where the keys come from that open the page: `env:NAME`, a variable that holds
             them separated by commas, each of 16 characters or more.  They open nothing else, and
             `client_keys` do not open the page.
+        timelines: Whether a request whose stream is in `log` has a link to its timeline, which
+            shows the answer.
     """
 
     admin_keys: _Name
+    timelines: bool = False
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -92,10 +92,20 @@ function badge(text) {
   return element("span", `badge ${TONES[text] ?? ""}`.trim(), text);
 }
 
+// What leads to the timeline of a request, where there is one.
+function link(row, text) {
+  if (!row.timeline) return text;
+  const made = element("a", "", text);
+  made.href = `dashboard/timeline?of=${encodeURIComponent(row.timeline)}`;
+  made.target = "_blank";
+  made.title = "Timeline";
+  return made;
+}
+
 // A column: its label, what it shows of a row (a text or an element), and its class.
 const COLUMNS = {
   running: [
-    ["Age", (row) => seconds(row.age_s), "number"],
+    ["Age", (row) => link(row, seconds(row.age_s)), "number"],
     ["Client", (row) => row.client],
     ["Operation", (row) => row.operation],
     ["Model", (row) => row.model, "wide"],
@@ -128,7 +138,7 @@ const COLUMNS = {
     ["Tokens out", (row) => number(row.output_tokens), "number"],
   ],
   ended: [
-    ["Time", (row) => clock(row.at)],
+    ["Time", (row) => link(row, clock(row.at))],
     ["Client", (row) => row.client],
     ["Operation", (row) => row.operation ?? ""],
     ["Model", (row) => row.model ?? "", "wide"],

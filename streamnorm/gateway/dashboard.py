@@ -4,6 +4,7 @@
     POST  /dashboard/login        an admin key; the answer sets the cookie of a session
     POST  /dashboard/logout       ends the session
     GET   /dashboard/events       the state of the gateway once a second, as server-sent events
+    GET   /dashboard/timeline     the timeline of one stream of the log
     GET   /dashboard/NAME         the script, the styles and the icon
 
 A page loads nothing from elsewhere and has no inline script or style.  All text in it that
@@ -36,10 +37,13 @@ from streamnorm.asgi.responses import (
     send_json,
 )
 from streamnorm.gateway.admission import Admission
-from streamnorm.gateway.config import Config, DashboardConfig
+from streamnorm.gateway.config import Config, ConfigError, DashboardConfig
 from streamnorm.gateway.dashboard_board import Board, BoardObserver, merge_boards
 from streamnorm.gateway.dashboard_login import SESSION_S, Sessions, WrongKeys
+from streamnorm.gateway.dashboard_timelines import Timelines
 from streamnorm.gateway.dashboard_workers import POLL_S, SharedBoards, shared_directory
+from streamnorm.log import Log
+from streamnorm.log.records import Key
 from streamnorm.sse import encode_frame
 
 MAX_PAGES = 8
@@ -78,6 +82,9 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+# The page of a timeline states the rest by itself, with the hashes of its script and style.  It
+# shows what an upstream has sent, so it is of no origin: it could ask nothing with the cookie.
+_TIMELINE_POLICY = "frame-ancestors 'none'; sandbox allow-scripts"
 _EVENTS_HEADERS = {
     **EVENT_STREAM_HEADERS,
     **_HEADERS,
@@ -110,9 +117,11 @@ class Dashboard:
         environ: The environment that holds the admin keys.
         admission: Refuses requests by their framing, and those of pages elsewhere.
         stopping: The end of the gateway.
+        log: The log of streams; None without one.
 
     Raises:
-        ConfigError: There are no admin keys, or several workers share no directory.
+        ConfigError: There are no admin keys, several workers share no directory, or there is no
+            log for `timelines`.
 
     Attributes:
         observer: Observer of the requests that are shown.
@@ -125,9 +134,15 @@ class Dashboard:
         environ: Mapping[str, str],
         admission: Admission,
         stopping: _Stopping,
+        log: Log | None,
     ) -> None:
+        self._timelines: Timelines | None = None
+        if options.timelines:
+            if log is None:
+                raise ConfigError("dashboard.timelines: without a log, expected [log]")
+            self._timelines = Timelines(log)
         directory = shared_directory(environ)
-        self.observer = BoardObserver(config)
+        self.observer = BoardObserver(config, has_timelines=options.timelines)
         self._sessions = Sessions(options, environ, directory)
         self._wrong_keys = WrongKeys()
         self._admission = admission
@@ -137,6 +152,7 @@ class Dashboard:
         self._page, self._form = _read_file("dashboard.html"), _read_file("dashboard_login.html")
         self._open_pages = 0
         self._view: dict[str, Any] = {}
+        self._streams: dict[str, Key] = {}  # of the rows of the view
         self._viewed_at = float("-inf")
         self._viewing = asyncio.Lock()
 
@@ -184,6 +200,8 @@ class Dashboard:
                 # An event stream has no form, and its page asks again for itself.
                 status = 200 if not name else 401
                 await self._send_form(exchange, status, "dashboard/" if not name else "")
+            elif name == "timeline":
+                await self._send_timeline(received, exchange)
             elif name == "events":
                 await self._send_events(_session_id(received), exchange)
             else:
@@ -263,6 +281,19 @@ class Dashboard:
         finally:
             self._open_pages -= 1
 
+    async def _send_timeline(self, received: ClientRequest, exchange: Exchange) -> None:
+        """Send the page of a stream in the log, or say why there is none."""
+        await self._shown()
+        key = self._streams.get(dict(received.query).get("of", ""))
+        try:
+            if self._timelines is None or key is None:
+                raise RequestRefused("no timeline of this request, expected a recent one", 404)
+            page = await self._timelines.page_of(key)
+        except RequestRefused as refused:
+            await _send_text(exchange, refused)
+            return
+        await _send(exchange, 200, _HTML, page, {"content-security-policy": _TIMELINE_POLICY})
+
     async def _shown(self) -> dict[str, Any]:
         """Return the merged boards of all workers, merged at most once a second."""
         loop = asyncio.get_running_loop()
@@ -270,6 +301,10 @@ class Dashboard:
             if loop.time() - self._viewed_at >= POLL_S / 2:
                 others = [] if self._shared is None else await self._shared.others()
                 self._view = merge_boards([self._board(), *others])
+                # The scope of a stream is the digest of a client's key.
+                rows = (*self._view["running"], *self._view["ended"])
+                listed = (row for row in rows if "stream" in row)
+                self._streams = {row["timeline"]: tuple(row.pop("stream")) for row in listed}
                 self._viewed_at = loop.time()
         return self._view
 
@@ -310,7 +345,7 @@ def _check_method(received: ClientRequest, name: str) -> None:
     Raises:
         RequestRefused: It is such a one.
     """
-    if name not in ("", "login", "logout", "events", *_FILES):
+    if name not in ("", "login", "logout", "events", "timeline", *_FILES):
         raise RequestRefused("no page of the dashboard, expected /dashboard", 404)
     expected = "POST" if name in ("login", "logout") else "GET"
     if received.method != expected:

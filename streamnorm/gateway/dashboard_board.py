@@ -163,9 +163,11 @@ class BoardObserver:
 
     Args:
         config: The configuration.
+        has_timelines: Whether rows have the scope and the id of their streams in the log.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, has_timelines: bool = False) -> None:
+        self._has_timelines = has_timelines
         self._names = ModelNames(config.models)
         self._matches = [model.match for model in config.models]
         self._has_models = bool(config.models)
@@ -188,11 +190,12 @@ class BoardObserver:
 
     def end(self, call: CallRecord) -> None:
         """Move a request from the running to the ended ones, and count it."""
-        self._running.pop(id(call), None)
+        begun, _ = self._running.pop(id(call), (0, call))
         self._ended += 1
         now = time.time()
         tokens_per_s = _tokens_per_s(call)
         row = logged_fields(call) | {"n": self._ended, "at": round(now, 1)}
+        self._add_stream(row, begun, call)
         if tokens_per_s is not None:
             row["tokens_per_s"] = tokens_per_s
         if failures := [failure._asdict() for failure in call.failures]:
@@ -212,8 +215,15 @@ class BoardObserver:
         board.running_count = len(self._running)
         listed = islice(self._running.values(), MAX_ROWS)
         board.running = [_running_row(n, call, now_s) for n, call in listed]
+        for row, (begun, call) in zip(board.running, self._running.values(), strict=False):
+            self._add_stream(row, begun, call)
         board.ended = [*self._rows]
         return board
+
+    def _add_stream(self, row: dict[str, Any], begun: int, call: CallRecord) -> None:
+        """Add the key of a request's stream, and a name for it that the page may know."""
+        if self._has_timelines and call.stream is not None:
+            row |= {"stream": call.stream, "timeline": f"{self._board.process}-{begun}"}
 
     def _count_totals(self, call: CallRecord, now: float) -> None:
         totals, usage = self._board.totals, call.usage
@@ -356,8 +366,12 @@ def _append(values: list[T], value: T, most: int) -> None:
 
 def merge_boards(boards: Sequence[Board]) -> dict[str, Any]:
     """Return the boards of several processes merged into the JSON that the page reads."""
-    running = [{**row, "process": board.process} for board in boards for row in board.running]
-    ended = [{**row, "process": board.process} for board in boards for row in board.ended]
+    running: list[dict[str, Any]] = [
+        {**row, "process": board.process} for board in boards for row in board.running
+    ]
+    ended: list[dict[str, Any]] = [
+        {**row, "process": board.process} for board in boards for row in board.ended
+    ]
     minutes: dict[int, list[int]] = {}
     for board in boards:
         for number, minute in board.minutes.items():

@@ -145,6 +145,7 @@ class CallRecord(Struct, kw_only=True):
         losses: How often each feature was lost; `other` are those that have no plain word for
             a name.
         outlives_client: Whether its answer goes on without its client, as a stream of the log.
+        stream: Scope and id of its stream in the log; None if it has none.
         running: What is known of the answer to a request for a message while it runs; None before
             its body is read, and at the end.
         failures: Requests to upstreams that have failed, in order, at the end.
@@ -166,6 +167,7 @@ class CallRecord(Struct, kw_only=True):
     attempts: int = 0
     losses: dict[str, int] = {}
     outlives_client: bool = False
+    stream: tuple[str, str] | None = None
     running: RunningAnswer | None = None
     failures: list[UpstreamFailure] = []
 

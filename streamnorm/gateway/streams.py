@@ -237,7 +237,7 @@ class LoggedStreams:
         Raises:
             RequestRefused: There is no such stream, or the log does not answer.
         """
-        headers = asked.headers
+        call.stream, headers = asked.key, asked.headers
         with log_refusals():
             if is_stream and asked.after:  # else the answer of a cursor would be paid for
                 refuse_absent((await self.status(asked.key)).state)

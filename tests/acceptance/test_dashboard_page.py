@@ -17,6 +17,8 @@ import pytest
 from support.browser import Browser, Tab, find_chromium, running_browser
 from support.gateway.dashboards import ADMIN_KEY, HOSTILE, WatchedGateway, watched_gateway
 
+from streamnorm.gateway import DashboardConfig, LogConfig
+
 PICTURE = Path(__file__).parents[2] / "docs" / "dashboard.png"
 
 pytestmark = [
@@ -130,6 +132,20 @@ async def test_page_fits_a_narrow_window_and_has_two_themes(browser: Browser) ->
             assert pictures["light"] != pictures["dark"]
             backgrounds = "getComputedStyle(document.documentElement).backgroundColor"
             assert await tab.evaluate(backgrounds) == "rgb(18, 21, 26)"
+
+
+async def test_request_leads_to_its_timeline(browser: Browser) -> None:
+    dashboard = DashboardConfig(admin_keys="env:ADMIN_KEYS", timelines=True)
+    async with watched_gateway(log=LogConfig(url="memory:"), dashboard=dashboard) as gateway:
+        gateway.client.headers["x-streamnorm-stream"] = "chat-0123456789abcdef"
+        assert await gateway.ask("qwen3-32b") == 200
+        async with opened(browser, gateway) as tab:
+            url = await tab.wait_for("document.querySelector('#ended td a')?.href")
+            timeline = await browser.open(url)
+            await timeline.wait_for("document.body?.innerText.includes('get_weather')")
+            assert "It snows in Oslo" in await timeline.text()
+            assert timeline.problems == []
+            await timeline.close()
 
 
 async def test_wrong_key_is_answered_on_the_form(browser: Browser) -> None:

@@ -38,7 +38,6 @@ ROUTES = [
 ]
 FORM = ("content-type", "application/x-www-form-urlencoded")
 HOST = ("host", "localhost")
-KEYS = {**ENVIRON, "CLIENT_KEYS": "client-0123456789abcdef"}
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +48,7 @@ def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def watched(**settings: Any) -> AsyncIterator[Gateway]:
-    async with opened(dashboard=OPTIONS, environ=KEYS, **settings) as app:
+    async with opened(dashboard=OPTIONS, environ=ENVIRON, **settings) as app:
         yield app
 
 
@@ -128,7 +127,7 @@ async def test_key_is_posted_once_and_then_a_cookie_opens_the_page() -> None:
 async def test_second_key_of_the_list_opens_the_page_and_others_do_not() -> None:
     async with watched(client_keys="env:CLIENT_KEYS") as app:
         assert (await post_key(app, "other-key-0123456789")).status == 303
-        for key in ("", "x", KEYS["CLIENT_KEYS"], f"{ADMIN_KEY}x", ADMIN_KEY[:-1], "x" * 600):
+        for key in ("", "x", ENVIRON["CLIENT_KEYS"], f"{ADMIN_KEY}x", ADMIN_KEY[:-1], "x" * 600):
             caller = await post_key(app, key)
             assert caller.status == 401
             assert "set-cookie" not in caller.headers
@@ -144,7 +143,7 @@ async def test_admin_key_and_cookie_do_not_open_the_api() -> None:
 
 async def test_client_key_in_a_header_does_not_open_the_page() -> None:
     async with watched(client_keys="env:CLIENT_KEYS") as app:
-        key = ("authorization", f"Bearer {KEYS['CLIENT_KEYS']}")
+        key = ("authorization", f"Bearer {ENVIRON['CLIENT_KEYS']}")
         assert (await get(app, "/dashboard/events", key)).status == 401
         admin = ("authorization", f"Bearer {ADMIN_KEY}")  # which has to be posted
         assert (await get(app, "/dashboard/events", admin)).status == 401

@@ -9,20 +9,34 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from streamnorm import StreamError
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    MessageStart,
+    MessageStop,
+    StreamError,
+    Text,
+    TextDelta,
+)
 from streamnorm.gateway import Config, DashboardConfig, Gateway, ModelConfig, UpstreamConfig
 from streamnorm.testing import FakeProvider, FakeRequest, faults, tool_call
 from support.gateway.servers import served
 
-__all__ = ["ADMIN_KEY", "HOSTILE", "WatchedGateway", "log_in", "watched_gateway"]
+__all__ = ["ADMIN_KEY", "HOSTILE", "SECRET", "WatchedGateway", "log_in", "watched_gateway"]
 
 ADMIN_KEY = "admin-0123456789abcdef"
-ENVIRON = {"ADMIN_KEYS": f" other-key-0123456789, {ADMIN_KEY}"}
+ENVIRON = {
+    "ADMIN_KEYS": f" other-key-0123456789, {ADMIN_KEY}",
+    "CLIENT_KEYS": "client-0123456789abcdef",
+}
 OPTIONS = DashboardConfig(admin_keys="env:ADMIN_KEYS")
 NOWHERE = "http://127.0.0.1:9"
 
 HOSTILE = "qwen3-<img src=x onerror=alert(1)>"
 """Name of a model that is markup."""
+
+SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"  # noqa: S105 - of nobody
+"""A key that an upstream quotes."""
 
 _OVERLOADED = StreamError("upstream", "Overloaded.", "overloaded_error", 529)
 _SNOW = "It snows in Oslo, as it does on most days of the winter, and the harbour is quiet."
@@ -79,6 +93,9 @@ def _answer(request: FakeRequest) -> Any:
         return _OVERLOADED
     if "Cut." in asked:
         return [_SNOW, faults.cut(event=4)]
+    if "Secret." in asked:
+        stop = [BlockStop(0), MessageStop("end_turn", "stop")]
+        return [MessageStart("m", "m"), BlockStart(0, Text()), TextDelta(0, SECRET), *stop]
     if "Hold." in asked:
         return [_SNOW, faults.stall(event=9)]
     pause = [faults.stall(event=9, s=0.05)] if request.body.get("stream") else []
@@ -102,8 +119,7 @@ async def watched_gateway(**settings: Any) -> AsyncIterator[WatchedGateway]:
                 ModelConfig(match="claude-*", to=["claude", "local/qwen3-32b"]),
                 ModelConfig(match="qwen3-*", to=["local"]),
             ],
-            dashboard=OPTIONS,
-            **settings,
+            **{"dashboard": OPTIONS, **settings},
         )
         app = Gateway(config, environ=ENVIRON)
         async with served(app) as url, httpx.AsyncClient(base_url=url, timeout=30) as client:
