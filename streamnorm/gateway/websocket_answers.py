@@ -44,7 +44,7 @@ LIMITS_REACHED = ("websocket_connection_limit_reached", "websocket_stream_limit_
 """Codes of a connection that takes no further create, where another one does."""
 
 # Nearly all messages are deltas, which have no id of a response; servers write them in one line.
-_DELTA = re.compile(rb'\{"type":"(response\.[a-z_.]{1,64}\.delta)"[^\r\n]*+')
+_DELTA_START = re.compile(rb'\{"type":"(response\.[a-z_.]{1,64}\.delta)"')
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 _DONE = "response.output_item.done"
@@ -101,6 +101,8 @@ class MessageReader:
         self._steering = steering
         self._is_successor = steering is not None and steering.response_id != ""
         self._echo = None if continued is None else _echo_of(continued)
+        self._delta_start: bytes | tuple[()] = ()  # of the last delta, with its type
+        self._delta_event = b""  # before the JSON of one
         self._items: list[Raw] = []  # of the output, if the body needs them
         self._output = OutputDigest()
 
@@ -110,8 +112,8 @@ class MessageReader:
         Raises:
             RemoteProtocolError: The message is no event, or one of another response.
         """
-        if self.has_begun and not self._is_whole and (delta := _DELTA.fullmatch(message)):
-            return b"event: %b\ndata: %b\n\n" % (delta[1], message)
+        if message.startswith(self._delta_start) and b"\n" not in message and b"\r" not in message:
+            return b"%b%b\n\n" % (self._delta_event, message)
         kind = type_of(message)
         if kind is None:
             raise RemoteProtocolError("a message that is no event, expected JSON with a type")
@@ -134,6 +136,9 @@ class MessageReader:
             if self._is_successor and not self.has_begun:
                 self._steering.hold(message)
                 return b""
+        elif not self._is_whole and (delta := _DELTA_START.match(message)) is not None:
+            self._delta_start = delta[0]
+            self._delta_event = b"event: %b\ndata: " % delta[1]
         self.has_begun = self.has_begun or _is_response_event(kind)
         # White space before JSON is valid, and shows that the answer goes on.
         return b" " if self._is_whole else self._event(kind, message)
@@ -339,7 +344,8 @@ class SocketAnswer:
 
     def feed(self, data: bytes) -> None:
         """Append body bytes that `read` has returned."""
-        self._has_begun, self._is_complete = self._reader.has_begun, self._reader.is_ended
+        reader = self._reader
+        self._has_begun, self._is_complete = reader.has_begun, reader.is_ended
         if data:
             self._pieces.append(data)
             self._held_bytes += len(data)

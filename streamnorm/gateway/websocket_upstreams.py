@@ -237,39 +237,42 @@ class _Connection:
     async def _read(self) -> None:
         """Read messages until the connection is closed."""
         try:
-            while (message := await self._receive()) is not None:
+            # Those that arrived in one read are returned without a wait between them.
+            while (message := await self._socket.receive()).type is WSMsgType.TEXT:
+                data: bytes = message.data
                 answer = self._answer
                 if answer is None:
-                    if is_of_response(message):  # that nobody has asked for
+                    if is_of_response(data):  # that nobody has asked for
                         break
                     continue
-                if len(message) <= LARGE_BYTES:
-                    answer.feed(answer.read(message))
+                if len(data) <= LARGE_BYTES:
+                    answer.feed(answer.read(data))
                 else:  # an item of an output may have many megabytes
-                    work = partial(answer.read, message)
-                    answer.feed(await self._owner.bodies.run(len(message), work))
+                    work = partial(answer.read, data)
+                    answer.feed(await self._owner.bodies.run(len(data), work))
                 if answer.is_eof():
                     self._answer = self._begin_successor(answer)
                 elif answer.is_full:
                     await answer.wait_for_space()
+            else:
+                self._check_end(message.type, message.data)
+            self._fail(aiohttp.ServerDisconnectedError())
+        except (aiohttp.ClientError, OSError):  # at the answer to a ping
             self._fail(aiohttp.ServerDisconnectedError())
         except RemoteProtocolError as exc:
             self._fail(exc)
 
-    async def _receive(self) -> bytes | None:
-        """Return the next message; None when the connection has ended.
+    def _check_end(self, kind: WSMsgType, data: object) -> None:
+        """Check that the connection has ended by a close, not by a message that is no event.
+
+        Args:
+            kind: Type of what was received in place of a text message.
+            data: Its data.
 
         Raises:
             RemoteProtocolError: A message is binary or too large, or no frame of a WebSocket.
         """
-        try:
-            message = await self._socket.receive()
-        except (aiohttp.ClientError, OSError):  # at the answer to a ping
-            return None
-        if message.type is WSMsgType.TEXT:
-            data: bytes = message.data
-            return data
-        match message.type, message.data:
+        match kind, data:
             case WSMsgType.BINARY, _:
                 raise RemoteProtocolError("a binary message, expected text")
             case WSMsgType.ERROR, WebSocketError(code=WSCloseCode.MESSAGE_TOO_BIG):
@@ -279,7 +282,7 @@ class _Connection:
             case WSMsgType.ERROR, WebSocketError():
                 raise RemoteProtocolError("a frame that is not of a WebSocket")
             case _:
-                return None
+                pass
 
     def _fail(self, cause: Exception) -> None:
         answer, self._answer = self._answer, None

@@ -236,8 +236,9 @@ def test_delta_is_one_line_of_a_server_sent_event(
     message: bytes, line: bytes, *, has_begun: bool
 ) -> None:
     reader = MessageReader(InputEnd(1, b"x"), "resp_0", "", max_bytes=9, is_whole=False)
-    if has_begun:
+    if has_begun:  # by a delta of the same type
         reader.read(b'{"type":"response.created"}')
+        reader.read(DELTA)
     assert reader.read(message) == b"event: response.output_text.delta\ndata: %b\n\n" % line
     assert reader.has_begun
 
