@@ -126,6 +126,10 @@ class Admission:
                 raise _too_large(self._max_body_bytes)
         return asked
 
+    def key_position(self, received: ClientRequest, client: Dialect) -> int:
+        """Return the position of a request's key in `client_keys`, from 1; 0 if it has none."""
+        return self._keys.position_in(received.headers, client.endpoints.key_headers)
+
     @contextmanager
     def enter(self) -> Generator[None]:
         """Count a request as running while the context is open.
@@ -530,19 +534,32 @@ class ClientKeys:
             headers: Headers of a request by lower-case name, decoded as Latin-1.
             names: Names of the headers that may hold a key.
         """
-        is_known = False
+        return self.position_in(headers, names) > 0
+
+    def position_in(self, headers: Mapping[str, str], names: Iterable[str]) -> int:
+        """Return the position in the list, from 1, of the key in the headers; 0 for no valid key.
+
+        Args:
+            headers: As those of `accept`.
+            names: As those of `accept`.
+        """
+        found = 0
         for name in names:
             key = _bare(name, headers.get(name, ""))
             if 0 < len(key) <= MAX_KEY_BYTES:
-                is_known |= self.has(key)
-        return is_known
+                found = self._position_of(key) or found
+        return found
 
     def has(self, key: str) -> bool:
         """Return whether a key is one of the list, in a time that shows nothing of it."""
-        digest, is_known = _digest(key), False
-        for known in self._digests:  # all of them, whichever it is
-            is_known |= hmac.compare_digest(digest, known)
-        return is_known
+        return self._position_of(key) > 0
+
+    def _position_of(self, key: str) -> int:
+        digest, found = _digest(key), 0
+        for position, known in enumerate(self._digests, 1):  # all of them, whichever it is
+            if hmac.compare_digest(digest, known):
+                found = position
+        return found
 
 
 def _bare(name: str, value: str) -> str:

@@ -339,6 +339,8 @@ class Gateway:
     ) -> None:
         if self._draining.has_begun:
             raise stopping()
+        if self._dashboard is not None:
+            call.client_key = self._admission.key_position(received, client)
         try:
             endpoint = self._stream_endpoint
             if endpoint is not None and endpoint.has(received):

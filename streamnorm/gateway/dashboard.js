@@ -79,6 +79,8 @@ function reason(row) {
 
 const tokens = (row) => [row.input_tokens, row.output_tokens].map((count) => number(count) || "?").join(" → ").replace("? → ?", "");
 
+const client = (row) => (row.client_key ? `${row.client}, key ${row.client_key}` : row.client);
+
 // Elements
 
 function element(name, className, text) {
@@ -106,7 +108,7 @@ function link(row, text) {
 const COLUMNS = {
   running: [
     ["Age", (row) => link(row, seconds(row.age_s)), "number"],
-    ["Client", (row) => row.client],
+    ["Client", client],
     ["Operation", (row) => row.operation],
     ["Model", (row) => row.model, "wide"],
     ["Upstream", (row) => row.upstream],
@@ -139,7 +141,7 @@ const COLUMNS = {
   ],
   ended: [
     ["Time", (row) => link(row, clock(row.at))],
-    ["Client", (row) => row.client],
+    ["Client", client],
     ["Operation", (row) => row.operation ?? ""],
     ["Model", (row) => row.model ?? "", "wide"],
     ["Upstream", (row) => row.upstream ?? ""],
@@ -205,7 +207,7 @@ function makeTable(name, rows) {
 function textOf(row) {
   return Object.values(row)
     .map((value) => (value && typeof value === "object" ? JSON.stringify(value) : String(value ?? "")))
-    .concat(row.outcome ? [reason(row)] : [])
+    .concat(row.outcome ? [reason(row)] : [], row.client_key ? [client(row)] : [])
     .join("\n")
     .toLowerCase();
 }

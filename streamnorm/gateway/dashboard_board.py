@@ -196,6 +196,8 @@ class BoardObserver:
         tokens_per_s = _tokens_per_s(call)
         row = logged_fields(call) | {"n": self._ended, "at": round(now, 1)}
         self._add_stream(row, begun, call)
+        if call.client_key:
+            row["client_key"] = call.client_key
         if tokens_per_s is not None:
             row["tokens_per_s"] = tokens_per_s
         if failures := [failure._asdict() for failure in call.failures]:
@@ -335,6 +337,7 @@ def _running_row(number: int, call: CallRecord, now_s: float) -> dict[str, Any]:
         "n": number,
         "age_s": round(now_s - call.started_at, 1),
         "client": call.client,
+        "client_key": call.client_key,
         "operation": call.operation,
         "model": call.model_name,
         "upstream": upstream,

@@ -145,6 +145,7 @@ class CallRecord(Struct, kw_only=True):
         losses: How often each feature was lost; `other` are those that have no plain word for
             a name.
         outlives_client: Whether its answer goes on without its client, as a stream of the log.
+        client_key: Position of its key in `client_keys`, from 1, if a dashboard shows it; else 0.
         stream: Scope and id of its stream in the log; None if it has none.
         running: What is known of the answer to a request for a message while it runs; None before
             its body is read, and at the end.
@@ -167,6 +168,7 @@ class CallRecord(Struct, kw_only=True):
     attempts: int = 0
     losses: dict[str, int] = {}
     outlives_client: bool = False
+    client_key: int = 0
     stream: tuple[str, str] | None = None
     running: RunningAnswer | None = None
     failures: list[UpstreamFailure] = []

@@ -337,6 +337,18 @@ async def test_no_prompt_answer_or_key_reaches_the_page() -> None:
         await page.leave()
 
 
+async def test_clients_are_told_apart_by_the_position_of_their_key() -> None:
+    environ = {**ENVIRON, "CLIENT_KEYS": f"another-key, {ENVIRON['CLIENT_KEYS']}"}
+    async with opened(dashboard=OPTIONS, environ=environ, client_keys="env:CLIENT_KEYS") as app:
+        for key in ("another-key", ENVIRON["CLIENT_KEYS"], "wrong"):
+            headers = (HOST, ("x-api-key", key), ("content-type", "application/json"))
+            await called(app, "/v1/messages", MESSAGES, headers=headers)
+        page = Events(app, await session_of(app))
+        state = await page.wait_for(lambda state: len(state["ended"]) == 3)
+        assert [row.get("client_key") for row in state["ended"]] == [1, 2, None]
+        await page.leave()
+
+
 async def test_running_request_is_shown_with_its_upstream_and_events() -> None:
     async with watched_gateway() as gateway, gateway.running_request():
         page = Events(gateway.app, await session_of(gateway.app))
