@@ -48,7 +48,7 @@ def detect(frame_or_body: Frame | Body, /) -> str | None:
     """
     if isinstance(frame_or_body, Frame):
         found = detect_frame(frame_or_body, DIALECTS.values())
-        return None if found is None else found.variant_of or found.name
+        return None if found is None else found.name
     try:
         body = body_object(frame_or_body, Limits())
     except DecodeError:
@@ -75,7 +75,7 @@ def detect_body(
         kind: What it is; None if it may be either.
     """
     names = {
-        known.name if known.body is not None else known.variant_of or known.name
+        known.name
         for known in DIALECTS.values()
         if (kind != "response" and known.is_request(body))
         or (kind != "request" and known.is_response(body))
@@ -464,7 +464,7 @@ class _UnnamedDecoder(Decoder):
         found = detect_frame(frame, DIALECTS.values())
         if found is None:
             return None
-        self.dialect = found.variant_of or found.name
+        self.dialect = found.name
         return self._enter(found)
 
     def _enter(self, known: Dialect) -> Decoder:

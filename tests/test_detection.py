@@ -44,6 +44,8 @@ DETECTED: list[tuple[Frame, str | None]] = [
     ),
     (Frame("message", '{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}'), "gemini"),
     (Frame("message", '{"promptFeedback":{"blockReason":"SAFETY"}}'), "gemini"),
+    (Frame("interaction.created", '{"interaction":{"id":"i"}}'), "gemini_interactions"),
+    (Frame("message", '{"event_type":"step.stop","index":0}'), "gemini_interactions"),
     (Frame("message", '{"error":null}'), None),
     (Frame("message", "[1]"), None),
     (Frame("message", "5"), None),
@@ -121,14 +123,6 @@ def test_body_that_two_dialects_may_have_is_not_detected() -> None:
     other = structs.replace(TELEGRAPH, name="semaphore", aliases=())
     with registered(TELEGRAPH, other):
         assert detect(ASKED) is None
-
-
-def test_body_of_a_variant_without_bodies_is_one_of_its_dialect() -> None:
-    variant = structs.replace(
-        TELEGRAPH, name="semaphore", aliases=(), variant_of="telegraph", body=None
-    )
-    with registered(TELEGRAPH, variant):
-        assert detect(ASKED) == "telegraph"
 
 
 def test_body_of_a_variant_with_bodies_is_its_own() -> None:

@@ -271,7 +271,11 @@ class Source:
         probe = decoder(framing=self.framing)
         probe.feed(self._head)
         known = lookup(self.dialect)
-        if probe.dialect and probe.dialect not in (known.name, known.variant_of):
+        if not probe.dialect:
+            return
+        found = lookup(probe.dialect)
+        # A variant is read under the name of its dialect, too.
+        if known.name not in (found.name, found.variant_of):
             console.print_error(
                 f"read as {known.name}, it looks like {probe.dialect}: try --from {probe.dialect}"
             )

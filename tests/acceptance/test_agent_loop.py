@@ -144,8 +144,8 @@ def recordings_with_calls() -> list[Path]:
     for path in sorted(
         [*RECORDINGS.glob("*/*/*.sse"), *RECORDINGS.glob("bedrock_*/*/*.eventstream")]
     ):
-        dialect, server = path.parts[-3:-1]
-        if dialect not in DIALECTS or server.startswith("interactions"):
+        dialect = path.parts[-3]
+        if dialect not in DIALECTS:
             continue
         recording = Recording.load(path)
         if isinstance(recording.outcome, Completed):

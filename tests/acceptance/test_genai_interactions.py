@@ -32,10 +32,10 @@ from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 # The client no longer knows the events of the revision before.
-INTERACTIONS = [r for r in recordings("gemini") if r.server == "interactions"]
+INTERACTIONS = [r for r in recordings("gemini_interactions") if r.name != "google/contents"]
 each_interaction = pytest.mark.parametrize("recording", INTERACTIONS, ids=str)
 
-UNKNOWN = {"interactions/agent-over-its-budget": 3}
+UNKNOWN = {"google/agent-over-its-budget": 3}
 """How many steps, deltas and events no client knows, on purpose."""
 
 

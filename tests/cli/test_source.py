@@ -17,7 +17,7 @@ RECORDINGS = Path(__file__).parents[2] / "recordings"
 CLAUDE = RECORDINGS / "anthropic" / "anthropic" / "thinking-then-text.sse"
 CHAT = RECORDINGS / "openai_chat" / "openai" / "text.sse"
 ARRAY = RECORDINGS / "gemini" / "google" / "array.body.json"
-INTERACTION = min((RECORDINGS / "gemini" / "interactions").glob("*.sse"))
+INTERACTION = min((RECORDINGS / "gemini_interactions" / "google").glob("*.sse"))
 Out = pytest.CaptureFixture[str]
 
 

@@ -84,6 +84,6 @@ def test_stream_that_nothing_validates_is_wrong_usage(capsys: Out) -> None:
 
 
 def test_variant_is_validated_by_its_own_checker(capsys: Out) -> None:
-    path = RECORDINGS / "gemini" / "interactions" / "thought-and-text.sse"
+    path = RECORDINGS / "gemini_interactions" / "google" / "thought-and-text.sse"
     assert main(["validate", str(path)]) == 0
     assert capsys.readouterr().out.startswith("0 violations in ")

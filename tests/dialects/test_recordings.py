@@ -13,7 +13,13 @@ from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
 
-DIALECTS = {"anthropic": 72, "gemini": 30, "openai_responses": 39, "bedrock_converse": 13}
+DIALECTS = {
+    "anthropic": 72,
+    "gemini": 21,
+    "gemini_interactions": 9,
+    "openai_responses": 39,
+    "bedrock_converse": 13,
+}
 """The least number of recordings of each dialect."""
 
 LENIENT = {
@@ -39,7 +45,7 @@ NOTES = {
     "gemini/google/code-execution": {"minted_id"},
     "gemini/google/signed-call": {"minted_id"},
     "gemini/google/tools-of-the-server": {"minted_id"},
-    "gemini/interactions/agent-over-its-budget": {"missing_block_stop"},
+    "gemini_interactions/google/agent-over-its-budget": {"missing_block_stop"},
     "gemini/proxy/lf-and-done": {"stray_done"},
     "gemini/vertex/partial-arguments": {"minted_id"},
     "gemini/vertex/partial-arguments-in-one-chunk": {"minted_id"},

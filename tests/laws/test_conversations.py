@@ -84,10 +84,6 @@ def test_a_stream_its_events_and_its_message_make_the_same_history(recording: Re
     if not isinstance(recording.outcome, Completed):
         return
     dialect, server = str(recording.dialect), recording.server
-    if str(recording.server).startswith(
-        "interactions"
-    ):  # a dialect that only streams, under this name, too
-        dialect = "gemini_interactions"
     chats = [begun() for _ in range(5)]
     with chats[0].append_stream(dialect=dialect, server=server) as answer:
         for chunk in cut_at_random(recording.body, recording.name):

@@ -11,6 +11,7 @@ from hypothesis import given, note
 from support.anthropic.reader import frames
 from support.bodies.samples import make_source
 from support.draws import Draws, draws, with_half_the_examples
+from support.gemini_interactions import reader as interactions_reader
 from support.openai_chat.reader import chunks
 from support.openai_responses import reader as responses_reader
 from support.streams.content import DIALECTS, PAGES, decode, overlaps, transcode
@@ -155,6 +156,8 @@ def _texts(out: bytes, target: str) -> str:
             told = [json.loads(payload) for payload in payloads(out)]
             answers = [answer for chunk in told for answer in chunk.get("candidates", ())]
             return "".join(p.get("text", "") for a in answers for p in a["content"]["parts"])
+        case "gemini_interactions":
+            return interactions_reader.texts(out)
         case "ui_message_stream" | "ag_ui":
             told = [json.loads(payload) for payload in payloads(out) if payload != "[DONE]"]
             return "".join(each.get("delta", "") for each in told)

@@ -32,6 +32,7 @@ ERRORS = {
     "openai_chat": b'data: {"error":',
     "openai_responses": b"event: error\n",
     "gemini": b'data: {"error":',
+    "gemini_interactions": b"event: error\n",
 }
 """First bytes of an appended error."""
 

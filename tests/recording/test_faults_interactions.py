@@ -12,7 +12,7 @@ from streamnorm import Completed, Failed, StreamError
 from streamnorm.recording import Recording, faults
 from streamnorm.recording.format import Companion
 
-INTERACTIONS = [r for r in recordings("gemini") if str(r.server).startswith("interactions")]
+INTERACTIONS = recordings("gemini_interactions")
 each_interaction = pytest.mark.parametrize("recording", INTERACTIONS, ids=str)
 FIRST = b'event: interaction.created\ndata: {"event_type":"interaction.created"}\n\n'
 BODY = FIRST + (

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.http.asgi_client import Client
 from support.http.byte_source import AsyncBytes
+from support.streams.content import DIALECTS
 from support.streams.corpus import pieces, recordings
 from support.streams.kinds import open_events, open_tap, open_to_chat, open_transcode
 
@@ -30,7 +31,6 @@ import streamnorm
 from streamnorm import StreamnormError
 from streamnorm.recording import Recording
 
-_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 _MAX_GROWTH_BYTES = 64 * 1024
 _KINDS = (open_events, open_tap, open_transcode, open_to_chat)
 _LEAVE_AFTER = 2  # items
@@ -77,7 +77,7 @@ async def _play(number: int, recording: Recording) -> None:
 
 
 async def _soak(count: int, samples: list[int]) -> None:
-    every = [recording for dialect in _DIALECTS for recording in recordings(dialect)]
+    every = [recording for dialect in DIALECTS for recording in recordings(dialect)]
     for number in range(1, count + 1):
         await _play(number, every[number * 7 % len(every)])
         if number % (count // 10) == 0:

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.http.asgi_client import Client
 from support.http.byte_source import AsyncBytes
+from support.streams.content import DIALECTS
 from support.streams.corpus import pieces, recordings
 from support.streams.kinds import open_events, open_tap, open_to_chat, open_transcode
 
@@ -232,9 +233,7 @@ def main() -> int:
     parser.add_argument("--backend", choices=("asyncio", "trio"), action="append")
     options = parser.parse_args()
     chosen = [
-        recording
-        for dialect in ("anthropic", "openai_chat", "openai_responses", "gemini")
-        for recording in recordings(dialect)[:: options.every]
+        recording for dialect in DIALECTS for recording in recordings(dialect)[:: options.every]
     ]
     found: list[str] = []
     count = 0

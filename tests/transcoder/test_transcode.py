@@ -256,9 +256,9 @@ def test_nothing_follows_an_exceeded_limit() -> None:
 def test_message_bound_applies_to_what_encoders_store_without_keep_message(
     target: str, *, offers_run: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Responses repeats the text at its end, Gemini counts its bytes for citations."""
+    """Responses repeats the text at its end, Google's two count its bytes for citations."""
     monkeypatch.setattr(Decoder, "offers_run", offers_run)
-    stores_text = target in ("openai_responses", "gemini")
+    stores_text = target in ("openai_responses", "gemini", "gemini_interactions")
     stream = delta_stream("anthropic text", 200)
     limits = Limits(max_accumulated_bytes=200)
     for keeps, outcome in ((True, Failed), (False, Failed if stores_text else Completed)):

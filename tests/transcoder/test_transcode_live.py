@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.anthropic import frames as wire
 from support.gemini import frames as gemini
+from support.gemini_interactions import frames as interactions
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, reasoning
 from support.openai_responses import frames as responses
 from support.streams.content import DIALECTS, DIRECTIONS, transcode
@@ -55,11 +56,32 @@ def gemini_body(kind: str, pieces: list[str]) -> list[bytes]:
     return [*map(make, pieces), gemini.text("", finish="STOP")]
 
 
+def interactions_body(kind: str, pieces: list[str]) -> list[bytes]:
+    delta = interactions.delta
+    opening, make = {
+        "text": (
+            interactions.start(0, "model_output"),
+            lambda piece: delta(0, "text", text=piece),
+        ),
+        "thinking": (
+            interactions.start(0, "thought"),
+            lambda piece: delta(0, "thought_summary", content={"type": "text", "text": piece}),
+        ),
+        "tool": (
+            interactions.start(0, "function_call", id="t", name="f", arguments={}),
+            lambda piece: delta(0, "arguments_delta", arguments=piece),
+        ),
+    }[kind]
+    closing = [interactions.stop(0), interactions.completed()]
+    return [interactions.CREATED, opening, *map(make, pieces), *closing]
+
+
 BODIES = {
     "openai_chat": chat_body,
     "anthropic": anthropic_body,
     "openai_responses": responses_body,
     "gemini": gemini_body,
+    "gemini_interactions": interactions_body,
 }
 
 IN_PIECES = [name for name in BODIES if name != "gemini"]
@@ -131,6 +153,12 @@ def test_a_hundred_interleaved_calls_are_written_whole(source: str, target: str)
         body = [calls(call(index, f"t{index}", "f")) for index in range(count)]
         body += [calls(call(index, arguments=piece)) for index, piece in turns]
         body += [chunk({}, "tool_calls"), DONE]
+    elif source == "gemini_interactions":
+        opened = [{"id": f"t{n}", "name": "f", "arguments": {}} for n in range(count)]
+        body = [interactions.CREATED]
+        body += [interactions.start(n, "function_call", **each) for n, each in enumerate(opened)]
+        body += [interactions.delta(n, "arguments_delta", arguments=piece) for n, piece in turns]
+        body += [*map(interactions.stop, range(count)), interactions.completed("requires_action")]
     else:
         body = [wire.start()]
         body += [wire.block(n, "tool_use", id=f"t{n}", name="f", input={}) for n in range(count)]

@@ -235,6 +235,10 @@ TERMINALS = {
         b'event: response.completed\ndata: {"type":"response.completed","response":'
         b'{"id":"resp_1","status":"completed","output":[],"deep":%b}}\n\n' % DEEP
     ),
+    "gemini_interactions": (
+        b'event: interaction.completed\ndata: {"interaction":'
+        b'{"id":"v1","status":"completed","deep":%b}}\n\n' % DEEP
+    ),
     "gemini": (
         b'data: {"candidates":[{"index":0,"finishReason":"STOP",'
         b'"content":{"parts":[{"functionCall":'

@@ -268,8 +268,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
             message, the frames of the stream, and the number of frames before the error; None
             for the encoder's error event.
         overloaded_status: HTTP status of an overloaded server.
-        variant_of: Dialect of which this one is a variant: a stream that is detected as, or
-            decoded as, that dialect is decoded here if its first frames are of this one.
+        variant_of: Dialect of which this one is a variant: a stream that is decoded as that
+            dialect by name is decoded here if its first frames are of this one.
     """
 
     name: str

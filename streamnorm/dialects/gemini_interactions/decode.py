@@ -5,7 +5,7 @@ https://ai.google.dev/gemini-api/docs/streaming (read 2026-11-22).  An interacti
 series of steps, each with its start, deltas and stop, which `steps.py` reads.  This module
 reads the events of the whole interaction: its start, status, token counts and end.  The
 former revision, which calls its steps contents, is read in the same way.  Comments name the
-recordings that show a case, which are those of Gemini: `interactions/error-event`.
+recordings that show a case.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from streamnorm.sse import Frame
 _INTERACTION_FIELDS = ("id", "model", "status", "usage", "steps", "outputs", "error", "errors")
 _EVENT_FIELDS = ("event_type", "event_id", "metadata", "index")
 _STEP_EVENT_FIELDS = ("step", "content", "delta", "usage")
+_COUNTS = ("usage", "total_usage")
 _STARTS = ("created", "start", "in_progress", "queued")
 _FIELDS_BY_ACTION = {
     **dict.fromkeys((*FINAL_EVENTS, *_STARTS), ("interaction",)),
@@ -194,7 +195,7 @@ class InteractionsDecoder(Decoder):
             self.note("missing_start", "interaction")
             self._steps.is_resumed = True
         id = string_of(interaction, "id")
-        # An interaction has a model or an agent (interactions/agent-over-its-budget).
+        # An interaction has a model or an agent (google/agent-over-its-budget).
         model = string_of(interaction, "model") or string_of(interaction, "agent")
         self._blocks.check_names(id, model)
         self._blocks.seed = (id, model, string_of(interaction, "created"))
@@ -206,9 +207,11 @@ class InteractionsDecoder(Decoder):
     def _read_metadata(self, value: dict[str, Any], events: list[Event]) -> None:
         metadata = value.get("metadata")
         if is_object(metadata):
-            # Counts of the whole interaction, as in the last event.
-            self._read_usage(metadata.get("total_usage"), events)
-            if rest := unknown_fields(metadata, "total_usage"):
+            # Counts of the whole interaction, as in the last event: `usage` in the deltas of real
+            # streams, `total_usage` in the types of google-genai.
+            for name in _COUNTS:
+                self._read_usage(metadata.get(name), events)
+            if rest := unknown_fields(metadata, *_COUNTS):
                 self._blocks.add_opaque("metadata", rest, events)
 
     def _read_usage(self, usage: Any, events: list[Event]) -> None:

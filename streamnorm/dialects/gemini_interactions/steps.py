@@ -468,7 +468,7 @@ class ResultStep(OpenStep):
 
     def start(self, events: list[Event]) -> None:
         # `google_search_result` starts without its result, which a delta brings
-        # (interactions/search-with-sources).
+        # (google/search-with-sources).
         self._result: dict[str, Any] = {}
         self._merge(self._fields)
 

@@ -304,7 +304,7 @@ def remove(playback: Playback, event: Located) -> Playback:
 def find_dialect(name: str | None, events: list[Located]) -> Dialect | None:
     """Return an answer's dialect, by its name or its events; None if unknown.
 
-    A variant goes by the name of its dialect, and is recognised by its first event.
+    A variant may go by the name of its dialect, and is recognised by its first event.
     """
     if name is None or name not in DIALECTS:
         name = next((found for e in events if (found := _detect(e.frame)) is not None), None)

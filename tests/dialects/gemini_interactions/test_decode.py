@@ -355,6 +355,21 @@ def test_steps_of_the_last_event_alone_are_read() -> None:
     assert decode(CREATED, completed(steps=1)).events[1:-1] == []
 
 
+@pytest.mark.parametrize("name", ["usage", "total_usage"])
+def test_metadata_of_a_delta_counts_the_whole_interaction(name: str) -> None:
+    counts = {"total_input_tokens": 11, "total_output_tokens": 37, "total_thought_tokens": 126}
+    counted = event(
+        "step.delta", index=0, delta={"type": "text", "text": "Hi"}, metadata={name: counts}
+    )
+    found = decode(CREATED, start(0, "model_output"), counted, stop(0), completed())
+    assert found.events[1:-1] == [
+        UsageUpdate(Usage(11, 163, reasoning_tokens=126)),
+        BlockStart(0, Text()),
+        TextDelta(0, "Hi"),
+        BlockStop(0),
+    ]
+
+
 def test_metadata_without_unknown_fields_is_no_event() -> None:
     told = event("interaction.status_update", metadata={"total_usage": {"total_input_tokens": 3}})
     events = decode(CREATED, told, HI, completed()).events

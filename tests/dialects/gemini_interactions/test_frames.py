@@ -154,8 +154,8 @@ def test_fields_of_steps_that_stopped_are_stored_no_longer() -> None:
         Frame("message", '{"event_type":"content.delta","index":0}'),
     ],
 )
-def test_interaction_frames_are_detected_as_gemini(frame: Frame) -> None:
-    assert detect(frame) == "gemini"
+def test_interaction_frames_are_detected(frame: Frame) -> None:
+    assert detect(frame) == OWN
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_unnamed_stream_is_detected() -> None:
         source = decoder()
         events = source.feed(body + b"\n") + source.close()
         assert events[1:-1] == SAID
-        assert source.dialect == "gemini"
+        assert source.dialect == OWN
 
 
 def test_frames_can_be_fed_without_bytes() -> None:
@@ -206,16 +206,16 @@ def test_started_generate_content_never_becomes_an_interaction() -> None:
 # As a variant of `gemini`
 
 
-@pytest.mark.parametrize("source", ["gemini", None])
-def test_interaction_passes_unchanged_to_gemini(source: str | None) -> None:
+def test_interaction_named_gemini_passes_unchanged_to_gemini() -> None:
     body = CREATED + HI + completed()
-    transcoder = Transcoder(source, "gemini")
+    transcoder = Transcoder("gemini", "gemini")
     assert b"".join(transcoder.feed(body) + transcoder.close()) == body
     assert (transcoder.dialect, transcoder.untouched) == ("gemini", True)
 
 
-def test_interaction_named_as_such_is_transcoded_to_gemini() -> None:
-    transcoder = Transcoder(OWN, "gemini")
+@pytest.mark.parametrize("source", [OWN, None])
+def test_interaction_is_transcoded_to_gemini(source: str | None) -> None:
+    transcoder = Transcoder(source, "gemini")
     out = b"".join(transcoder.feed(CREATED + HI + completed()) + transcoder.close())
     assert accumulate(decode_gemini(out).events).text == "Hi"
     assert (transcoder.dialect, transcoder.untouched) == (OWN, False)

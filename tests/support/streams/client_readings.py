@@ -35,6 +35,8 @@ from streamnorm._core.text import escape_id, tag_signature
 from support.anthropic import reader as anthropic_reader
 from support.gemini import judge as gemini_judge
 from support.gemini import reader as gemini_reader
+from support.gemini_interactions import judge as interactions_judge
+from support.gemini_interactions import reader as interactions_reader
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import judge as responses_judge
 from support.openai_responses import reader as responses_reader
@@ -55,6 +57,10 @@ _FILLING = {
     "openai_chat": (),
     "openai_responses": ("logprobs", "response.custom_tool_call_input."),
     "gemini": ("groundingMetadata", "citationMetadata"),
+    "gemini_interactions": (
+        *("text_annotation_delta", "google_", "code_execution_", "url_context_", "file_search_"),
+        "mcp_server_tool_",
+    ),
 }
 """Prefixes of opaque events that are written within known events."""
 _FORMATS = {
@@ -69,6 +75,7 @@ _READERS: dict[str, Callable[[bytes], Any]] = {
     "openai_chat": chat_reader.read,
     "openai_responses": responses_reader.read,
     "gemini": gemini_reader.read,
+    "gemini_interactions": interactions_reader.read,
 }
 
 _ENDS = {
@@ -81,6 +88,10 @@ _ENDS = {
     "gemini": (
         rb'data: {"error":{|data: .*"finishReason":"(MALFORMED_|UNEXPECTED_|TOO_MANY_|MISSING_)',
         rb'data: .*"(finishReason|blockReason|usageMetadata)":',
+    ),
+    "gemini_interactions": (
+        rb"event: error\n",
+        rb"event: (done|interaction\.completed?)\n",
     ),
     "ui_message_stream": (rb'data: {"type":"error"', rb'data: {"type":"finish"'),
     "ag_ui": (rb'data: {"type":"RUN_ERROR"', rb'data: {"type":"RUN_FINISHED"'),
@@ -130,6 +141,10 @@ def assert_client_has(
         parts = gemini_reader.read(data)
         gemini_judge.assert_reads_as(parts, accumulate(projected))
         error, events = parts.error, parts.others
+    elif dialect == "gemini_interactions":
+        interaction = interactions_reader.read(data)
+        interactions_judge.assert_reads_as(interaction, accumulate(projected))
+        error, events = interaction.error, interaction.others
     else:
         chat = chat_reader.read(data, extras=extras)
         _check_chat(chat, projected, reasoning, include_usage=include_usage)

@@ -63,7 +63,7 @@ __all__ = [
     "with_sorted_blocks",
 ]
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 PAGES = ("ui_message_stream", "ag_ui")
 """The dialects of pages, which no provider speaks."""
 DIRECTIONS = tuple((source, target) for source in DIALECTS for target in DIALECTS)

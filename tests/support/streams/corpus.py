@@ -45,7 +45,11 @@ _FOLDERS = {
     "anthropic": "anthropic",
     "openai_responses": "responses",
     "gemini": "gemini",
+    "gemini_interactions": "interactions",
 }
+
+_OWN_INDEX = {"gemini_interactions": "google"}
+"""Provider of the streams whose folder has an index of its own, by dialect."""
 
 _WITHOUT_DONE = frozenset({"perplexity", "writer"})
 """Of the providers whose payloads were kept without their framing, those that never
@@ -104,11 +108,21 @@ def _corpus(dialect: str) -> tuple[CorpusStream, ...]:
     if _CORPUS is None:
         return ()
     root, folder = Path(_CORPUS), _FOLDERS[dialect]
-    entries = map(json.loads, (root / "INDEX.jsonl").read_text("utf-8").splitlines())
-    streams = [
-        CorpusStream(root, entry, dialect) for entry in entries if entry["dialect"] == folder
-    ]
+    if dialect in _OWN_INDEX:
+        provider = _OWN_INDEX[dialect]
+        entries = [
+            {**entry, "file": f"{folder}/{entry['file']}", "provider": provider}
+            for entry in _read_index(root / folder)
+        ]
+    else:
+        entries = [entry for entry in _read_index(root) if entry["dialect"] == folder]
+    streams = [CorpusStream(root, entry, dialect) for entry in entries]
     return tuple(sorted(streams, key=lambda stream: (stream.provider, stream.name)))
+
+
+def _read_index(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "INDEX.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 @cache

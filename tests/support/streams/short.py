@@ -7,6 +7,7 @@ from typing import Any
 
 from support.anthropic import frames as anthropic
 from support.gemini import frames as gemini
+from support.gemini_interactions import frames as interactions
 from support.openai_chat.chunks import DONE, chunk, content, frame
 from support.openai_responses import frames as responses
 
@@ -40,6 +41,13 @@ STREAMS: dict[str, list[bytes]] = {
         *(gemini.text("a"), b": hi\r\n\r\n", gemini.text("b", finish="STOP")),
         gemini.chunk(usageMetadata={"promptTokenCount": 9, "candidatesTokenCount": 4}),
     ],
+    "gemini_interactions": [
+        *(interactions.CREATED, b": hi\n\n", interactions.start(0, "model_output")),
+        interactions.delta(0, "text", text="a"),
+        interactions.delta(0, "text", text="b"),
+        *(interactions.event("news", n=1), interactions.stop(0)),
+        interactions.completed(usage={"total_input_tokens": 9, "total_output_tokens": 4}),
+    ],
 }
 
 LAST = {
@@ -47,6 +55,7 @@ LAST = {
     "anthropic": anthropic.event("error", error={}),
     "openai_responses": responses.completed(),
     "gemini": gemini.text("a", finish="STOP"),
+    "gemini_interactions": interactions.completed(),
 }
 """An event that alone tells the dialect, and ends a stream."""
 
@@ -55,6 +64,7 @@ REFUSED = {
     "anthropic": anthropic.event("error", error={"type": "api_error", "message": "no"}),
     "openai_responses": responses.event("error", error={"type": "server_error", "message": "no"}),
     "gemini": gemini.frame({"error": {"code": 429, "message": "no"}}),
+    "gemini_interactions": interactions.event("error", error={"code": "x", "message": "no"}),
 }
 """How a provider tells an error in its stream."""
 
@@ -63,6 +73,7 @@ PINGS = {
     "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
     "openai_responses": b": ping\n\n",
     "gemini": b"\r\n",
+    "gemini_interactions": b": ping\n\n",
 }
 
 
@@ -79,6 +90,10 @@ def assert_error(data: bytes, dialect: str, message: str, code: str) -> None:
             fields = f'"code":500,"message":"{message}","status":"INTERNAL"'
             # Behind it begins an event, so that clients that ignore the error notice it.
             assert data == f'data: {{"error":{{{fields}}}}}\r\n\r\n:'.encode()
+        case "gemini_interactions":
+            fields = f'"code":"internal_error","message":"{message}"'
+            told = f'{{"error":{{{fields}}},"event_type":"error"}}'
+            assert data == f"event: error\ndata: {told}\n\n".encode()
         case _:
             _assert_failed(data, message)
 

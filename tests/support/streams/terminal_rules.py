@@ -15,6 +15,9 @@ from support.streams.corpus import payloads
 
 __all__ = ["cuts", "finishes", "terminal_was_read"]
 
+_INTERACTION_STATUSES = (
+    *("completed", "requires_action", "incomplete", "budget_exceeded", "requires_continuation"),
+)
 _INTERACTION_ENDS = ("interaction.complete", "interaction.completed")
 _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
 _CHAT_CONTENT = (
@@ -183,10 +186,7 @@ def _ends_response(payload: str) -> bool:
 
 
 def _gemini(prefix: bytes) -> bool:
-    """Return whether every candidate has a finish reason, or the prompt was blocked.
-
-    An interaction has a last event.
-    """
+    """Return whether every candidate has a finish reason, or the prompt was blocked."""
     if prefix.lstrip().startswith(b"["):  # which has an end of its own
         try:
             return _is_finished(json.loads(prefix))
@@ -201,9 +201,26 @@ def _gemini(prefix: bytes) -> bool:
         chunk = _json(last)
         cut = chunk is None
         chunks += [] if chunk is None else [chunk]
-    if any(chunk.get("event_type") in _INTERACTION_ENDS for chunk in chunks):
-        return True
     return not cut and _is_finished(chunks)
+
+
+def _interactions(prefix: bytes) -> bool:
+    """Return whether the last event was read, or `[DONE]` behind a status that ends it."""
+    data, rest = _split(prefix)
+    _, last = _last(rest)
+    status = ""
+    for payload in [*data, last or ""]:
+        if payload.startswith("[DONE]"):
+            return status in _INTERACTION_STATUSES
+        event = _json(payload) or {}
+        kind = event.get("event_type", "")
+        if kind in _INTERACTION_ENDS:
+            return event["interaction"].get("status", "completed") in _INTERACTION_STATUSES
+        if kind == "interaction.status_update":
+            status = event["status"]
+        elif kind in ("step.start", "step.delta"):
+            status = ""  # a step that goes on needs another status
+    return False
 
 
 def _is_finished(chunks: list[dict[str, Any]]) -> bool:
@@ -244,4 +261,5 @@ _READERS: dict[str, Callable[[bytes], bool]] = {
     "openai_chat": _chat,
     "openai_responses": _responses,
     "gemini": _gemini,
+    "gemini_interactions": _interactions,
 }

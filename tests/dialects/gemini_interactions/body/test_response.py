@@ -177,9 +177,7 @@ def test_data_without_a_unified_form_is_written_back() -> None:
 
 
 def test_interaction_says_what_its_stream_says() -> None:
-    for recording in recordings("gemini"):
-        if not str(recording.server).startswith("interactions"):
-            continue
+    for recording in recordings("gemini_interactions"):
         decoded = decode([recording.body], OWN)
         if not isinstance(decoded.outcome, Completed):
             continue

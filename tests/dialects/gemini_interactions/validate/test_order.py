@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.gemini_interactions.frames import delta, event, start, step, stop
-from support.streams.corpus import needs_corpus
+from support.streams.corpus import corpus, needs_corpus
 
 from streamnorm import Limits
 from streamnorm._registry import checker
@@ -277,12 +274,5 @@ def test_any_value_has_problems_and_no_exception(kind: str, value: object) -> No
 
 @needs_corpus
 def test_recorded_streams_are_legal() -> None:
-    for name, body in recorded().items():
-        assert (name, problems(body)) == (name, [])
-
-
-def recorded() -> dict[str, bytes]:
-    """Return the real streams by name."""
-    folder = Path(os.environ["STREAMNORM_CORPUS"]) / "interactions"
-    rows = map(json.loads, (folder / "INDEX.jsonl").read_text("utf-8").splitlines())
-    return {row["file"]: (folder / row["file"]).read_bytes() for row in rows}
+    for stream in corpus("gemini_interactions"):
+        assert (stream.name, problems(stream.body)) == (stream.name, [])

@@ -17,6 +17,11 @@ def texts(text: str) -> Iterator[bytes]:
     yield from repeat(delta(0, "text", text=text))
 
 
+def white_space(text: str) -> Iterator[bytes]:
+    yield start(0, "model_output")
+    yield from repeat(delta(0, "text", text=" " * len(text)))
+
+
 def thoughts(text: str) -> Iterator[bytes]:
     yield start(0, "thought")
     yield from repeat(delta(0, "thought_summary", content={"type": "text", "text": text}))
@@ -98,7 +103,7 @@ def usage_fields(text: str) -> Iterator[bytes]:
 
 
 STREAMS = (
-    *(texts, thoughts, arguments, server_arguments, calls, calls_in_deltas, results, signatures),
-    *(citations, open_steps, empty_steps, unknown_steps, unknown_deltas, unknown_events),
-    *(usage_fields,),
+    *(texts, white_space, thoughts, arguments, server_arguments, calls, calls_in_deltas),
+    *(results, signatures, citations, open_steps, empty_steps),
+    *(unknown_steps, unknown_deltas, unknown_events, usage_fields),
 )
