@@ -248,6 +248,8 @@ class SocketAnswer:
         lost: Never done: a lost connection ends the body.
         code: Code of the error that was answered; "" if none was.
         steering: Input that the client adds to the response; None if it can add none.
+        read: Returns the body bytes for a message, also in a thread, or raises
+            `RemoteProtocolError`: it is no message of the answer.
     """
 
     def __init__(
@@ -260,6 +262,7 @@ class SocketAnswer:
         self.headers: Mapping[str, str] = {"content-type": media_type}
         self.content = self
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.read = reader.read
         self._reader = reader
         self._on_close: Callable[[bool], None] | None = None
         self._has_begun = self._is_complete = False
@@ -334,22 +337,20 @@ class SocketAnswer:
 
     # The messages, as the connection reads them
 
-    def read(self, message: bytes) -> bytes:
-        """Return the body bytes for a message; safe to call in a thread.
+    def feed(self, data: bytes) -> bool:
+        """Append body bytes that `read` has returned.
 
-        Raises:
-            RemoteProtocolError: It is no message of the answer.
+        Returns:
+            Whether the answer is complete, or its client has still to read much of it.
         """
-        return self._reader.read(message)
-
-    def feed(self, data: bytes) -> None:
-        """Append body bytes that `read` has returned."""
         reader = self._reader
         self._has_begun, self._is_complete = reader.has_begun, reader.is_ended
         if data:
             self._pieces.append(data)
             self._held_bytes += len(data)
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
+        return self._is_complete or self._held_bytes > _MAX_HELD_BYTES
 
     def end(self, cause: Exception) -> None:
         """End an incomplete body with an exception, after the received bytes."""
@@ -359,11 +360,6 @@ class SocketAnswer:
     def set_on_close(self, on_close: Callable[[bool], None]) -> None:
         """Have a function called once the body was read, or will not be."""
         self._on_close = on_close
-
-    @property
-    def is_full(self) -> bool:
-        """Whether so many bytes are unread that reading from the upstream must wait."""
-        return self._held_bytes > _MAX_HELD_BYTES
 
     async def wait_for_space(self) -> None:
         """Wait until the client has read the held bytes."""
@@ -424,8 +420,9 @@ class SocketAnswer:
         await self._waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
 
 def _echo_of(id: str) -> re.Pattern[bytes]:

@@ -246,13 +246,15 @@ class _Connection:
                         break
                     continue
                 if len(data) <= LARGE_BYTES:
-                    answer.feed(answer.read(data))
+                    goes_on = not answer.feed(answer.read(data))
                 else:  # an item of an output may have many megabytes
                     work = partial(answer.read, data)
-                    answer.feed(await self._owner.bodies.run(len(data), work))
+                    goes_on = not answer.feed(await self._owner.bodies.run(len(data), work))
+                if goes_on:
+                    continue
                 if answer.is_eof():
                     self._answer = self._begin_successor(answer)
-                elif answer.is_full:
+                else:
                     await answer.wait_for_space()
             else:
                 self._check_end(message.type, message.data)
