@@ -83,7 +83,7 @@ class _Check(CheckBase, frozen=True):
 
 
 class Forbidden(_Check, frozen=True, tag="forbidden"):
-    """Fields are absent or null.
+    """Checks that fields are absent or null.
 
     Attributes:
         one_of: Forbidden values; empty = all.
@@ -101,7 +101,7 @@ class Forbidden(_Check, frozen=True, tag="forbidden"):
 
 
 class OneOf(_Check, frozen=True, tag="one_of"):
-    """Strings, numbers and booleans have one of the listed values."""
+    """Checks that strings, numbers and booleans have one of the listed values."""
 
     values: tuple[Word, ...]
 
@@ -111,7 +111,7 @@ class OneOf(_Check, frozen=True, tag="one_of"):
 
 
 class KnownFields(_Check, frozen=True, tag="known_fields"):
-    """Objects have only the listed fields."""
+    """Checks that objects have only the listed fields."""
 
     names: frozenset[str]
 
@@ -125,7 +125,7 @@ class KnownFields(_Check, frozen=True, tag="known_fields"):
 
 
 class Required(_Check, frozen=True, tag="required"):
-    """Objects have all of the listed fields, not null."""
+    """Checks that objects have all of the listed fields, not null."""
 
     names: tuple[str, ...]
 
@@ -138,7 +138,7 @@ class Required(_Check, frozen=True, tag="required"):
 
 
 class Bounds(_Check, frozen=True, tag="bounds"):
-    """Numbers are within bounds.
+    """Checks that numbers are within bounds.
 
     Attributes:
         least: Lowest legal number; None = any.
@@ -162,7 +162,7 @@ class Bounds(_Check, frozen=True, tag="bounds"):
 
 
 class Length(_Check, frozen=True, tag="length"):
-    """Texts have a number of characters, arrays and objects a number of elements."""
+    """Checks the number of characters of texts, and of elements of arrays and objects."""
 
     least: int = 0
     most: int | None = None
@@ -178,7 +178,7 @@ class Length(_Check, frozen=True, tag="length"):
 
 
 class Pattern(_Check, frozen=True, tag="pattern"):
-    """Strings, or the strings of an array, match a regular expression as a whole.
+    """Checks that strings, or the strings of an array, fully match a regular expression.
 
     Attributes:
         matches: Regular expression of the whole string; None = any string.
@@ -206,7 +206,7 @@ class Pattern(_Check, frozen=True, tag="pattern"):
 
 
 class Unique(CheckBase, frozen=True, tag="unique"):
-    """No two of the fields have the same value."""
+    """Checks that no two of the fields have the same value."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
         """Yield each field whose value an earlier field has."""
@@ -222,7 +222,7 @@ class Unique(CheckBase, frozen=True, tag="unique"):
 
 
 class WellFormed(CheckBase, frozen=True, tag="well_formed"):
-    """No text of the body has a lone surrogate."""
+    """Checks that no text of the body has a lone surrogate."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
         """Yield the first text with a lone surrogate."""

@@ -290,7 +290,7 @@ class _SchemaCheck(_SchemasCheck, frozen=True, kw_only=True):
 
 
 class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
-    """Schema roots have a type, and no forbidden keywords.
+    """Checks that schema roots have a type and no forbidden keywords.
 
     Attributes:
         types: Legal types of the root; empty = any, or no type.
@@ -318,7 +318,7 @@ class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
 
 
 class SchemaKeywords(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keywords"):
-    """Subschemas have only known keywords.
+    """Checks that subschemas have only known keywords.
 
     Attributes:
         of_type: Types of the subschemas that are checked; empty = all.
@@ -340,7 +340,7 @@ class SchemaKeywords(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keywor
 
 
 class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword"):
-    """A keyword's value is legal.
+    """Checks that the values of one keyword are legal.
 
     Attributes:
         keyword: The keyword.
@@ -383,7 +383,7 @@ class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword
 
 
 class SchemaRequired(_SchemaCheck, frozen=True, kw_only=True, tag="schema_required"):
-    """All properties of an object are required."""
+    """Checks that all properties of an object are required."""
 
     def check(self, schema: _Schema) -> Iterator[Finding]:
         for node in nodes_of(schema.root):
@@ -397,7 +397,7 @@ class SchemaRequired(_SchemaCheck, frozen=True, kw_only=True, tag="schema_requir
 
 
 class SchemaTyped(_SchemaCheck, frozen=True, kw_only=True, tag="schema_typed"):
-    """Every subschema has a type."""
+    """Checks that every subschema has a type."""
 
     def check(self, schema: _Schema) -> Iterator[Finding]:
         for node in nodes_of(schema.root):
@@ -406,7 +406,7 @@ class SchemaTyped(_SchemaCheck, frozen=True, kw_only=True, tag="schema_typed"):
 
 
 class SchemaBeside(_SchemaCheck, frozen=True, kw_only=True, tag="schema_beside"):
-    """A keyword excludes other keywords in the same subschema.
+    """Checks that a keyword excludes other keywords in the same subschema.
 
     Attributes:
         keyword: The keyword.
@@ -430,7 +430,7 @@ class SchemaBeside(_SchemaCheck, frozen=True, kw_only=True, tag="schema_beside")
 
 
 class SchemaReferences(_SchemaCheck, frozen=True, kw_only=True, tag="schema_references"):
-    """References lead to definitions in the same schema.
+    """Checks that references lead to definitions in the same schema.
 
     Attributes:
         keywords: Keywords with a reference.
@@ -460,7 +460,7 @@ class SchemaReferences(_SchemaCheck, frozen=True, kw_only=True, tag="schema_refe
 
 
 class SchemaRecursion(_SchemaCheck, frozen=True, kw_only=True, tag="schema_recursion"):
-    """No reference is recursive."""
+    """Checks that no reference is recursive."""
 
     def check(self, schema: _Schema) -> Iterator[Finding]:
         found = recursive_reference(schema.root)
@@ -470,7 +470,7 @@ class SchemaRecursion(_SchemaCheck, frozen=True, kw_only=True, tag="schema_recur
 
 
 class SchemaSize(_SchemaCheck, frozen=True, kw_only=True, tag="schema_size"):
-    """Each schema is within size bounds.
+    """Checks that each schema is within size bounds.
 
     Attributes:
         most_properties: Bound on the properties of all objects.
@@ -505,7 +505,7 @@ class SchemaSize(_SchemaCheck, frozen=True, kw_only=True, tag="schema_size"):
 
 
 class SchemaTotals(_SchemasCheck, frozen=True, kw_only=True, tag="schema_totals"):
-    """All schemas of a request together are within a size bound.
+    """Checks that all schemas of a request together are within a size bound.
 
     Attributes:
         most_strict: Number of the strict ones.

@@ -105,7 +105,7 @@ _SLOW_S = 60.0
 
 
 class cut(PositionedFault, frozen=True):
-    """The connection is lost at a position."""
+    """Fault: the connection is lost at a position."""
 
     def __call__(self, playback: Playback) -> Playback:
         before, _ = split(playback.steps, self._find_offset(playback))
@@ -113,7 +113,7 @@ class cut(PositionedFault, frozen=True):
 
 
 class truncate(PositionedFault, frozen=True):
-    """The body ends at a position as if it were complete."""
+    """Fault: the body ends at a position as if it were complete."""
 
     def __call__(self, playback: Playback) -> Playback:
         before, _ = split(playback.steps, self._find_offset(playback))
@@ -121,7 +121,7 @@ class truncate(PositionedFault, frozen=True):
 
 
 class stall(PositionedFault, frozen=True, kw_only=True):
-    """A pause at a position.
+    """Fault: a pause at a position.
 
     Attributes:
         s: Seconds, more than 0.
@@ -138,7 +138,7 @@ class stall(PositionedFault, frozen=True, kw_only=True):
 
 
 class slow_first_byte(Fault, frozen=True):
-    """A pause between the headers and the body.
+    """Fault: a pause between the headers and the body.
 
     Attributes:
         s: Seconds, more than 0.
@@ -161,7 +161,7 @@ def _check_seconds(name: str, s: float) -> None:
 
 
 class error_event(PositionedFault, frozen=True):
-    """The provider reports that it is overloaded, and ends the stream.
+    """Fault: the provider reports that it is overloaded, and ends the stream.
 
     The error has the form of the answer's dialect for errors within a stream, and stands
     before the event at the position: providers write whole events.  In an event stream of AWS
@@ -183,7 +183,7 @@ class error_event(PositionedFault, frozen=True):
 
 
 class garbage(PositionedFault, frozen=True, kw_only=True):
-    """Bytes inserted at a position.
+    """Fault: inserted bytes at a position.
 
     Attributes:
         data: The bytes; by default invalid UTF-8 without a line end.
@@ -201,7 +201,7 @@ class garbage(PositionedFault, frozen=True, kw_only=True):
 
 
 class drop(PositionedFault, frozen=True):
-    """One event is missing."""
+    """Fault: one event is missing."""
 
     def __call__(self, playback: Playback) -> Playback:
         _, event = self._locate(events_of(playback))
@@ -209,7 +209,7 @@ class drop(PositionedFault, frozen=True):
 
 
 class duplicate(PositionedFault, frozen=True):
-    """One event comes twice."""
+    """Fault: one event is sent twice."""
 
     def __call__(self, playback: Playback) -> Playback:
         _, event = self._locate(events_of(playback))
@@ -217,7 +217,7 @@ class duplicate(PositionedFault, frozen=True):
 
 
 class reorder(PositionedFault, frozen=True):
-    """One event comes after the next."""
+    """Fault: one event is sent after the next."""
 
     def __call__(self, playback: Playback) -> Playback:
         events = events_of(playback)
@@ -230,7 +230,7 @@ class reorder(PositionedFault, frozen=True):
 
 
 class drop_terminal(Fault, frozen=True):
-    """All terminals are missing, such as `[DONE]`."""
+    """Fault: all terminals are missing, such as `[DONE]`."""
 
     def __call__(self, playback: Playback) -> Playback:
         events = events_of(playback)
@@ -243,7 +243,7 @@ class drop_terminal(Fault, frozen=True):
 
 
 class crlf(Fault, frozen=True):
-    """Every line ends in CRLF."""
+    """Fault: every line ends in CRLF."""
 
     def __call__(self, playback: Playback) -> Playback:
         if not _is_text(playback):
@@ -260,7 +260,7 @@ class crlf(Fault, frozen=True):
 
 
 class bom(Fault, frozen=True):
-    """A byte order mark comes first."""
+    """Fault: the body starts with a byte order mark."""
 
     def __call__(self, playback: Playback) -> Playback:
         if not _is_text(playback):
@@ -274,7 +274,7 @@ class bom(Fault, frozen=True):
 
 
 class content_type(Fault, frozen=True):
-    """Another `content-type`.
+    """Fault: another `content-type`.
 
     Attributes:
         value: The content type.
@@ -287,7 +287,7 @@ class content_type(Fault, frozen=True):
 
 
 class http(ReplacingFault, frozen=True):
-    """An error response replaces the recording, which stays unplayed.
+    """Fault: an error response replaces the recording, which stays unplayed.
 
     Its body is the provider's error of that status; if the dialect is unknown, an error of
     Chat Completions.

@@ -283,7 +283,7 @@ class _Escapes:
         )
 
     def occur_in(self, data: bytes, low: int) -> bool:
-        """Return whether `data` may contain such an escape, from `low` on."""
+        """Return whether `data` from `low` on may contain an escape of the characters."""
         return any(gate.search(data, low) is not None for gate in self._gates) or any(
             data.find(pair, low) >= 0 for pair in self._pairs
         )
