@@ -236,7 +236,7 @@ def encode_token_count(count: TokenCount, dialect: str) -> Encoded:
 
 
 def _own_fields(request: Request, dialect: str) -> frozenset[str]:
-    """Return the names of all fields in a body of the same dialect; none of another one."""
+    """Return the field names of a request of the same dialect; none if it is of another."""
     source = request.source
     if isinstance(source, Source) and is_same_dialect(request, dialect):
         return frozenset(source.value)

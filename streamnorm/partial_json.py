@@ -57,7 +57,7 @@ class OpenContainer:
         return () if self.path is None else (*self.path, self.member_name())
 
     def add_to(self, container: Any, start: int = 0) -> None:
-        """Add the closed members from number `start` on; the first replaces an open member."""
+        """Copy the closed members from number `start` on into `container`."""
         if self.names is None:
             container[start:] = self.values[start:]
         else:

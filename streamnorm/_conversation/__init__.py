@@ -383,7 +383,7 @@ def stored_from_json(data: Body, limits: Limits) -> Stored:
 
 
 def _pack(part: P) -> P:
-    """Return a part whose source, and whose elements' sources, are packed."""
+    """Return a request or a part of it with all decoded sources packed."""
     if isinstance(part, Request):
         return structs.replace(
             part,

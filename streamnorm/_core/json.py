@@ -370,7 +370,7 @@ class StepwiseDecoder(json.JSONDecoder):
             self.scan_once = self._around(self.scan_once)
 
     def _around(self, scan_part: _Scan) -> _Scan:
-        """Return a scanner that parses a further level in Python."""
+        """Return a scanner that parses one more nesting level in Python."""
         parse_any_array, parse_any_object = _PARSING.JSONArray, _PARSING.JSONObject
         make_scanner: Callable[[Any], _Scan] = _SCANNING.py_make_scanner
 

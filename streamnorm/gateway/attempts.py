@@ -217,7 +217,7 @@ class Attempts:
 
     @property
     def progress(self) -> int:
-        """Number of events of the stream that are no pings."""
+        """Number of the stream's events so far, without pings."""
         return 0 if self._pump is None else self._pump.progress
 
     @property

@@ -159,7 +159,7 @@ class ResponseState:
         return not self._is_foreign[key]
 
     def take_successor(self) -> SocketAnswer | None:
-        """Return the answer that needs no request, once: another attempt sends the request."""
+        """Return the successor answer that is already under way; None after the first call."""
         continues, self.continues = self.continues, None
         return None if continues is None else continues.successors.popleft()
 

@@ -217,7 +217,7 @@ class _Connection:
             self._owner.release(self)
 
     def _begin_successor(self, answer: SocketAnswer) -> SocketAnswer | None:
-        """Return the answer to input that was added to a response; None if none was."""
+        """Return the successor answer that begins after a steered response; None without steers."""
         steering = answer.steering
         if steering is None or not steering.is_open:
             return None

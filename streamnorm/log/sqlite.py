@@ -316,7 +316,7 @@ class SQLiteLogStore:
         )
 
     def _forget(self, connection: Connection) -> None:
-        """Delete some expired streams, and some ids after twice that time."""
+        """Delete the reads of some expired streams, and later the streams' ids."""
         now = {"now": self._later(0)}
         for key, is_expired in connection.execute(_EXPIRED, now).fetchall():
             if is_expired:

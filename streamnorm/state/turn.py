@@ -447,7 +447,7 @@ def _cancel(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str
 
 
 def _list_input(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
-    """Return a page of a response's input items, including its chain's."""
+    """Return a page of the input items of a response and of the responses before it."""
     last, *before = chain
     items = [] if last.previous is None else history_of(tuple(before), last.previous)
     if items is None:

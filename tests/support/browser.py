@@ -213,7 +213,7 @@ class Tab:
         await self.press("Enter")
 
     async def press(self, key: str, *, shift: bool = False) -> None:
-        """Press a key: a character, or one that has a name, such as `ArrowDown`."""
+        """Press a key: a character, or a named key such as `ArrowDown`."""
         named = {"key": key, "modifiers": 8 * shift}
         if code := _KEY_CODES.get(key):
             named["windowsVirtualKeyCode"] = code

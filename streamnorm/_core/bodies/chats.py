@@ -250,7 +250,7 @@ class AnswerBlocks:
 
 
 def _is_of_item(before: InputBlock, summary: InputBlock) -> bool:
-    """Return whether reasoning continues the item of the reasoning before it."""
+    """Return whether reasoning belongs to the same item as the reasoning before it."""
     if not isinstance(before, Reasoning) or not isinstance(summary, Reasoning):
         return False
     if summary.id is None or before.extra is not None:

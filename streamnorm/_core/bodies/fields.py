@@ -114,7 +114,7 @@ def get_int(value: dict[str, Any], name: str) -> int | None:
 
 
 def require_count(value: dict[str, Any], name: str) -> int:
-    """Return a count, an integer from 0 that must be present; 12.0 is 12."""
+    """Return a required count: an integer of at least 0, or a float such as 12.0."""
     if (count := count_of(value.get(name))) is not None:
         return count
     if name not in value:

@@ -119,7 +119,7 @@ _NAMES = frozenset(_TYPES.values()) | {
 
 
 def _exception_of(error: StreamError) -> str:
-    """Return the name of an error's exception, from its code or else its status."""
+    """Return the AWS exception name of an error: from its code, else from its status."""
     code = error.code or ""
     # An exception of a stream has the same name, beginning with a small letter.
     name = code[:1].upper() + code[1:]

@@ -182,7 +182,7 @@ class WebSocketSplitter:
 
 
 def _name_of(message: bytes) -> tuple[bytes, bytes | tuple[()]]:
-    """Return the name of an event, and the start by which others of the name are known.
+    """Return a message's event name, and the bytes with which other messages of that name start.
 
     The name is `message`, and the start an empty tuple, if the type is none.
     """

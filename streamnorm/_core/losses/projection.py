@@ -478,7 +478,7 @@ class Projector:
 
 
 class SignatureCarriers:
-    """Move signatures to carriers, and from carriers back to their blocks.
+    """Move signatures to empty reasoning blocks for the target, and back to their blocks.
 
     Args:
         capabilities: Capabilities of the target.

@@ -236,7 +236,7 @@ def types_of(schema: dict[str, Any]) -> list[Any]:
 
 
 def merge(parts: Parts, other: Parts, lose: Lose) -> None:
-    """Merge further parts that a value must also satisfy."""
+    """Add further constraints of a value to `parts`."""
     for keyword, value in other.items():
         if keyword not in parts:
             parts[keyword] = value

@@ -530,7 +530,7 @@ class ChatRun(DeltaRun):
             self.add_template(template, extend)
 
     def _peek(self, id: ChunkId, payload: bytes) -> str | None:
-        """Return the text of a chunk with an id; None if it has another, or other effects."""
+        """Return a chunk's text; None if its id differs from `id`, or it also reports usage."""
         chunk = None if self._decode is None else self._decode(payload)
         if chunk is None or chunk.usage is not None or chunk.id != id:
             return None

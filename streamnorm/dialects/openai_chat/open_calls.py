@@ -66,7 +66,7 @@ class PendingStarts(Struct, eq=False):
         self.items.append(call)
 
     def mark_ready(self, content: str, *, first: bool) -> None:
-        """Count arguments or a signature of a queued call; `first` if none came before."""
+        """Count arguments or a signature of a queued call; `first` if it had none yet."""
         self.ready += first
         self._count(content)
 

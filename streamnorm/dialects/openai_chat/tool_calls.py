@@ -320,7 +320,7 @@ class Call(Struct, eq=False):
         return self.kind == "function" and self.arguments.is_complete()
 
     def is_executable(self) -> bool:
-        """Return whether the arguments, if nothing follows, are complete."""
+        """Return whether the arguments received so far are complete."""
         return self.kind == "custom" or self.arguments.is_whole()
 
     def can_grow(self, *, is_last: bool) -> bool:
