@@ -104,7 +104,7 @@ def decode_request(
     """
     value = body_object(body, limits)
     by_path = None if path is None else detect_path(path)
-    known = dialect or by_path or _detected(value, "request")
+    known = dialect or by_path or _detect(value, "request")
     return request_of(value, reader_of(lookup(known)), path=path, headers=headers, limits=limits)
 
 
@@ -337,7 +337,7 @@ def decode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
-    dialect = dialect or _detected_response(value)
+    dialect = dialect or _detect_response(value)
     return answer_of(response_events(value, dialect, server, limits), value, dialect)
 
 
@@ -387,7 +387,7 @@ def translate_message(
     """
     limits, losses = Limits(), Losses(strict=strict)
     value = body_object(body, limits)
-    dialect = dialect or _detected_response(value)
+    dialect = dialect or _detect_response(value)
     events = response_events(value, dialect, server, limits)
     if lookup(dialect) is lookup(to) and model is None and (reply is None or reply == Reply()):
         return Encoded(value)
@@ -440,7 +440,7 @@ def encoded_message(
     created: float | None,
 ) -> Encoded:
     if reply is not None and any(call.name in reply.tools for call in message.tool_calls):
-        message = _restored(message, reply, losses)
+        message = _restore_calls(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
     target = lookup(dialect)
@@ -460,7 +460,7 @@ def encoded_message(
     return Encoded(body | fields, losses=losses.list())
 
 
-def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
+def _restore_calls(message: Message, reply: Reply, losses: Losses) -> Message:
     """Return a message whose tool calls have the client's names and kinds."""
     restorer = ToolCallRestorer(reply, losses, note=lambda kind, where: None)
     events = restorer.take(message_events(message))
@@ -557,7 +557,7 @@ def target_of(
     return target
 
 
-def _detected_response(body: dict[str, Any]) -> str:
+def _detect_response(body: dict[str, Any]) -> str:
     """Detect the dialect of a response.
 
     Raises:
@@ -565,14 +565,14 @@ def _detected_response(body: dict[str, Any]) -> str:
         UpstreamError: It is an error, of whatever dialect.
     """
     try:
-        return _detected(body, "response")
+        return _detect(body, "response")
     except DecodeError:
         if (failed := error_in(body)) is not None:
             raise failed from None
         raise
 
 
-def _detected(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
+def _detect(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
     found = detect_body(body, kind)
     if found is None:
         raise DecodeError(f"{kind} of no known dialect, expected one that can be detected")

@@ -583,7 +583,7 @@ def project(
                 continue
         if isinstance(event, BlockStop) and event.index in projector.merged.values():
             continue  # the next block continues this one
-        projected.append(_renumbered(event, numbers))
+        projected.append(_renumber(event, numbers))
     return projected, losses.list()
 
 
@@ -594,6 +594,6 @@ def _without(event: Event, withdrawn_calls: Collection[int]) -> list[Event]:
     return [structs.replace(event, index=None)] if isinstance(event, Opaque) else []
 
 
-def _renumbered(event: Event, numbers: dict[int, int]) -> Event:
+def _renumber(event: Event, numbers: dict[int, int]) -> Event:
     index: int | None = getattr(event, "index", None)
     return event if index is None else structs.replace(event, index=numbers[index])

@@ -190,10 +190,10 @@ def check_tools(
         if not isinstance(tool, Tool | CustomTool):
             continue
         path = f"tools[{number}]"
-        name = _checked_name(tool, target, f"{path}.name")
+        name = _check_name(tool, target, f"{path}.name")
         if name in numbers:
             raise EncodeError(
-                f"name {_shown(name)} of tools[{numbers[name]}], expected one of its own",
+                f"name {_quote(name)} of tools[{numbers[name]}], expected one of its own",
                 path=f"{path}.name",
             )
         numbers[name] = number
@@ -201,13 +201,13 @@ def check_tools(
             _check_schema(tool.input_schema, f"{path}.input_schema")
 
 
-def _checked_name(tool: Tool | CustomTool, target: BodyCapabilities, path: str) -> str:
+def _check_name(tool: Tool | CustomTool, target: BodyCapabilities, path: str) -> str:
     """Return a tool's qualified name, checked to be legal in the target."""
     name = qualified_name(tool.name, tool.namespace)
     written = tool.name if target.namespaces else name
     if target.name_pattern is not None and not re.fullmatch(target.name_pattern, written):
         raise EncodeError(
-            f"name {_shown(written)}, expected one of {target.name_pattern}", path=path
+            f"name {_quote(written)}, expected one of {target.name_pattern}", path=path
         )
     return name
 
@@ -218,6 +218,6 @@ def _check_schema(schema: dict[str, Any], path: str) -> None:
     simplified(schema, Losses(), path=path)
 
 
-def _shown(name: str) -> str:
+def _quote(name: str) -> str:
     more = f" … ({len(name)} characters)" if len(name) > _MAX_SHOWN_CHARS else ""
     return f"{name[:_MAX_SHOWN_CHARS]!a}{more}"

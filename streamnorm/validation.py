@@ -105,14 +105,14 @@ class Validator:
 
     def feed(self, data: bytes) -> list[Violation]:
         """Return the violations in `data`."""
-        return self._bounded(self._judge(self._framing.feed(data)))
+        return self._limit_violations(self._judge(self._framing.feed(data)))
 
     def close(self) -> list[Violation]:
         """Return the violations at the end of the stream."""
-        ending = self._bounded(self._judge(self._framing.close()))
+        ending = self._limit_violations(self._judge(self._framing.close()))
         left = () if self._framing.has_failed else self._checker.missing()
         missing = (Violation(self._position, text) for text in left)
-        return [*ending, *self._bounded(missing)]
+        return [*ending, *self._limit_violations(missing)]
 
     def _judge(self, found: Iterable[Frame | str]) -> Iterator[Violation]:
         for item in found:
@@ -123,7 +123,7 @@ class Validator:
                 yield Violation(self._position, message)
             self._position += 1
 
-    def _bounded(self, violations: Iterator[Violation]) -> list[Violation]:
+    def _limit_violations(self, violations: Iterator[Violation]) -> list[Violation]:
         """Return violations up to a bound, then one that reports the rest."""
         bounded: list[Violation] = []
         if self._found > MAX_PROBLEMS:

@@ -86,12 +86,12 @@ class Message(Struct, frozen=True, omit_defaults=True, eq=False):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
             return NotImplemented
-        return self._said() == other._said()
+        return self._list_compared() == other._list_compared()
 
     def __hash__(self) -> int:
-        return hash(self._said())
+        return hash(self._list_compared())
 
-    def _said(self) -> tuple[object, ...]:
+    def _list_compared(self) -> tuple[object, ...]:
         return tuple([getattr(self, name) for name in _COMPARED])
 
     @property

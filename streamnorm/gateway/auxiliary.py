@@ -182,9 +182,9 @@ class AuxiliaryEndpoints:
                     return
                 result = resumed
             elif asked.operation == "models" and self._routing.entries:
-                result = await self._listed(received, client, call)
+                result = await self._list_models(received, client, call)
             else:
-                result = await self._asked(received, client, asked, call)
+                result = await self._ask_upstream(received, client, asked, call)
         except ServerStopping as exc:
             raise stopping() from exc
         value, headers = result.value, [_JSON, *encode_headers(result.headers)]
@@ -208,7 +208,7 @@ class AuxiliaryEndpoints:
             exchange, 200, [*headers, *encode_headers(value.headers)], dumps(value.body)
         )
 
-    async def _asked(
+    async def _ask_upstream(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation, call: CallRecord
     ) -> _Result[Encoded | PassthroughAnswer]:
         """Return the answer of a model's upstream, or an estimate."""
@@ -317,7 +317,7 @@ class AuxiliaryEndpoints:
             raise RequestRefused("a model that is not configured, expected one of the list", 404)
         return describe_profile(asked.model)
 
-    async def _listed(
+    async def _list_models(
         self, received: ClientRequest, client: Dialect, call: CallRecord
     ) -> _Result[Encoded | PassthroughAnswer]:
         """Return the configured models, and upstream models that match wildcards.

@@ -359,7 +359,7 @@ class QueuedHandler(logging.Handler):
                 self._dropped += 1
                 return
             if self._dropped:
-                line = self._line(_dropped(self._dropped)) + line
+                line = self._line(_make_drop_record(self._dropped)) + line
                 self._dropped = 0
             self._queued_bytes += len(line)
             self._lines.put(line)
@@ -415,7 +415,7 @@ def _write_all(file: int, data: bytes) -> None:
             select.select([], [file], [])
 
 
-def _dropped(count: int) -> logging.LogRecord:
+def _make_drop_record(count: int) -> logging.LogRecord:
     """Return a record that reports the number of dropped lines."""
     text = "%d lines of the log were dropped: nobody read it"
     name = "streamnorm.gateway"

@@ -412,7 +412,7 @@ class StoredState(ResponseState):
             return
         try:
             size += self.size
-            stored, taken = await self._bodies.run(size, partial(self._stored, response))
+            stored, taken = await self._bodies.run(size, partial(self._prepare_stored, response))
             # The output of an answer beyond the bound of a message is not part of its last
             # event; and a store says nothing of a response that is too large for it.
             if stored is not None and taken + RESPONSE_BYTES <= MAX_CHAIN_BYTES:
@@ -469,7 +469,7 @@ class StoredState(ResponseState):
         self.is_lost = True
         self.fields |= self._turn.form.unstored_fields
 
-    def _stored(self, response: dict[str, Any]) -> tuple[StoredResponse | None, int]:
+    def _prepare_stored(self, response: dict[str, Any]) -> tuple[StoredResponse | None, int]:
         """Return the response to store (None if none), and its size in bytes."""
         stored = self._turn.stored(response)
         return stored, 0 if stored is None else stored.size

@@ -146,7 +146,7 @@ class Routing:
         if not model:
             raise RequestRefused("no name of a model, expected one", param="model")
         raise RequestRefused(
-            f"model {_shown(model)} is not configured, expected one of the list of models",
+            f"model {_quote_model(model)} is not configured, expected one of the list of models",
             404,
             code="model_not_found",
             param="model",
@@ -187,7 +187,7 @@ class Routing:
         )
 
 
-def _shown(model: str) -> str:
+def _quote_model(model: str) -> str:
     """Return a model name for an error message, quoted and shortened."""
     is_long = len(model) > _MAX_SHOWN_CHARS
     return repr(f"{model[: _MAX_SHOWN_CHARS - 3]}..." if is_long else model)

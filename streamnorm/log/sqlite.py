@@ -168,7 +168,7 @@ class SQLiteLogStore:
 
     async def acancelled(self) -> set[str]:
         """Return the running epochs whose producers were asked to stop."""
-        return await to_thread.run_sync(self._cancelled)
+        return await to_thread.run_sync(self._list_cancelled)
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
         """Record the streams that are followed; see `LogStore`."""
@@ -211,7 +211,10 @@ class SQLiteLogStore:
             known = self._find(connection, scope, id)
             if known is not None and not gives_way(known[1], record, replaces=replaces):
                 return known[1], known[1].epoch == record.epoch
-            values = {**self._known(scope, id), "lease_until": self._later(record.lease_s)}
+            values = {
+                **self._make_parameters(scope, id),
+                "lease_until": self._later(record.lease_s),
+            }
             values |= {"epoch": record.epoch, "fingerprint": record.fingerprint}
             values["linger"] = None if record.linger_s is None else int(record.linger_s * 1000)
             connection.execute("DELETE FROM streams WHERE scope = :scope AND id = :id", values)
@@ -237,7 +240,11 @@ class SQLiteLogStore:
         if not accepts(record, append):
             return False
         added = [] if chunk.last == record.count else chunk.reads
-        values = {**self._known(scope, id), "lease_until": self._later(lease_s), "key": key}
+        values = {
+            **self._make_parameters(scope, id),
+            "lease_until": self._later(lease_s),
+            "key": key,
+        }
         values |= {"added": len(added), "bytes": sum(map(len, added)), "ending": ending}
         connection.execute(_APPEND, values)
         if added:
@@ -250,9 +257,14 @@ class SQLiteLogStore:
         self, statement: str, scope: str, id: str, values: Mapping[str, Any] = _NO_VALUES
     ) -> bool:
         with self._file.connection() as connection, self._file.writing(connection):
-            return connection.execute(statement, {**self._known(scope, id), **values}).rowcount > 0
+            return (
+                connection.execute(
+                    statement, {**self._make_parameters(scope, id), **values}
+                ).rowcount
+                > 0
+            )
 
-    def _cancelled(self) -> set[str]:
+    def _list_cancelled(self) -> set[str]:
         with self._file.connection() as connection:
             rows = connection.execute(
                 "SELECT epoch FROM streams WHERE is_cancelled AND ending IS NULL AND NOT is_expired"
@@ -264,11 +276,13 @@ class SQLiteLogStore:
             if followed:
                 with self._file.writing(connection):
                     for epoch, key in followed.items():
-                        connection.execute(_FOLLOW, {**self._known(*key), "epoch": epoch})
+                        connection.execute(_FOLLOW, {**self._make_parameters(*key), "epoch": epoch})
             return {
                 epoch
                 for epoch, key in produced.items()
-                if connection.execute(_UNFOLLOWED, {**self._known(*key), "epoch": epoch}).fetchone()
+                if connection.execute(
+                    _UNFOLLOWED, {**self._make_parameters(*key), "epoch": epoch}
+                ).fetchone()
             }
 
     def _read(self, scope: str, id: str, after: int, max_bytes: int) -> Reading | None:
@@ -295,7 +309,7 @@ class SQLiteLogStore:
             return Reading(record, unpack_chunks(len(contents), b"".join(contents)))
 
     def _find(self, connection: Connection, scope: str, id: str) -> tuple[int, Record] | None:
-        row = connection.execute(_RECORD, self._known(scope, id)).fetchone()
+        row = connection.execute(_RECORD, self._make_parameters(scope, id)).fetchone()
         if row is None:
             return None
         key, epoch, fingerprint, count, size, cancelled, ending, lease, expired, linger = row
@@ -328,7 +342,7 @@ class SQLiteLogStore:
                 (self._ttl_ms, key),
             )
 
-    def _known(self, scope: str, id: str) -> dict[str, Any]:
+    def _make_parameters(self, scope: str, id: str) -> dict[str, Any]:
         now = self._later(0)
         return {
             "scope": key_of(scope),

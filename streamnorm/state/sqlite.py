@@ -250,7 +250,7 @@ class _Reader:
         with closing(self._connection.execute(_CHAIN, {**self._known, "id": key_of(id)})) as rows:
             for key, previous, expires, content in rows:
                 earlier = None if previous is None else id_of(previous)
-                response = self._counted(unpack(id_of(key), earlier, content))
+                response = self._count_response(unpack(id_of(key), earlier, content))
                 # A chain without its start is refused: reading on would be for nothing.
                 if response is None:
                     break
@@ -279,10 +279,10 @@ class _Reader:
     def _items_of(self, number: int) -> dict[str, Item]:
         query = "SELECT content FROM contents WHERE key = ?"
         row = self._connection.execute(query, (number,)).fetchone()
-        response = None if row is None else self._counted(unpack("", None, row[0]))
+        response = None if row is None else self._count_response(unpack("", None, row[0]))
         return {} if response is None else response.items_by_id
 
-    def _counted(self, response: StoredResponse) -> StoredResponse | None:
+    def _count_response(self, response: StoredResponse) -> StoredResponse | None:
         """Return a response; None if it exceeds the bound together with earlier ones."""
         self._bytes_left -= response.size + RESPONSE_BYTES
         return None if self._bytes_left < 0 else response

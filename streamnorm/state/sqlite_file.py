@@ -218,7 +218,7 @@ def _create_file(path: str) -> None:
     Processes that have the deleted file open go on with its log and its index of that, until
     they notice; those of the new file must be others.
     """
-    with _locked_folder(os.path.dirname(path)):
+    with _lock_folder(os.path.dirname(path)):
         if os.path.exists(path):
             return
         for suffix in ("-wal", "-shm"):
@@ -231,7 +231,7 @@ def _create_file(path: str) -> None:
 
 
 @contextmanager
-def _locked_folder(folder: str) -> Generator[None]:
+def _lock_folder(folder: str) -> Generator[None]:
     """Lock a folder, so that one process at a time creates files in it."""
     if sys.platform == "win32":
         yield

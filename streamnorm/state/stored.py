@@ -193,7 +193,7 @@ def id_of(key: object) -> str:
 def pack(response: StoredResponse) -> bytes:
     """Return a response's content as bytes."""
     return _ENCODER.encode(
-        _Content(response.body, _packed(response.input), _packed(response.output))
+        _Content(response.body, _pack_items(response.input), _pack_items(response.output))
     )
 
 
@@ -214,15 +214,15 @@ def unpack(id: str, previous: str | None, content: object) -> StoredResponse:
         unpacked = _DECODER.decode(content)
     except msgspec.MsgspecError as exc:
         raise StoreError("the store holds a damaged response") from exc
-    items = _unpacked(unpacked.input), _unpacked(unpacked.output)
+    items = _unpack_items(unpacked.input), _unpack_items(unpacked.output)
     return StoredResponse(id, previous, unpacked.body, *items)
 
 
-def _packed(items: tuple[Item, ...]) -> _Items:
+def _pack_items(items: tuple[Item, ...]) -> _Items:
     return [(key_of(item.id), item.json) for item in items]
 
 
-def _unpacked(items: _Items) -> tuple[Item, ...]:
+def _unpack_items(items: _Items) -> tuple[Item, ...]:
     return tuple([Item(id_of(key), json) for key, json in items])
 
 

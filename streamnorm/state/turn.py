@@ -75,7 +75,7 @@ def form_of(dialect: str) -> StoredAnswers:
 def previous_not_found(id: str, noun: str = "response") -> StateError:
     """Return the error for a `previous_response_id` whose chain is not stored completely."""
     return StateError(
-        f"Previous {noun} with id {_quoted(id)} not found. "
+        f"Previous {noun} with id {_quote_id(id)} not found. "
         "Send the whole conversation as `input` instead.",
         # The vendor's status and code, by which agents send their whole input again.
         status=400,
@@ -87,7 +87,7 @@ def previous_not_found(id: str, noun: str = "response") -> StateError:
 def item_not_found(id: str) -> StateError:
     """Return the error for a reference to an item that is not stored."""
     return StateError(
-        f"Item with id {_quoted(id)} not found. Items are not persisted when `store` is set to "
+        f"Item with id {_quote_id(id)} not found. Items are not persisted when `store` is set to "
         "false. Try again with `store` set to true, or remove this item from your input.",
         status=404,
         param="input",
@@ -97,7 +97,7 @@ def item_not_found(id: str) -> StateError:
 def duplicate_item(id: str) -> StateError:
     """Return the error for a reference to an item that the input already has."""
     return StateError(
-        f"Duplicate item found with id {_quoted(id)}. "
+        f"Duplicate item found with id {_quote_id(id)}. "
         "Remove duplicate items from your input and try again.",
         status=400,
         param="input",
@@ -106,7 +106,7 @@ def duplicate_item(id: str) -> StateError:
 
 def response_not_found(id: str, noun: str = "response") -> StateError:
     """Return the error for a URL of a response that is not stored."""
-    return StateError(f"{noun.capitalize()} with id {_quoted(id)} not found.", status=404)
+    return StateError(f"{noun.capitalize()} with id {_quote_id(id)} not found.", status=404)
 
 
 def not_cancellable(noun: str = "response") -> StateError:
@@ -145,7 +145,7 @@ def unverified_content(name: str) -> StateError:
     )
 
 
-def _quoted(id: str) -> str:
+def _quote_id(id: str) -> str:
     """Return an id in quotes; only its length if no server could have issued it."""
     return f"'{id}'" if _ID.fullmatch(id) else f"of {len(id)} characters"
 
@@ -462,7 +462,7 @@ def _list_input(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict
     after = operation.query.get("after")
     if after is not None:
         items = _items_after(items, after)
-    page = [_listed(item) for item in items[:limit]]
+    page = [_format_item(item) for item in items[:limit]]
     return {
         "object": "list",
         "data": page,
@@ -487,7 +487,7 @@ def _items_after(items: list[Item], id: str) -> list[Item]:
     raise invalid_value("after", "the id of an item of the list")
 
 
-def _listed(item: Item) -> dict[str, Any]:
+def _format_item(item: Item) -> dict[str, Any]:
     """Return an item as in lists: with type, id and text in parts."""
     value: dict[str, Any] = {**value_of(item.json), "id": item.id}
     if "role" in value:

@@ -161,7 +161,7 @@ class CallIds:
             given = self._give(block.id)
             return block if given == block.id else structs.replace(block, id=given)
         if isinstance(block, ToolResult | ServerToolResult):
-            given = self._given_to(block.tool_call_id)
+            given = self._find_given_id(block.tool_call_id)
             same = given == block.tool_call_id
             return block if same else structs.replace(block, tool_call_id=given)
         return block
@@ -181,7 +181,7 @@ class CallIds:
         self._unanswered[id].append(given)
         return given
 
-    def _given_to(self, id: str) -> str:
+    def _find_given_id(self, id: str) -> str:
         """Return the page's id for a result's call: the first unanswered call with this id."""
         given = self._unanswered.get(id)
         if given is None:
@@ -284,7 +284,7 @@ def result_text(result: ToolResult, losses: Losses) -> str:
     return "".join(texts)
 
 
-def wrapped_arguments(call: ToolCall, losses: Losses) -> str:
+def wrap_arguments(call: ToolCall, losses: Losses) -> str:
     """Return the arguments of a call as JSON; wrap the free text of a custom tool."""
     if call.kind == "function":
         return call.arguments

@@ -52,7 +52,7 @@ def redacted_to_wire(block: RedactedReasoning) -> str:
 
 def redacted_from_wire(value: str) -> RedactedReasoning | None:
     """Return the redacted reasoning in an encrypted value; None if it holds none."""
-    redacted = untag_redacted_reasoning(value) or unpack_redacted_reasoning(_packed(value))
+    redacted = untag_redacted_reasoning(value) or unpack_redacted_reasoning(_decode_packed(value))
     return None if redacted is None else RedactedReasoning(*redacted)
 
 
@@ -61,16 +61,16 @@ def signature_from_wire(value: str) -> Signed | None:
 
     pydantic-ai also packs claims about a call or a result, which it reads back itself.
     """
-    signed = untag_signature(value) or unpack_signature(_packed(value))
-    return Signed(value) if signed is None and not _packed(value) else signed
+    signed = untag_signature(value) or unpack_signature(_decode_packed(value))
+    return Signed(value) if signed is None and not _decode_packed(value) else signed
 
 
 def item_id_of(value: str) -> str | None:
     """Return the item id in an encrypted value of pydantic-ai; None for other values."""
-    return unpack_item_id(_packed(value))
+    return unpack_item_id(_decode_packed(value))
 
 
-def _packed(value: str) -> dict[str, Any]:
+def _decode_packed(value: str) -> dict[str, Any]:
     return object_in(value) if value.startswith("{") else {}
 
 

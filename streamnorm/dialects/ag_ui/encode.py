@@ -160,7 +160,7 @@ class AGUIEncoder(RunEncoder):
             if index not in self._parts:
                 written = self._start_part(index, 0)
             entity = self._part_id(index)
-        return written + _encrypted(subtype, entity, signature_to_wire(event))
+        return written + _write_encrypted(subtype, entity, signature_to_wire(event))
 
     def _citation(self, event: CitationDelta) -> bytes:
         entry = citation_to_wire(event.citation)
@@ -192,7 +192,7 @@ class AGUIEncoder(RunEncoder):
                 return (
                     _frame(wire.SPAN_START, {"messageId": id})
                     + self._start_part(index, 0)
-                    + _encrypted("message", self._part_id(index), redacted_to_wire(block))
+                    + _write_encrypted("message", self._part_id(index), redacted_to_wire(block))
                 )
             case Text():
                 id = self._ids[index] = self._parent = self._next_id()
@@ -404,6 +404,6 @@ def _content_head(type: str, id: dict[str, str]) -> bytes:
     return b'data: %b,"delta":' % dumps({"type": type, **id})[:-1]
 
 
-def _encrypted(subtype: str, entity: str, value: str) -> bytes:
+def _write_encrypted(subtype: str, entity: str, value: str) -> bytes:
     fields = {"subtype": subtype, "entityId": entity, "encryptedValue": value}
     return _frame(wire.ENCRYPTED_VALUE, fields)

@@ -351,7 +351,7 @@ class MessageBlocks:
     ) -> None:
         first = block.deltas[0] if block.deltas else {}
         # Redacted reasoning may precede readable reasoning.
-        if REASONING in first and _redacted(members) is None:
+        if REASONING in first and _read_redacted(members) is None:
             self._note("mixed_block", "reasoning")
             del self.open[wire_index]
             self._emit_held(wire_index, block, events)
@@ -373,7 +373,7 @@ class MessageBlocks:
         events += [BlockStart(index, block, extra=extra or None), BlockStop(index)]
 
 
-def _redacted(delta: dict[str, Any]) -> str | None:
+def _read_redacted(delta: dict[str, Any]) -> str | None:
     """Return the `redactedContent` of a delta; None if the delta has none."""
     reasoning = delta.get(REASONING)
     blob = reasoning.get("redactedContent") if is_object(reasoning) else None
@@ -385,7 +385,7 @@ def _complete(held: HeldBlock) -> tuple[Block, dict[str, Any]]:
     start = held.start or {}
     if REASONING in (held.deltas[0] if held.deltas else {}):
         # Pieces of a blob are joined as bytes: each ends its own Base64.
-        blobs = [blob_from_wire(_redacted(delta) or "") for delta in held.deltas]
+        blobs = [blob_from_wire(_read_redacted(delta) or "") for delta in held.deltas]
         return redacted_from_wire(b"".join(blobs)), {}
     result, image = start.get(TOOL_RESULT), start.get("image")
     if is_object(result) and _all(held.deltas, TOOL_RESULT):

@@ -153,7 +153,7 @@ class ToolCalls(Struct, eq=False):
         Raises:
             Fatal: The fragment fits no call, or two.
         """
-        call, name = self._known(fragment), fragment.name
+        call, name = self._find_call(fragment), fragment.name
         if call is None:
             return self._add(fragment, chunk_id)
         if chunk_id is not None and chunk_id != call.chunk_id:
@@ -231,7 +231,7 @@ class ToolCalls(Struct, eq=False):
         if self._held_bytes > max_held_bytes:
             raise too_large("max_held_bytes", max_held_bytes)
 
-    def _known(self, fragment: CallFragment) -> Call | None:
+    def _find_call(self, fragment: CallFragment) -> Call | None:
         """Return the call that a fragment continues; None if it starts a call."""
         index = fragment.index
         if index in self._left:

@@ -31,7 +31,7 @@ from streamnorm._core.bodies.chats import (
     HistoryItem,
     read_history,
     result_text,
-    wrapped_arguments,
+    wrap_arguments,
 )
 from streamnorm._core.bodies.fields import (
     as_object,
@@ -346,7 +346,7 @@ class _ThreadWriter:
                 for text in parts[:-1]:
                     self._append("reasoning", content=text, **mark)
                 signed = block.signature, block.issuer, block.id
-                self._append("reasoning", content=parts[-1], **_encrypted(*signed))
+                self._append("reasoning", content=parts[-1], **_make_encrypted_field(*signed))
             case RedactedReasoning():
                 value = redacted_to_wire(block)
                 self._append("reasoning", content="", encryptedValue=value)
@@ -371,7 +371,7 @@ class _ThreadWriter:
         if not block.text and block.signature is None:  # the message of a call has none, either
             self._losses.add("empty_text_dropped", "messages", "dropped")
             return
-        fields |= _encrypted(block.signature, block.issuer)
+        fields |= _make_encrypted_field(block.signature, block.issuer)
         entries = [citation_to_wire(each) for each in block.citations if each.url is not None]
         if len(entries) < len(block.citations):
             self._losses.add("citations", "messages", "dropped without a URL")
@@ -391,8 +391,8 @@ class _ThreadWriter:
             fields["metadata"] = mark_of(call)
             arguments = call.arguments
         else:
-            fields |= _encrypted(call.signature, call.issuer)
-            arguments = wrapped_arguments(call, self._losses)
+            fields |= _make_encrypted_field(call.signature, call.issuer)
+            arguments = wrap_arguments(call, self._losses)
             if call.is_unfinished or not is_json(arguments or "{}"):
                 self._broken[call.id] = UNFINISHED if call.is_unfinished else BROKEN
         # Clients parse the arguments as JSON.
@@ -415,7 +415,7 @@ class _ThreadWriter:
         self._append("tool", **fields)
 
 
-def _encrypted(
+def _make_encrypted_field(
     signature: str | None, issuer: str | None = None, id: str | None = None
 ) -> dict[str, str]:
     """Return the field with a signature as encrypted value; {} without a signature."""

@@ -89,7 +89,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         **unknown.body,
         "id": message.id,
         "object": "chat.completion",
-        "created": int(created) if created is not None else _created(message),
+        "created": int(created) if created is not None else _read_created(message),
         "model": message.model,
         "choices": [choice],
     }
@@ -195,7 +195,7 @@ def _annotations_of(message: Message) -> list[Any]:
     return annotations.to_wire()
 
 
-def _created(message: Message) -> int:
+def _read_created(message: Message) -> int:
     extra = message.extra or {}
     return count_of(extra.get("created", extra.get("created_at"))) or 0
 
