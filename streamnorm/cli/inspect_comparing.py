@@ -8,9 +8,9 @@ import msgspec
 
 from streamnorm.cli import console
 from streamnorm.cli.inspect_several import choose_style, make_source, make_survey
+from streamnorm.cli.terminal import print_page
 from streamnorm.inspect.compare import compare
 from streamnorm.inspect.compare_page import render_comparison
-from streamnorm.inspect.page import join_spans
 from streamnorm.inspect.report import Report, TimedEvent
 
 _DIFFERENT = 1
@@ -48,8 +48,7 @@ def compare_streams(parser: console.Parser, arguments: argparse.Namespace) -> in
         console.print_json({"a": first, "b": second, **fields}, ascii=arguments.ascii)
     else:
         style = choose_style(arguments)
-        lines = render_comparison(found, (first, second), (of_a, of_b), style)
-        console.write(map(console.encode_line, join_spans(lines, bold=style.bold)))
+        print_page(render_comparison(found, (first, second), (of_a, of_b), style), style)
     return _DIFFERENT if found.differs else 0
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from streamnorm._core.errors import NotAStream, StreamnormError
 from streamnorm.cli import console
 from streamnorm.cli.streams import Source, choose_exit_status
+from streamnorm.cli.terminal import print_page
 from streamnorm.inspect import Survey
-from streamnorm.inspect.page import MIN_WIDTH, Style, join_spans
+from streamnorm.inspect.page import MIN_WIDTH, Style
 from streamnorm.inspect.printable import ASCII, BOX, BOX_CHARACTERS
 from streamnorm.inspect.report import Report, describe_report
 from streamnorm.inspect.table import Table
@@ -34,12 +35,12 @@ def inspect_several(arguments: argparse.Namespace, targets: Iterable[str], style
         targets: Dialects whose losses are reported.
         style: How the table looks.
     """
-    inspection = _Inspection(arguments, [*targets], Table(style))
+    inspection = _Inspection(arguments, [*targets], style)
     try:
         status = inspection.run()
     finally:  # an interrupt shows the rows so far
         console.show_progress("")
-        inspection.print_table(bold=style.bold)
+        inspection.print_table()
     return status
 
 
@@ -49,13 +50,14 @@ class _Inspection:
     Args:
         arguments: The options of the command.
         targets: Dialects whose losses are reported.
-        table: The table to fill.
+        style: How the table looks.
     """
 
-    def __init__(self, arguments: argparse.Namespace, targets: list[str], table: Table) -> None:
+    def __init__(self, arguments: argparse.Namespace, targets: list[str], style: Style) -> None:
         self._arguments = arguments
         self._targets = targets
-        self._table = table
+        self._style = style
+        self._table = Table(style)
 
     def run(self) -> int:
         """Read all streams, and return the highest of their exit statuses."""
@@ -72,11 +74,10 @@ class _Inspection:
             status = max(status, self._add(name))
         return status
 
-    def print_table(self, *, bold: bool) -> None:
+    def print_table(self) -> None:
         """Print the table so far; with `--json`, nothing."""
         if not self._arguments.json:
-            lines = join_spans(self._table.render(), bold=bold)
-            console.write(map(console.encode_line, lines))
+            print_page(self._table.render(), self._style)
 
     def _add(self, name: str) -> int:
         """Inspect one stream, and return its exit status."""

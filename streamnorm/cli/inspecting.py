@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,13 +38,16 @@ from streamnorm.cli.streams import (
     make_source_options,
     parse_server,
 )
+from streamnorm.cli.terminal import Terminal, open_terminal, print_page
 from streamnorm.inspect import Survey, list_writable_dialects
+from streamnorm.inspect.live import Tail, extend_tail, render_live
 from streamnorm.inspect.page import (
     MIN_WIDTH,
     FrameLines,
+    Line,
     describe_frame,
     format_count,
-    render,
+    render_page,
 )
 from streamnorm.inspect.report import Read, Report, describe_report
 
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
     from streamnorm.log import LogReader
 
 _VIOLATED = 4
+_REST_PER_DRAWING = 4
 
 _OF_REQUESTS = {
     "model": "with --request, the model whose rules hold (default: the one that it names)",
@@ -148,18 +155,38 @@ def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
                 parser.error(f"--{name} with several streams, expected one")
         return inspect_several(arguments, _choose_targets(arguments), choose_style(arguments))
     source = make_source(arguments, files[0])
-    reads = source.load_reads()
-    survey = make_survey(source, arguments, _choose_targets(arguments), timed=reads is not None)
-    with open_page(arguments, source.name) as page:
-        display = _Display(arguments, source.name, page)
-        for data, gap_ms in source.read_timed_chunks(reads):
-            display.add(survey.feed(data, gap_ms))
-            if source.has_ended(survey.outcome):
-                break
+    recorded = source.load_reads()
+    is_pipe = files[0] == "-" and not os.path.isfile(0)
+    with (
+        open_page(arguments, source.name) as page,
+        closing(_Display(arguments, source.name, page, is_live=is_pipe)) as display,
+    ):
+        timed = recorded is not None or display.draws
+        survey = make_survey(source, arguments, _choose_targets(arguments), timed=timed)
+        reads = source.read_timed_chunks(recorded)
+        try:
+            for data, gap_ms in _measure_gaps(reads) if display.draws else reads:
+                display.add(survey.feed(data, gap_ms))
+                display.draw(survey)
+                if source.has_ended(survey.outcome):
+                    break
+        except KeyboardInterrupt:
+            if display.draws:
+                display.print_report(survey.report())
+            raise
         display.add(survey.close())
         display.print_report(survey.report())
     source.report_wrong_dialect(survey.outcome)
     return choose_exit_status(survey.outcome)
+
+
+def _measure_gaps(reads: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
+    """Yield reads as they arrive, each with the milliseconds since the one before."""
+    before = time.monotonic()
+    for data, _ in reads:
+        now = time.monotonic()
+        yield data, round((now - before) * 1000)
+        before = now
 
 
 def _choose_targets(arguments: argparse.Namespace) -> list[str]:
@@ -174,6 +201,7 @@ class _Display:
         arguments: The options of the command.
         name: Name of the stream.
         page: The page to write, too; None for none.
+        is_live: Whether the stream may be growing: a terminal shows it as it arrives.
         redacts: Whether to print "x" for each byte of a secret.
     """
 
@@ -183,6 +211,7 @@ class _Display:
         name: str,
         page: PageFile | None,
         *,
+        is_live: bool,
         redacts: bool = False,
     ) -> None:
         self._name = name
@@ -193,11 +222,42 @@ class _Display:
         self._ascii: bool = arguments.ascii
         self._style = choose_style(arguments)
         self._lines = FrameLines(self._style)
+        self._terminal: Terminal | None = None
+        if is_live and not (self._shows_frames or self._as_json):
+            self._terminal = open_terminal(self._style)
+        self._tail = Tail()
+        self._draw_after = 0.0
+
+    @property
+    def draws(self) -> bool:
+        """Whether the stream is drawn as it arrives."""
+        return self._terminal is not None
+
+    def draw(self, survey: Survey) -> None:
+        """Draw what is known of a stream, if it is drawn as it arrives."""
+        started = time.monotonic()
+        if self._terminal is None or started < self._draw_after:
+            return
+        report, tail = survey.report(), self._tail
+        if self._redacts:
+            report, tail = redact(report), redact(tail)
+        height = self._terminal.height
+        self._terminal.draw(render_live(report, tail, self._name, self._style, height))
+        # Drawing takes a part of the time alone, however fast the reads are.
+        now = time.monotonic()
+        self._draw_after = now + _REST_PER_DRAWING * (now - started)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._terminal is not None:
+            self._terminal.close()
 
     def add(self, read: Read) -> None:
         """Print the frames of one read, if requested, and add them to the page."""
         if self._page is not None:
             self._page.add(read)
+        if self._terminal is not None:
+            self._tail = extend_tail(self._tail, read)
         if not self._shows_frames:
             return
         frames = read.frames
@@ -220,9 +280,12 @@ class _Display:
         if self._as_json:
             console.print_json(describe_report(report, self._name), ascii=self._ascii)
             return
-        blank = [""] if self._shows_frames else []
-        lines = render(report, self._name, self._style)
-        console.write(map(console.encode_line, [*blank, *lines]))
+        blank: list[Line] = [[("", "")]] if self._shows_frames else []
+        lines = [*blank, *render_page(report, self._name, self._style)]
+        if self._terminal is None:
+            print_page(lines, self._style)
+        else:
+            self._terminal.print(lines)
 
 
 def _inspect_stored(arguments: argparse.Namespace) -> int:
@@ -231,12 +294,13 @@ def _inspect_stored(arguments: argparse.Namespace) -> int:
 
     with open_page(arguments, arguments.file, redacts=True) as page:
         inspection = _StoredInspection(arguments, page)
-        try:
-            anyio.run(inspection.run)
-        except KeyboardInterrupt:
-            inspection.finish()
-            raise
-        return inspection.finish()
+        with closing(inspection):
+            try:
+                anyio.run(inspection.run)
+            except KeyboardInterrupt:
+                inspection.finish()
+                raise
+            return inspection.finish()
 
 
 class _StoredInspection:
@@ -250,7 +314,7 @@ class _StoredInspection:
     def __init__(self, arguments: argparse.Namespace, page: PageFile | None) -> None:
         self._arguments = arguments
         self._targets = _choose_targets(arguments)
-        self._display = _Display(arguments, arguments.file, page, redacts=True)
+        self._display = _Display(arguments, arguments.file, page, is_live=True, redacts=True)
         self._opened: tuple[LogReader, Survey, Framing] | None = None
         self._reads: list[tuple[bytes, int]] = []  # to be saved
 
@@ -271,8 +335,13 @@ class _StoredInspection:
                     self._display.add(survey.abort(exc))
                     return
                 self._display.add(survey.feed(data, reader.gap_ms))
+                self._display.draw(survey)
                 if self._arguments.save is not None:
                     self._reads.append((data, reader.gap_ms))
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._display.close()
 
     def finish(self) -> int:
         """Print and save what was read; return the exit status."""

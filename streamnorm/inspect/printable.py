@@ -109,6 +109,10 @@ class Glyphs(Struct, frozen=True):
         """Return text escaped and cut to at most `room` columns."""
         return fit(text, room, more=self.more, ascii=self.ascii)
 
+    def count_columns(self, character: str) -> int:
+        """Return an upper bound on the columns of a character as `fit` writes it."""
+        return count_columns(_escape(character, self.ascii))
+
 
 BOX = Glyphs("█", "─", "═", "│", ">", "┴", "…", "×", ascii=False)
 ASCII = Glyphs("#", "-", "=", "|", ">", "+", "...", "x", ascii=True)

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -196,7 +197,8 @@ def test_unencodable_characters_are_escaped() -> None:
 def test_terminal_has_bold_labels_and_its_own_width() -> None:
     written = on_terminal(120)
     assert written.startswith("\x1b[1mstream\x1b[0m    recordings/")
-    [row] = [line for line in written.split("\r\n") if line.startswith("  0  reasoning")]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", written)
+    [row] = [line for line in plain.split("\r\n") if line.startswith("  0  reasoning")]
     # 120 columns less 36 of the table and two edges are 82: six for each of 13 events.
     assert row == "  0  reasoning           11     12  │" + " " * 6 + "█" * 30 + " " * 42 + "│"
 
@@ -209,7 +211,8 @@ def test_no_color_disables_escape_sequences(variables: dict[str, str]) -> None:
 
 
 def test_narrow_terminal_gets_the_minimum_width() -> None:
-    rows = [line for line in on_terminal(20).split("\r\n") if line.startswith("  0  reasoning")]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(20))
+    rows = [line for line in plain.split("\r\n") if line.startswith("  0  reasoning")]
     assert len(rows[0]) == 36 + 1 + 39 + 1
 
 
