@@ -41,19 +41,19 @@ def compare_streams(parser: console.Parser, arguments: argparse.Namespace) -> in
         if getattr(arguments, name):
             parser.error(f"--compare with --{name}, expected one of them")
     first, second = arguments.compare
-    (of_a, a), (of_b, b) = (_read(arguments, name) for name in (first, second))
+    (name_a, of_a, a), (name_b, of_b, b) = (_read(arguments, name) for name in (first, second))
     found = compare(a, b, same_dialect=of_a.dialect == of_b.dialect)
     if arguments.json:
         fields = msgspec.to_builtins(found)
-        console.print_json({"a": first, "b": second, **fields}, ascii=arguments.ascii)
+        console.print_json({"a": name_a, "b": name_b, **fields}, ascii=arguments.ascii)
     else:
         style = choose_style(arguments)
-        print_page(render_comparison(found, (first, second), (of_a, of_b), style), style)
+        print_page(render_comparison(found, (name_a, name_b), (of_a, of_b), style), style)
     return _DIFFERENT if found.differs else 0
 
 
-def _read(arguments: argparse.Namespace, name: str) -> tuple[Report, list[TimedEvent]]:
-    """Return the report and the events of a stream."""
+def _read(arguments: argparse.Namespace, name: str) -> tuple[str, Report, list[TimedEvent]]:
+    """Return the name, the report and the events of a stream."""
     source = make_source(arguments, name)
     survey = make_survey(source, arguments, timed=False)
     events: list[TimedEvent] = []
@@ -62,4 +62,4 @@ def _read(arguments: argparse.Namespace, name: str) -> tuple[Report, list[TimedE
         if source.has_ended(survey.outcome):
             break
     events += survey.close().events
-    return survey.report(), events
+    return source.name, survey.report(), events

@@ -17,11 +17,13 @@ from msgspec import Struct, structs
 
 from streamnorm._core.blocks import Block, ServerToolCall, ToolCall
 from streamnorm._core.events import (
+    USAGE_COUNTS,
     BlockStart,
     Event,
     MessageStart,
     MessageStop,
     StreamError,
+    Usage,
     UsageUpdate,
 )
 from streamnorm._core.json import InvalidJSON, compact, decode_any, is_object
@@ -278,7 +280,9 @@ def _message_events(events: Sequence[TimedEvent]) -> list[TimedEvent]:
     message = accumulator.message()
     listed: list[Event] = [MessageStart(message.id, message.model)]
     listed += [BlockStart(n, _normalize(block)) for n, block in enumerate(message.blocks)]
-    listed.append(UsageUpdate(structs.replace(message.usage, extra=None)))
+    # Some dialects have to name each count, and write 0 for one that is unknown.
+    counts = {name: getattr(message.usage, name) or None for name in USAGE_COUNTS}
+    listed.append(UsageUpdate(Usage(**counts)))
     listed.append(_end_of(message, events))
     return [TimedEvent(number, 0, None, event) for number, event in enumerate(listed)]
 
