@@ -26,7 +26,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.json import InvalidJSON, compact, decode_any, is_object
+from streamnorm._core.json import InvalidJSON, compact, decode_any, is_array, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Accumulator, Message
 from streamnorm.inspect.report import TimedEvent
@@ -222,9 +222,9 @@ def _compare_fields(a: Any, b: Any) -> Iterator[FieldDifference]:
             names = dict.fromkeys([*a, *b])
             below = [(name, a.get(name, _MISSING), b.get(name, _MISSING)) for name in names]
             paths = [(f"{path}.{name}" if path else name, x, y) for name, x, y in below]
-        elif isinstance(a, list) and isinstance(b, list):
-            longest = max(len(a), len(b))
-            paths = [(f"{path}[{at}]", _item(a, at), _item(b, at)) for at in range(longest)]
+        elif is_array(a) and is_array(b):
+            longest = range(max(len(a), len(b)))
+            paths = [(f"{path}[{at}]", _item(a, at), _item(b, at)) for at in longest]
         else:
             count += 1
             yield FieldDifference(path, *_excerpts(a, b))

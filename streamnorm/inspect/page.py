@@ -173,7 +173,7 @@ class Page:
             return
         line: Line = [(label, "label")]
         if text:
-            line += [(" " * (_LABEL_COLUMNS - len(label)), ""), (text, role)]
+            line.extend([(" " * (_LABEL_COLUMNS - len(label)), ""), (text, role)])
         self.lines.append(line)
 
     def add_field(self, label: str, *paragraphs: str, role: Role = "") -> None:

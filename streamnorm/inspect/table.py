@@ -111,7 +111,7 @@ class Table:
         for head, width in widths.items():
             cell = row.cells.get(head, "-")
             padded = cell.ljust(width) if _is_text(head) else cell.rjust(width)
-            line += [(_GAP, ""), (padded, row.role if head == "outcome" else "")]
+            line.extend([(_GAP, ""), (padded, row.role if head == "outcome" else "")])
         last, role = line[-1]
         return [*line[:-1], (last.rstrip(), role)]
 
