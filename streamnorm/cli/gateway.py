@@ -117,6 +117,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         console.print_status(f"listening on {url}")
         shown = ", ".join(f"{name} ({one.dialect})" for name, one in config.upstreams.items())
         console.print_status(f"upstreams: {shown}")
+        if config.dashboard is not None:
+            console.print_status(f"dashboard: {url}/dashboard")
         if is_open:
             console.print_error(
                 f"{host} without client_keys: whoever reaches it may use the upstreams"

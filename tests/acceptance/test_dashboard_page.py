@@ -15,7 +15,13 @@ from pathlib import Path
 
 import pytest
 from support.browser import Browser, Tab, find_chromium, running_browser
-from support.gateway.dashboards import ADMIN_KEY, HOSTILE, WatchedGateway, watched_gateway
+from support.gateway.dashboards import (
+    ADMIN_KEY,
+    ENVIRON,
+    HOSTILE,
+    WatchedGateway,
+    watched_gateway,
+)
 
 from streamnorm.gateway import DashboardConfig, LogConfig
 
@@ -163,7 +169,8 @@ async def test_picture_of_the_documentation(browser: Browser) -> None:
     if not os.environ.get("STREAMNORM_ACCEPT_SCREENSHOT"):
         assert has_content(PICTURE.read_bytes())
         return
-    async with watched_gateway() as gateway:
+    async with watched_gateway(client_keys="env:CLIENT_KEYS") as gateway:
+        gateway.client.headers["x-api-key"] = ENVIRON["CLIENT_KEYS"]
         await gateway.ask_for_all_endings()
         async with gateway.running_request(), opened(browser, gateway) as tab:
             await tab.wait_for(f"{_ROWS % 'ended'} === 8 && {_ROWS % 'running'} === 1")

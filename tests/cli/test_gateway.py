@@ -89,6 +89,21 @@ def test_config_and_command_line_add_up(
         assert server.end(signal.SIGINT) == (130, [])
 
 
+def test_dashboard_is_announced_with_its_url(
+    client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "gateway.toml"
+    dashboard = '[dashboard]\nadmin_keys = "env:ADMIN_KEYS"\n'
+    path.write_text(CONFIG.format(url="http://127.0.0.1:9") + dashboard)
+    monkeypatch.setenv("ADMIN_KEYS", "admin-0123456789abcdef")
+    with running("serve", "--config", path) as server:
+        assert server.said[2] == f"dashboard: {server.url}/dashboard"
+        answer = client.post(f"{server.url}/dashboard/login", data={"key": "wrong"})
+        assert answer.status_code == 401
+        assert "no admin key" in answer.text
+        assert server.end(signal.SIGTERM) == (0, [])
+
+
 def test_key_is_read_from_the_environment(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
