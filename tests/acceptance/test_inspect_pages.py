@@ -142,7 +142,7 @@ async def test_blocks_unfold_by_keyboard_with_their_arguments(
         await tab.press("Enter")
         await tab.wait_for("document.querySelectorAll('.block')[1].querySelector('pre')")
         inside = await tab.evaluate("document.querySelectorAll('.inside')[1].innerText")
-        assert "22 bytes in 3 deltas" in inside
+        assert "in 3 deltas, id call_MixBtime0004" in inside
         assert "For anthropic, 3 deltas, 22 characters, waited" in inside
         assert '{"zone":"Europe/Oslo"}' in inside
         assert '{\n  "zone": "Europe/Oslo"\n}' in inside

@@ -176,12 +176,14 @@ async function fillBlock(inside, index, block, waits) {
   const first = jump("first frame", async () =>
     select(await frameOfEvent(block.start), { detail: true, focus: true }),
   );
-  inside.append(element("p", {}, `${count(block.bytes, "byte")} in ${count(pieces.length, "delta")}, `, first));
+  // The facts of a call name its deltas.
+  const isCall = block.kind.includes("call");
+  const deltas = isCall ? "" : ` in ${count(pieces.length, "delta")}`;
+  inside.append(element("p", {}, `${count(block.bytes, "byte")}${deltas}, `, first));
   for (const hold of waits) inside.append(holdLine(hold));
   const whole = pieces.map(([text]) => text).join("") || block.head;
   if (pieces.length > 1) inside.append(growth(pieces));
   if (!whole) return;
-  const isCall = block.kind.includes("call");
   const formatted = isCall && !block.problem ? format(whole) : "";
   inside.append(element("h3", {}, isCall ? "Arguments as they grew" : "Content"), piecesBox(pieces, whole));
   if (formatted.includes("\n")) {
