@@ -260,12 +260,17 @@ class Survey:
 
     def _decode(self, data: bytes) -> list[TimedEvent]:
         decoder, found = self._decoder, list[TimedEvent]()
-        raws = decoder.split(data)
+        raws, run = decoder.split(data), decoder.run
         # A decoder counts the whole events of a read at once, and fragments as it parses them.
         counts = [not self._is_text or type(raw) is bytes for raw in raws]
         uncounted = sum(counts)
         for raw, is_counted in zip(raws, counts, strict=True):
-            events = decoder.read_raw(raw)
+            if run is None or type(raw) is not bytes or (text := run.text_of(raw)) is None:
+                events = decoder.read_raw(raw)
+                run = decoder.run
+            else:
+                events = []
+                run.append_events(text, events)
             uncounted -= is_counted
             if events:
                 self._extend(events, max(decoder.frames - uncounted - 1, 0), found)
@@ -285,7 +290,8 @@ class Survey:
         self._summary.extend(events)
         if self._clock is not None:
             self._clock.mark(events)
-        targets = [each for each in self._targets if each.dialect != self._decoder.dialect]
+        dialect = self._decoder.dialect
+        targets = [each for each in self._targets if each.dialect != dialect]
         usage = self._decoder.first_usage
         if usage is not None and not self._wrote_first_usage:
             self._wrote_first_usage = True

@@ -49,6 +49,7 @@ class Target:
         limits: Bounds of the encoder, and of what waits.
 
     Attributes:
+        dialect: Name of the dialect.
         unstored_holds: Number of holds beyond the first 256.
 
     Raises:
@@ -58,6 +59,7 @@ class Target:
     def __init__(self, dialect: str, limits: Limits) -> None:
         self.unstored_holds = 0
         self._encoder = encoder(dialect, limits=limits)
+        self.dialect = self._encoder.dialect
         framing = framing_of(dialect)
         self._writer = StreamWriter(
             self._encoder,
@@ -67,11 +69,6 @@ class Target:
         self._sinks: dict[tuple[type, int, int], _Sink] = {}  # by type, block and part of a delta
         self._waiting: dict[int, _Waiting] = {}  # by block
         self._holds: list[Hold] = []
-
-    @property
-    def dialect(self) -> str:
-        """Name of the dialect."""
-        return self._encoder.dialect
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -97,7 +94,8 @@ class Target:
             text = event.partial_json if isinstance(event, JSONDelta) else event.text
             if text and not ends:
                 written = self._append(event, text)
-                self._follow_delta(event.index, text, written, number, ms)
+                if self._waiting or not written:
+                    self._follow_delta(event.index, text, written, number, ms)
                 return written
         # The sinks of deltas are valid until another event is written.
         self._sinks.clear()
