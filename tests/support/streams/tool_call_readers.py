@@ -361,9 +361,54 @@ def _set(call: Call, entry: dict[str, Any]) -> None:
     call.string = path if entry.get("willContinue") is True else ""
 
 
+def read_interactions(payloads: Iterable[Any]) -> ToolCalls:
+    """Read by `index`: a step grows between its start and its stop; a start may be sent again."""
+    found = ToolCalls()
+    open_: dict[Any, Call | None] = {}
+    starts: dict[Any, dict[str, Any]] = {}
+    for value in payloads:
+        if not isinstance(value, dict):
+            continue
+        index, step, delta = (value.get(key) for key in ("index", "step", "delta"))
+        match value.get("event_type"):
+            case "step.start" if isinstance(step, dict) and starts.get(index) != step:
+                open_[index], starts[index] = None, step
+                kind = step.get("type", "")
+                if kind.endswith("_call"):
+                    name = step.get("name") or kind.removesuffix("_call")
+                    call = open_[index] = Call(step.get("id", ""), name)
+                    found.calls.append(call)
+                    _add_arguments(call, step)
+            case "step.delta" if isinstance(delta, dict):
+                owner = open_.get(index)
+                if delta.get("type") == "text":
+                    found.texts[index] = found.texts.get(index, "") + delta["text"]
+                elif "arguments" in delta and owner is None:
+                    found.orphans.append(json.dumps(delta["arguments"]))
+                elif owner is not None and delta.get("type") == "arguments_delta":
+                    owner.pieces += delta["arguments"]
+                elif owner is not None:
+                    _add_arguments(owner, delta)
+            case "step.stop":
+                open_.pop(index, None)
+            case "interaction.completed":
+                break  # what follows is of no interaction
+    for call in open_.values():
+        # Neither arguments nor the stop came: the call is unfinished.
+        if call is not None and not call.pieces and not call.wholes:
+            call.pieces = "{"
+    return found
+
+
+def _add_arguments(call: Call, fields: dict[str, Any]) -> None:
+    if fields.get("arguments"):  # a call starts with `{}`
+        call.wholes.append(json.dumps(fields["arguments"]))
+
+
 READERS: dict[str, Callable[[Iterable[Any]], ToolCalls]] = {
     "anthropic": read_anthropic,
     "openai_chat": read_chat,
     "openai_responses": read_responses,
     "gemini": read_gemini,
+    "gemini_interactions": read_interactions,
 }
