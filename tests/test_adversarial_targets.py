@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.gemini import reader as gemini_reader
+from support.gemini_interactions import reader as interactions_reader
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import reader as responses_reader
 from test_adversarial import CLEAN
@@ -21,6 +22,7 @@ CUT = "29 length in the middle of arguments"
 
 RESPONSES_ENDS = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 GEMINI_ENDS = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
+INTERACTIONS_ENDS = {"max_tokens": "incomplete", "tool_use": "requires_action"}
 CHAT_ENDS = {"tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
 
 each_row = pytest.mark.parametrize("name", CLEAN)
@@ -31,7 +33,10 @@ def run(name: str, target: str) -> bytes:
     out = [data for piece in CLEAN[name][0] for data in transcoder.feed(piece)]
     out += transcoder.close()
     assert isinstance(transcoder.outcome, Completed)
-    assert {loss.feature for loss in transcoder.losses} <= {"refusal", "broken_arguments"}
+    allowed = {"refusal", "broken_arguments"}
+    if target == "gemini_interactions":  # no status says that an answer was refused
+        allowed |= {"stop_reason"}
+    assert {loss.feature for loss in transcoder.losses} <= allowed
     return b"".join(out)
 
 
@@ -82,6 +87,30 @@ def test_gemini_output_has_the_whole_message(name: str) -> None:
     assert got.finish == GEMINI_ENDS.get(stop, "STOP")
     assert got.usage is not None
     assert (got.usage["promptTokenCount"], got.usage["candidatesTokenCount"]) == (20, 7)
+
+
+@each_row
+def test_interactions_output_has_the_whole_message(name: str) -> None:
+    """With a call that broke off, whose arguments are a text."""
+    _, blocks, stop = CLEAN[name]
+    got = interactions_reader.read(run(name, "gemini_interactions"))
+    assert [step_of(step) for step in got.steps] == blocks
+    assert got.status == INTERACTIONS_ENDS.get(stop, "completed")
+    assert got.usage is not None
+    assert (got.usage["total_input_tokens"], got.usage["total_output_tokens"]) == (20, 7)
+
+
+def step_of(step: dict[str, Any]) -> dict[str, str]:
+    """Return a step in the words of the rows."""
+    match step["type"]:
+        case "model_output":
+            return {"type": "text", "text": step["text"]}
+        case "thought":
+            return {"type": "thinking", "thinking": step["text"], "signature": ""}
+        case _:
+            assert step["type"] == "function_call"
+            call = {"id": step["id"], "name": step["name"], "input": step["text"] or "{}"}
+            return {"type": "tool_use", **call}
 
 
 @each_row

@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 _ISSUERS = (None, "anthropic", "google", "openai")
-_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 _RESPONSES = "openai_responses"
 _REASONS: tuple[StopReason, ...] = (
     *("end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause", "other"),

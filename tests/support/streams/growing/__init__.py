@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from support.streams.growing import anthropic, gemini, openai_chat, openai_responses
+from support.streams.growing import (
+    anthropic,
+    gemini,
+    gemini_interactions,
+    openai_chat,
+    openai_responses,
+)
 
 __all__ = ["GROWING_STREAMS", "growing_stream"]
 
@@ -17,6 +23,7 @@ _DIALECTS = {
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
     "gemini": gemini,
+    "gemini_interactions": gemini_interactions,
 }
 GROWING_STREAMS: dict[tuple[str, str], Make] = {
     (dialect, make.__name__): make
