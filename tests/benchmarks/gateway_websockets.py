@@ -1,4 +1,4 @@
-"""Cost of an event over a WebSocket: that of the gateway's message, and that of an upstream's."""
+"""Cost of an event over a WebSocket, compared with HTTP: to a client, and from an upstream."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ _Transport = Literal["http", "websocket"]
 
 
 def report(rounds: int) -> list[Figure]:
-    """Print and return what an event costs more over a WebSocket than over HTTP."""
+    """Print and return the extra cost of an event over a WebSocket, compared with HTTP."""
     return [*_report_messages(rounds), *_report_upstreams(min(rounds, _UPSTREAM_ROUNDS))]
 
 
 def _report_messages(rounds: int) -> list[Figure]:
-    """Print and return what an event costs more as a message than as a chunk of a body."""
+    """Print and return the extra cost of an event to a client as a WebSocket message."""
     transcoder = Transcoder("openai_chat", _TO)
     reads = [b"".join(transcoder.feed(chunk)) for chunk in chat.frames(chat.text(_DELTAS))]
     chunks = [chunk for chunk in reads if chunk]
 
     async def ignore(message: Any) -> None:
-        """Stand for the server, which frames a chunk or a message."""
+        """Do nothing, in place of the server."""
 
     async def send(text: str) -> None:
         await ignore({"type": "websocket.send", "text": text})
@@ -91,7 +91,7 @@ def _run(make: Callable[[], Callable[[Any], Awaitable[None]]], chunks: list[byte
 
 
 def _report_upstreams(rounds: int) -> list[Figure]:
-    """Print and return what an event of an upstream costs more over a WebSocket than over HTTP."""
+    """Print and return the extra cost of an upstream's event over a WebSocket."""
     print("\nan event of an upstream over a WebSocket, more than over HTTP, in µs (and over HTTP)")
     figures: list[Figure] = []
     clients = {
@@ -115,7 +115,7 @@ def _report_upstreams(rounds: int) -> list[Figure]:
 def _answer_seconds(
     path: str, body: dict[str, Any], number: int, rounds: int
 ) -> dict[_Transport, float]:
-    """Return the CPU seconds of the gateway for an answer, the least of some rounds.
+    """Return the gateway's least CPU seconds for an answer, by transport.
 
     Args:
         path: Path of the request.
@@ -134,7 +134,7 @@ def _answer_seconds(
 
 
 async def _ask(app: Gateway, path: str, body: dict[str, Any]) -> float:
-    """Return the CPU seconds of an answer, without those of the connection."""
+    """Return the CPU seconds for an answer, without those for the connection."""
     messages = [{"type": "http.request", "body": json.dumps(body).encode()}]
     received = bytearray()
     start = 0.0
@@ -166,7 +166,7 @@ async def _ask(app: Gateway, path: str, body: dict[str, Any]) -> float:
         return next(events)
 
     async def ignore(message: dict[str, Any]) -> None:
-        """Take the end of the lifespan."""
+        """Ignore the messages of the lifespan."""
 
     await app({"type": "lifespan"}, next_event, ignore)
     return taken
@@ -236,7 +236,7 @@ def _chunk(data: bytes) -> bytes:
 
 
 def _frame(data: bytes) -> bytes:
-    """Return a text message of a server (RFC 6455, section 5.2)."""
+    """Return a WebSocket frame with a server's text message (RFC 6455, section 5.2)."""
     size = len(data)
     if size < 126:
         return bytes([0x81, size]) + data

@@ -1,4 +1,4 @@
-"""The message as a client of the Interactions API should read it, written by hand."""
+"""Hand-written comparison of a client's reading of an Interactions stream with a message."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _STATUSES = {
 
 
 def assert_reads_as(got: interactions_reader.Read, message: Message) -> None:
-    """Compare a stream as read by a client with the expected message."""
+    """Assert that a client reads a stream as the expected message."""
     steps, blocks = _joined_steps(got.steps), _joined_blocks(message.blocks)
     assert len(steps) == len(blocks)
     for step, block in zip(steps, blocks, strict=True):
@@ -58,7 +58,7 @@ def assert_reads_as(got: interactions_reader.Read, message: Message) -> None:
 
 
 def _joined_steps(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the steps; texts of one answer are one, whatever events stand between."""
+    """Return the steps with adjacent texts joined."""
     joined: list[dict[str, Any]] = []
     for is_text, group in groupby(steps, lambda step: _is_text(step)):
         each = list(group)
@@ -77,7 +77,7 @@ def _is_text(step: dict[str, Any]) -> bool:
 
 
 def _joined_blocks(blocks: tuple[Block, ...]) -> list[Block]:
-    """Return the blocks; texts one after the other are one, and one without text is none."""
+    """Return the blocks with adjacent texts joined, without empty texts."""
     joined: list[Block] = []
     for is_text, group in groupby(blocks, lambda block: isinstance(block, Text)):
         if not is_text:
@@ -103,7 +103,7 @@ def _check_usage(got: dict[str, Any] | None, usage: Usage) -> None:
 
 
 def _check(step: dict[str, Any], block: Block) -> None:
-    """Compare a step with its block."""
+    """Assert that a step is the encoding of a block."""
     match block:
         case Text(text, citations):
             assert (step["type"], step["text"]) == ("model_output", text)
@@ -139,7 +139,7 @@ def _check(step: dict[str, Any], block: Block) -> None:
 def _signed(
     signature: str | None, issuer: str | None, id: str | None = None
 ) -> tuple[str | None, ...]:
-    """Return the forms of a signature: Google's unchanged, others tagged in Base64."""
+    """Return the wire forms of a signature: Google's unchanged, others tagged and in Base64."""
     if signature is None:
         return (None,)
     tagged = _base64(tag_signature(signature, issuer, id))

@@ -1,4 +1,4 @@
-"""An independent client of the Interactions API, as strict as the strictest of the real ones.
+"""An independent client of the Interactions API, as strict as the strictest real client.
 
 Written from the vendor's reference: each frame has its event type as name and in its payload,
 steps come one after the other with rising indexes, arguments are fragments of one text, and the
@@ -26,7 +26,7 @@ _PING = ": ping"
 
 
 class Read(NamedTuple):
-    """A stream as a client reads it.
+    """A stream, as the client has read it.
 
     Attributes:
         steps: The steps, each with what its deltas added: `text`, `annotations` and `files` of an
@@ -47,7 +47,7 @@ class Read(NamedTuple):
 
 
 def events(data: bytes) -> Iterator[tuple[str, Any]]:
-    """Yield names and payloads of a stream, each framed as the API frames it."""
+    """Yield the names and payloads of a stream's frames, checked for the API's exact framing."""
     assert data.endswith(b"\n\n") or not data
     for frame in data.decode().split("\n\n")[:-1]:
         if frame == _PING:
@@ -60,7 +60,7 @@ def events(data: bytes) -> Iterator[tuple[str, Any]]:
 
 
 def texts(data: bytes) -> str:
-    """Return all texts of answers and thoughts."""
+    """Return the texts of all answer and thought steps."""
     found = ""
     for name, payload in events(data):
         delta = payload.get("delta", {}) if name == "step.delta" else {}
@@ -69,7 +69,7 @@ def texts(data: bytes) -> str:
 
 
 def read(data: bytes) -> Read:
-    """Read a stream, asserting what any client of the dialect depends on."""
+    """Read a stream; assert everything that a client depends on."""
     reader = _Reader()
     for name, payload in events(data):
         reader.take(name, payload)
@@ -77,7 +77,7 @@ def read(data: bytes) -> Read:
 
 
 class _Reader:
-    """The state of a client that reads one stream."""
+    """State of the client while it reads a stream."""
 
     def __init__(self) -> None:
         self.steps: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ class _Reader:
         self._is_done = False
 
     def take(self, name: str, payload: Any) -> None:
-        """Read one event."""
+        """Read an event."""
         assert self.error is None
         assert not self._is_done
         if name == "done":
@@ -122,7 +122,7 @@ class _Reader:
             self.others.append(payload)
 
     def end(self) -> Read:
-        """Return the complete stream."""
+        """Check the end of the stream, and return the stream as read."""
         assert not self._is_open or self.error is not None
         assert self._is_done == (self.error is None)
         return Read(self.steps, self.names, self.status, self.usage, self.error, self.others)

@@ -205,7 +205,7 @@ def _gemini(prefix: bytes) -> bool:
 
 
 def _interactions(prefix: bytes) -> bool:
-    """Return whether the last event was read, or `[DONE]` behind a status that ends it."""
+    """Return whether the final event was read, or `[DONE]` after a final status."""
     data, rest = _split(prefix)
     _, last = _last(rest)
     status = ""
