@@ -1,4 +1,4 @@
-"""The differences of two streams: `streamnorm inspect --compare A B`."""
+"""`streamnorm inspect --compare A B`: print the differences of two streams."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Admission:
         return asked
 
     def key_position(self, received: ClientRequest, client: Dialect) -> int:
-        """Return the position of a request's key in `client_keys`, from 1; 0 if it has none."""
+        """Return the number of a request's key in `client_keys`, from 1; 0 without a valid key."""
         return self._keys.position_in(received.headers, client.endpoints.key_headers)
 
     @contextmanager
@@ -537,7 +537,7 @@ class ClientKeys:
         return self.position_in(headers, names) > 0
 
     def position_in(self, headers: Mapping[str, str], names: Iterable[str]) -> int:
-        """Return the position in the list, from 1, of the key in the headers; 0 for no valid key.
+        """Return the number of the key in the headers, counted from 1; 0 without a valid key.
 
         Args:
             headers: As those of `accept`.

@@ -282,7 +282,7 @@ class Dashboard:
             self._open_pages -= 1
 
     async def _send_timeline(self, received: ClientRequest, exchange: Exchange) -> None:
-        """Send the page of a stream in the log, or say why there is none."""
+        """Send the HTML page of a stream in the log, or an error text without such a stream."""
         await self._shown()
         key = self._streams.get(dict(received.query).get("of", ""))
         try:

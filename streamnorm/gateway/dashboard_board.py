@@ -223,7 +223,7 @@ class BoardObserver:
         return board
 
     def _add_stream(self, row: dict[str, Any], begun: int, call: CallRecord) -> None:
-        """Add the key of a request's stream, and a name for it that the page may know."""
+        """Add the log key of a request's stream, and the name of the stream on the dashboard."""
         if self._has_timelines and call.stream is not None:
             row |= {"stream": call.stream, "timeline": f"{self._board.process}-{begun}"}
 

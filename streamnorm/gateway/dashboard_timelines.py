@@ -1,4 +1,4 @@
-"""Timelines of streams in the log: the page of `inspect --html`, for the dashboard."""
+"""The dashboard's page of one stream in the log: the same HTML page as of `inspect --html`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WAIT_S = 0.5
 
 
 class Timelines:
-    """Writes pages of the log's streams.
+    """Writes the HTML pages of streams in the log.
 
     Args:
         log: The log.
@@ -42,7 +42,7 @@ class Timelines:
         self._one_by_one = asyncio.Lock()  # a page takes several times the memory of its stream
 
     async def page_of(self, key: Key) -> bytes:
-        """Return the page of a stream: complete, or as far as the stream has come.
+        """Return the HTML page of a stream; of a running stream, what the log has so far.
 
         Each letter of a secret in it is an "x".
 
@@ -69,7 +69,7 @@ class Timelines:
 
 
 async def _read_all(reader: LogReader) -> tuple[_End | None, list[_Read]]:
-    """Return how a stream ended, and its reads; None for the end of a stream that is running.
+    """Return how a stream ended and its reads; None instead of the end of a running stream.
 
     Raises:
         StoreError: The log does not answer.

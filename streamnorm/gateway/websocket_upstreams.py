@@ -265,7 +265,7 @@ class _Connection:
             self._fail(exc)
 
     def _check_end(self, kind: WSMsgType, data: object) -> None:
-        """Check that the connection has ended by a close, not by a message that is no event.
+        """Check that the upstream closed the connection, and sent no binary or invalid message.
 
         Args:
             kind: Type of what was received in place of a text message.

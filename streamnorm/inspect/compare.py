@@ -1,4 +1,4 @@
-"""Comparison of two streams, event by event.
+"""Comparison of two streams, event by event, or message by message for two dialects.
 
 Streams of one dialect are compared by their events.  Dialects cut and order their events otherwise:
 of two of them, the messages are compared, as the events of complete blocks.
@@ -41,7 +41,7 @@ _CHARS_BEFORE = 10
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
-    """An event of one stream.
+    """Position of an event in one of the streams.
 
     Attributes:
         number: Number of the event, from 0.
@@ -53,7 +53,7 @@ class Place(Struct, frozen=True, omit_defaults=True):
 
 
 class FieldDifference(Struct, frozen=True):
-    """A field in which two events differ.
+    """A field that differs between two events.
 
     Attributes:
         path: Path of the field in the event.
@@ -68,7 +68,7 @@ class FieldDifference(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True, omit_defaults=True):
-    """Events that differ, or an event that only one stream has.
+    """A pair of different events, or an event that only one stream has.
 
     Attributes:
         event: Type of the event.
@@ -86,7 +86,7 @@ class Difference(Struct, frozen=True, omit_defaults=True):
 
 
 class Comparison(Struct, kw_only=True):
-    """The differences of two streams.
+    """Result of comparing two streams: counts and differences.
 
     Attributes:
         compared: What was compared: events, or messages of two dialects.
@@ -106,12 +106,12 @@ class Comparison(Struct, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Whether there is any difference."""
+        """Whether the streams differ."""
         return bool(self.changed or self.only_a or self.only_b)
 
 
 def compare(a: Sequence[TimedEvent], b: Sequence[TimedEvent], *, same_dialect: bool) -> Comparison:
-    """Return the differences of two streams.
+    """Compare two streams, and return their differences.
 
     Args:
         a: The events of the first stream.
@@ -145,7 +145,7 @@ def compare(a: Sequence[TimedEvent], b: Sequence[TimedEvent], *, same_dialect: b
 
 
 def _align(a: list[Event], b: list[Event]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the positions of events that belong together, None for a missing one."""
+    """Yield pairs of positions of corresponding events; None for an event that one stream lacks."""
     # Fields of vendors are dictionaries, which have no hash.
     keys_a, keys_b = ([hash(repr(event)) for event in events] for events in (a, b))
     i = j = 0
@@ -162,7 +162,7 @@ def _align(a: list[Event], b: list[Event]) -> Iterator[tuple[int | None, int | N
 
 
 def _find_next_equal(a: list[int], b: list[int]) -> tuple[int, int]:
-    """Return how many keys of each precede the nearest equal ones; all if none are equal."""
+    """Return the offsets in `a` and `b` of the nearest equal keys; both lengths if none."""
     first_in_b = {key: at for at, key in reversed(list(enumerate(b)))}
     found = [
         (at + first_in_b[key], at, first_in_b[key]) for at, key in enumerate(a) if key in first_in_b
@@ -176,7 +176,7 @@ def _find_next_equal(a: list[int], b: list[int]) -> tuple[int, int]:
 def _pair(
     a: list[Event], of_a: range, b: list[Event], of_b: range
 ) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the positions of different events, paired if they are of one type and block."""
+    """Yield pairs of positions of different events of one type and block; None for a lone event."""
     i, j = of_a.start, of_b.start
     while i < of_a.stop and j < of_b.stop:
         if _slot(a[i]) == _slot(b[j]):
@@ -213,7 +213,7 @@ def _describe(a: TimedEvent | None, b: TimedEvent | None, *, has_frames: bool) -
 
 
 def _compare_fields(a: Any, b: Any) -> Iterator[FieldDifference]:
-    """Yield the fields in which two values differ, at most `_MAX_FIELDS`, by their paths."""
+    """Yield the fields that differ between two values, at most `_MAX_FIELDS`."""
     waiting: list[tuple[str, Any, Any]] = [("", a, b)]
     count = 0
     while waiting and count < _MAX_FIELDS:
@@ -240,7 +240,7 @@ def _item(values: list[Any], at: int) -> Any:
 
 
 def _excerpts(a: Any, b: Any) -> tuple[str | None, str | None]:
-    """Return two different values as JSON, long texts from shortly before their difference on."""
+    """Return two different values as JSON, long strings cut around their first difference."""
     start = 0
     if isinstance(a, str) and isinstance(b, str):
         start = max(0, _count_common(a, b) - _CHARS_BEFORE)
@@ -259,7 +259,7 @@ def _excerpt(value: Any, start: int) -> str | None:
 
 
 def _count_common(a: str, b: str) -> int:
-    """Return the number of characters with which both texts begin."""
+    """Return the length of the common prefix of two texts."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
@@ -274,7 +274,7 @@ def _count_common(a: str, b: str) -> int:
 
 
 def _message_events(events: Sequence[TimedEvent]) -> list[TimedEvent]:
-    """Return a message as events whose blocks are complete, without what one dialect alone has."""
+    """Return a message as events with complete blocks, without fields of a single dialect."""
     accumulator = Accumulator()
     accumulator.take([each.event for each in events])
     message = accumulator.message()
@@ -295,7 +295,7 @@ def _end_of(message: Message, events: Sequence[TimedEvent]) -> Event:
 
 
 def _normalize(block: Block) -> Block:
-    """Return a block with arguments of a function in one spelling, where they are JSON."""
+    """Return a block with its arguments in canonical JSON; unchanged if they are no JSON."""
     match block:
         case ToolCall(arguments=text) | ServerToolCall(arguments=text):
             try:

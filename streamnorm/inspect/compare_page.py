@@ -1,4 +1,4 @@
-"""The differences of two streams as lines of text."""
+"""The differences of two streams, rendered as lines of text."""
 
 from __future__ import annotations
 

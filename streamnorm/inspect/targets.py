@@ -124,7 +124,7 @@ class Target:
         return tuple(sorted([*self._holds, *still_held], key=lambda hold: hold.start))
 
     def _append(self, delta: Delta, text: str) -> bytes:
-        """Write a delta with some text without a projection of its own, and return its bytes."""
+        """Write a delta with the given text, and return the bytes that can be sent now."""
         key = type(delta), delta.index, part_of(delta)
         sink = self._sinks.get(key)
         if sink is None:

@@ -1,4 +1,4 @@
-"""Structs without secrets, such as the report of a stream."""
+"""Redaction of structs, such as the report of a stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def redact_struct(value: T) -> T:
-    """Return a struct whose texts are free of secrets."""
+    """Return a struct with the secrets in its texts redacted."""
     fields = _map_strings(msgspec.to_builtins(value), Secrets().scrub_text)
     return msgspec.convert(fields, type(value))
 
