@@ -36,6 +36,7 @@ _MAX_ROUNDS = 8
 _MAX_PACED_ROUNDS = 3
 _MAX_CROWD_ROUNDS = 1
 _CPU_BAR_US = 10.0
+_QUEUE = "queue"  # in place of a log
 # Streams at the pace of a fast model.
 _PACED_STREAMS = 100
 _PACED_EVENTS = 100
@@ -158,6 +159,28 @@ async def _transcode(workload: Workload, source: _Source, to: str) -> None:
         pass
 
 
+async def _relay(workload: Workload, source: _Source, to: str) -> None:
+    """Transcode what another task reads and decodes: the least that outlives its client."""
+    reads: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def produce() -> None:
+        tapped = streamnorm.tap(
+            source, lambda _: None, dialect=workload.dialect, keep_message=False
+        )
+        async for data in tapped:
+            reads.put_nowait(data)
+        reads.put_nowait(b"")
+
+    async def relayed() -> AsyncIterator[bytes]:
+        while data := await reads.get():
+            yield data
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(produce())
+        async for _ in streamnorm.transcode(relayed(), to=to, dialect=workload.dialect):
+            pass
+
+
 async def _log(log: Log, workload: Workload, source: _Source, to: str, readers: int = 1) -> None:
     """Produce a stream with some readers."""
     id = str(next(_ids))
@@ -225,7 +248,7 @@ def _paced_costs(bench: _Bench, rounds: int) -> list[Figure]:
 def _runs(
     bench: _Bench, workload: Workload, to: str, all_reads: list[list[bytes]], pause_s: float
 ) -> dict[str, Run]:
-    """Return runs that transcode several streams at once, without a log and with each log."""
+    """Return runs that transcode several streams at once: plainly, by a queue, and by each log."""
 
     def sources() -> list[_Source]:
         # Their reads come at different times.
@@ -235,16 +258,20 @@ def _runs(
     def plain() -> Coroutine[Any, Any, None]:
         return _at_once([_transcode(workload, source, to) for source in sources()])
 
+    def relayed() -> Coroutine[Any, Any, None]:
+        return _at_once([_relay(workload, source, to) for source in sources()])
+
     def logged(log: Log) -> Coroutine[Any, Any, None]:
         return _at_once([_log(log, workload, source, to) for source in sources()])
 
     runs: dict[str, Run] = {name: bench.runs(logged, log) for name, log in bench.logs.items()}
-    return {"": bench.runs(plain), **runs}
+    return {"": bench.runs(plain), _QUEUE: bench.runs(relayed), **runs}
 
 
 def _print_head(title: str, bench: _Bench) -> None:
     print(f"\nlog, µs of CPU an event, {title}")
-    print(f"{'':58}{'no log':>9}" + "".join(f"{f'+ {name}':>11}" for name in bench.logs))
+    names = (_QUEUE, *bench.logs)
+    print(f"{'':58}{'no log':>9}" + "".join(f"{f'+ {name}':>11}" for name in names))
 
 
 def _print_costs(name: str, seconds: dict[str, float], events: int) -> list[Figure]:
