@@ -14,6 +14,7 @@ Errors are those of all of Google's APIs: `_core/rpc_errors.py`.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Raw
@@ -111,7 +112,6 @@ def failed_finish(finish_reason: str, message: str) -> StreamError | None:
     )
 
 
-_NOTHING = Raw()
 _DETAILS = (
     *("prompt_tokens_details", "candidates_tokens_details", "cache_tokens_details"),
     *("tool_use_prompt_tokens_details", "traffic_type", "service_tier"),
@@ -125,6 +125,7 @@ _COUNTS = {
     "cachedContentTokenCount": "cached_content_token_count",
     _TOTAL: "total_token_count",
 }
+_details_of, _numbers_of = attrgetter(*_DETAILS), attrgetter(*_COUNTS.values())
 
 
 class UsageReader:
@@ -136,39 +137,25 @@ class UsageReader:
 
     def __init__(self) -> None:
         self.usage = Usage()
-        # Counts of the last chunk, for its fields other than numbers; None after `read`.
-        self._last: Counts | None = None
-        self._known = Counts()
+        # JSON text of the last chunk's fields other than numbers; None after `read`.
+        self._last_details: tuple[Raw, ...] | None = None
+        self._known: tuple[int | None, ...] = tuple([None for _ in _COUNTS])
         self._before = self._known  # the counts before `add_pending`
         self._is_stale = False  # whether counts have changed since the snapshot
         self._extra: dict[str, Any] = {}  # replaced, never changed: snapshots share it
 
     def set_last(self, counts: Counts) -> None:
         """Store the last counts, for comparison by `matches_last`."""
-        for name in _DETAILS:  # an uncopied `Raw` holds the memory of its whole frame
-            setattr(counts, name, getattr(counts, name).copy())
-        self._last = counts
+        # An uncopied `Raw` holds the memory of its whole frame.
+        self._last_details = tuple([detail.copy() for detail in _details_of(counts)])
 
     def matches_last(self, counts: Counts) -> bool:
         """Return whether all fields except numbers equal the last chunk's."""
-        last = self._last
-        return last is not None and (
-            counts.prompt_tokens_details == last.prompt_tokens_details
-            and counts.candidates_tokens_details == last.candidates_tokens_details
-            and counts.cache_tokens_details == last.cache_tokens_details
-            and counts.tool_use_prompt_tokens_details == last.tool_use_prompt_tokens_details
-            and counts.traffic_type == last.traffic_type
-            and counts.service_tier == last.service_tier
-        )
+        return self._last_details is not None and _details_of(counts) == self._last_details
 
     def add_pending(self, counts: Counts) -> None:
-        """Store counts for the next `refresh`, if they equal the last chunk's counts."""
-        # Equal to the details of `_last`; each would hold the memory of a whole frame.
-        counts.prompt_tokens_details = counts.candidates_tokens_details = _NOTHING
-        counts.cache_tokens_details = counts.tool_use_prompt_tokens_details = _NOTHING
-        counts.traffic_type = counts.service_tier = _NOTHING
-        self._before = self._known
-        self._known = counts
+        """Store counts that match the last; `refresh` moves them to the snapshot."""
+        self._before, self._known = self._known, _numbers_of(counts)
         self._is_stale = True
 
     def retract_pending(self) -> None:
@@ -178,17 +165,17 @@ class UsageReader:
     def read(self, usage: dict[str, Any]) -> bool:
         """Read a usage object; return whether the snapshot changes."""
         # `matches_last` compares JSON text, which this path does not have.
-        self._last = None
+        self._last_details = None
         extra: dict[str, Any] = {}
-        counts = Counts()
+        counts: dict[str, int | None] = dict.fromkeys(_COUNTS)
         for key, value in usage.items():
             count = count_of(value) if key in _COUNTS else None
             if count is not None:
-                setattr(counts, _COUNTS[key], count)
+                counts[key] = count
             elif value is not None:
                 extra[key] = value
         self._extra = extra
-        self._known = counts
+        self._known = tuple(counts.values())
         self._is_stale = True
         return self.refresh()
 
@@ -197,18 +184,15 @@ class UsageReader:
         if not self._is_stale:
             return False
         self._is_stale = False
-        known = self._known
-        prompt, tools = known.prompt_token_count, known.tool_use_prompt_token_count
-        output, thoughts = known.candidates_token_count, known.thoughts_token_count
+        prompt, tools, output, thoughts, cached, total = self._known
         input_tokens = prompt if tools is None else tools + (prompt or 0)
         output_tokens = output if thoughts is None else thoughts + (output or 0)
-        total, extra = known.total_token_count, self._extra
+        extra = self._extra
         if tools is not None:  # part of `input_tokens`, and in no other field
             extra = {**extra, _TOOLS: tools}
         if total is not None and total != (input_tokens or 0) + (output_tokens or 0):
             extra = {**extra, _TOTAL: total}
         before = self.usage
-        cached = known.cached_content_token_count
         self.usage = Usage(input_tokens, output_tokens, cached, None, thoughts, extra or None)
         return self.usage != before
 
