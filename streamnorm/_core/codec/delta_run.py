@@ -112,13 +112,21 @@ class Templates:
         self._last = template
         self._extends[template.head] = extend
 
-    def text_reader(self, before: bytes, behind: bytes, otherwise: ReadText) -> ReadText:
-        """Return a function that reads the text of deltas which fit a template.
+    def text_reader(
+        self,
+        before: bytes,
+        behind: bytes,
+        otherwise: ReadText,
+        framing: SSEDecoder | None = None,
+    ) -> ReadText:
+        """Return a function that returns the text of a delta that fits one of the templates.
 
         Args:
             before: Bytes before the payload.
-            behind: Bytes behind the payload.
-            otherwise: Reads all others, and those that do more than extend the block.
+            behind: Bytes after the payload.
+            otherwise: Reads all other data, and deltas that do more than extend their block.
+            framing: Framing of the data, which are reads; the event may have begun in the read
+                before.  None if the data are whole payloads or events.
 
         Raises:
             ValueError: There is no template.
@@ -132,29 +140,41 @@ class Templates:
 
         def read(data: bytes) -> str | None:
             nonlocal head, extend
-            if (found := data[:start]) != head:
+            event = data
+            if framing is not None:
+                if framing.carries:
+                    event = framing.held + data
+                if framing.is_irregular or len(event) > framing.safe_bytes:
+                    return otherwise(data)
+            if (found := event[:start]) != head:
                 if found not in extends:
                     return otherwise(data)
                 head, extend = found, extends[found]
-            if data[stop:] != tail:
+            if event[stop:] != tail:
                 return otherwise(data)
             at = stop
             if repeats:
-                texts = data[start:stop]
+                texts = event[start:stop]
                 at = start + (len(texts) - skip) // 2
-                text_bytes = data[start:at]
+                text_bytes = event[start:at]
                 if texts != text_bytes + middle + text_bytes:
                     return otherwise(data)
             elif skip:
-                at = data.rfind(middle)
-                padding = data[at + skip : stop]
+                at = event.rfind(middle)
+                padding = event[at + skip : stop]
                 if padding and not padding.isalnum():
                     return otherwise(data)
             try:
-                text = _decode_string(data[start - 1 : at + 1])
+                text = _decode_string(event[start - 1 : at + 1])
             except FAST_ERRORS:
                 return otherwise(data)
-            return text if extend is None or extend(text) else otherwise(data)
+            if extend is not None and not extend(text):
+                return otherwise(data)
+            if framing is not None:
+                framing.frames += 1
+                if event is not data:
+                    framing.held, framing.carries, framing.holds_original = b"", False, True
+            return text
 
         return read
 
@@ -271,26 +291,15 @@ class DeltaRun(ABC):
         self._read_payload = templates.text_reader(b"", b"", _read_nothing)
         if self._lines is self.framing:  # events are lines
             self.text_of = templates.text_reader(self.prefix, b"", self._text_of_lines)
-            read = templates.text_reader(self.prefix, _EVENT_END, _read_nothing)
-            self.text_of_read = self._template_reader(read)
+            self.text_of_read = templates.text_reader(
+                self.prefix, _EVENT_END, self._text_of_read_lines, self._lines
+            )
 
     def clear_templates(self) -> None:
         """Decode all payloads as JSON again, until a template is added."""
         self._templates, self._read_payload = Templates(), None
         if self._lines is self.framing:
             self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
-
-    def _template_reader(self, read: ReadText) -> ReadText:
-        """Return a `text_of_read` that compares events with the templates."""
-        framing, read_any = self._lines, self._text_of_read_lines
-
-        def text_of_read(data: bytes) -> str | None:
-            if framing.carries or len(data) > framing.safe_bytes or (text := read(data)) is None:
-                return read_any(data)
-            framing.frames += 1
-            return text
-
-        return text_of_read
 
     def _text_of_lines(self, raw: bytes) -> str | None:
         """Return the text of one event in lines; None if it needs the slow path."""
