@@ -160,7 +160,7 @@ class Templates:
                 if texts != text_bytes + middle + text_bytes:
                     return otherwise(data)
             elif skip:
-                at = event.rfind(middle)
+                at = event.rfind(middle, start - 1, stop)
                 padding = event[at + skip : stop]
                 if padding and not padding.isalnum():
                     return otherwise(data)

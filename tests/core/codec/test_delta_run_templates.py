@@ -65,6 +65,8 @@ def test_template_returns_the_text_of_chunks_that_fit(payload: bytes, text: str 
         (b'{"text":"a","q":"x"}', None),
         (b'{"text":"a","p":"x","p":"y"}', None),
         (b'{"text":"","p":"', None),
+        (b'{"text":"a","p":"}', None),
+        (b'{"text":"}', None),
         (b'{"text":"x"}', None),
     ],
 )
