@@ -47,6 +47,7 @@ _EVENT_END = b"\n\n"
 _MAX_PAYLOAD_BYTES = 4096
 _PROBE = "?"
 _MAX_HEADS = 64
+_MAX_ATTEMPTS = 8
 _STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
 _decode_string = _STRING.decode
 _encode_string = msgspec.json.encode
@@ -76,29 +77,37 @@ class Template(Struct, frozen=True):
             with the quotes around both; empty if there is neither.
         tail: Bytes after the text, its repetition or the padding, from the closing quote on.
         repeats: Whether the text stands in the payload twice.
+        spaced: Whether the padding is spaces, not letters.
     """
 
     head: bytes
     middle: bytes
     tail: bytes
     repeats: bool = False
+    spaced: bool = False
 
 
 class Templates:
     """Templates of open blocks, which differ only in the bytes before the text.
 
     The deltas of parallel calls do: the index of the call stands before the arguments.
+
+    Args:
+        run: The run whose `delta` is set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, run: DeltaRun) -> None:
+        self._run = run
         self._last: Template | None = None  # the template that was added last
-        self._extends: dict[bytes, Extend | None] = {}  # by the head of the template
+        # Deltas and functions by the head of their template.
+        self._known: dict[bytes, tuple[Delta | None, Extend | None]] = {}
 
-    def add(self, template: Template, extend: Extend | None) -> None:
-        """Add a template; remove earlier ones that differ in more than the bytes before the text.
+    def add(self, template: Template, delta: Delta | None, extend: Extend | None) -> None:
+        """Add a template; forget those that differ from it in more than the bytes of the head.
 
         Args:
             template: The template.
+            delta: Delta of the block; None if the `delta` of the run is right.
             extend: Extends the block; None if nothing is stored of its texts.
         """
         last = self._last
@@ -106,11 +115,11 @@ class Templates:
             last is None
             or replace(template, head=last.head) != last
             or len(last.head) != len(template.head)
-            or len(self._extends) >= _MAX_HEADS
+            or len(self._known) >= _MAX_HEADS
         ):
-            self._extends.clear()
+            self._known.clear()
         self._last = template
-        self._extends[template.head] = extend
+        self._known[template.head] = delta, extend
 
     def text_reader(
         self,
@@ -134,24 +143,27 @@ class Templates:
         if self._last is None:
             raise ValueError("no template, expected one")
         head, middle, tail = before + self._last.head, self._last.middle, self._last.tail + behind
-        start, skip, stop, repeats = len(head), len(middle), -len(tail), self._last.repeats
-        extends = {before + other: extend for other, extend in self._extends.items()}
-        extend = extends[head]
+        start, skip, stop = len(head), len(middle), -len(tail)
+        repeats, spaced = self._last.repeats, self._last.spaced
+        run, known = self._run, {before + other: of for other, of in self._known.items()}
+        delta, extend = known[head]
 
         def read(data: bytes) -> str | None:
-            nonlocal head, extend
+            nonlocal head, delta, extend
             event = data
             if framing is not None:
                 if framing.carries:
+                    if framing.is_irregular:
+                        return otherwise(data)
                     event = framing.held + data
-                if framing.is_irregular or len(event) > framing.safe_bytes:
+                if len(event) > framing.safe_bytes:
                     return otherwise(data)
-            if (found := event[:start]) != head:
-                if found not in extends:
-                    return otherwise(data)
-                head, extend = found, extends[found]
             if event[stop:] != tail:
                 return otherwise(data)
+            if (found := event[:start]) != head:
+                if found not in known:
+                    return otherwise(data)
+                head, (delta, extend) = found, known[found]
             at = stop
             if repeats:
                 texts = event[start:stop]
@@ -162,7 +174,7 @@ class Templates:
             elif skip:
                 at = event.rfind(middle, start - 1, stop)
                 padding = event[at + skip : stop]
-                if padding and not padding.isalnum():
+                if padding and (padding.strip(b" ") if spaced else not padding.isalnum()):
                     return otherwise(data)
             try:
                 text = _decode_string(event[start - 1 : at + 1])
@@ -170,6 +182,8 @@ class Templates:
                 return otherwise(data)
             if extend is not None and not extend(text):
                 return otherwise(data)
+            if delta is not None:
+                run.delta = delta
             if framing is not None:
                 framing.frames += 1
                 if event is not data:
@@ -188,7 +202,7 @@ def learn_template(
         payload: A payload that was read.
         text: The text.
         peek: Returns the text of a payload that has no other effect, without reading it.
-        padding: Finds a field behind the text, whose value is the first group and random.
+        padding: Finds padding after the text, as its first group: letters in a string, or spaces.
     """
     literal = _encode_string(text)
     # A text that occurs more often may be the value of another field, such as `content` of
@@ -216,7 +230,8 @@ def learn_template(
     if count == 2:
         return Template(head + b'"', b'"' + middle + b'"', b'"' + tail, repeats=True)
     if middle:
-        return Template(head + b'"', b'"' + middle, tail)
+        spaced = middle[-1:] != b'"'
+        return Template(head + b'"', b'"' + middle, tail, spaced=spaced)
     return Template(head + b'"', b"", b'"' + tail)
 
 
@@ -228,6 +243,7 @@ class DeltaRun(ABC):
 
     Attributes:
         prefix: Bytes before the payload of each frame.
+        padding: Finds padding after the text, as `learn_template` expects it; never by default.
         delta: After a text was returned, a delta of the block and part that it extends; the
             text in it is meaningless.  The same object for the same block and part until a
             frame is read in full.
@@ -240,9 +256,11 @@ class DeltaRun(ABC):
             read before, without splitting it; "" also for one that only begins an event.  Called
             only if `reads_are_events`.
         idle_frames: Number of frames that gave no text.
+        can_learn: Whether further templates may be learned since the last `allow_templates`.
     """
 
     prefix: bytes = b"data: "
+    padding: re.Pattern[bytes] = re.compile(rb"(?!)")
     delta: Delta
     framing: Splitter = _NO_FRAMING
     reports_usage: bool = False
@@ -253,8 +271,10 @@ class DeltaRun(ABC):
         self.reads_are_events = False
         self.idle_frames = 0
         self._lines = _NO_FRAMING  # the framing, if events are lines
-        self._templates = Templates()
+        self._templates = Templates(self)
         self._read_payload: ReadText | None = None  # of the templates
+        self._attempts_left = 0  # templates that may still be learned
+        self.can_learn = False
         self._made: Delta | None = None  # the delta that `_make` belongs to
         self._make: Callable[[str], Delta]
 
@@ -278,16 +298,36 @@ class DeltaRun(ABC):
         if reader is not None:
             self.text_of, self.text_of_read = self.decode, reader
 
-    def add_template(self, template: Template, extend: Extend | None = None) -> None:
-        """Read deltas that fit a template without JSON decoding, until `clear_templates`.
+    def learn(
+        self,
+        payload: bytes,
+        text: str,
+        peek: ReadText,
+        *,
+        delta: Delta | None = None,
+        extend: Extend | None = None,
+    ) -> None:
+        """Learn the template of a delta: payloads that fit it are compared and not decoded.
+
+        Called only if `can_learn`: a server whose deltas all differ would pay for each template.
 
         Args:
-            template: The template.
-            extend: Extends the block and sets `delta`; None if `delta` stays the one of the block
-                and nothing is stored of its texts.
+            payload: A payload that was decoded.
+            text: Its text.
+            peek: Returns the text of a payload that has no other effect, without reading it.
+            delta: Delta of the block; None if `extend` sets that of the run, or if the run has no
+                other before `clear_templates`.
+            extend: Extends the block; None if the room stores nothing of the texts.
         """
+        if not text:
+            return
+        self._attempts_left -= 1
+        self.can_learn = self._attempts_left > 0
+        template = learn_template(payload, text, peek, self.padding)
+        if template is None:
+            return
         templates = self._templates
-        templates.add(template, extend)
+        templates.add(template, delta, extend)
         self._read_payload = templates.text_reader(b"", b"", _read_nothing)
         if self._lines is self.framing:  # events are lines
             self.text_of = templates.text_reader(self.prefix, b"", self._text_of_lines)
@@ -295,9 +335,13 @@ class DeltaRun(ABC):
                 self.prefix, _EVENT_END, self._text_of_read_lines, self._lines
             )
 
+    def allow_templates(self) -> None:
+        """Allow some more templates to be learned, since a block has started."""
+        self._attempts_left, self.can_learn = _MAX_ATTEMPTS, True
+
     def clear_templates(self) -> None:
-        """Decode all payloads as JSON again, until a template is added."""
-        self._templates, self._read_payload = Templates(), None
+        """Decode all payloads again, until a template is added."""
+        self._templates, self._read_payload = Templates(self), None
         if self._lines is self.framing:
             self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
 
@@ -327,7 +371,13 @@ class DeltaRun(ABC):
         elif data[-4:] == b"\r\n\r\n":
             payload = data[start:-4]
         else:
-            return None if carries else self._hold_beginning(data)
+            # The beginning of an event is held as the framing's `split` holds it.
+            rest = data[start:]
+            begins = data and prefix.startswith(data[:start]) and len(data) < framing.safe_bytes
+            if carries or not begins or _LF in rest or _CR in rest:
+                return None
+            framing.held, framing.carries, framing.holds_original = data, True, True
+            return ""
         # A lone CR ends a line, too (WHATWG HTML, section 9.2.6).
         if data[:start] != prefix or _LF in payload or _CR in payload:
             return None
@@ -337,17 +387,6 @@ class DeltaRun(ABC):
             if carries:
                 framing.held, framing.carries, framing.holds_original = b"", False, True
         return text
-
-    def _hold_beginning(self, data: bytes) -> str | None:
-        """Hold a read that only begins an event, as the framing's `split` would."""
-        framing, prefix = self._lines, self.prefix
-        start = len(prefix)
-        rest = data[start:]
-        begins = data and prefix.startswith(data[:start]) and len(data) < framing.safe_bytes
-        if not begins or _LF in rest or _CR in rest:
-            return None
-        framing.held, framing.carries, framing.holds_original = data, True, True
-        return ""
 
     def append_events(self, text: str, events: list[Event]) -> None:
         """Append the events of the frame that was decoded last: its delta, then usage."""

@@ -7,11 +7,20 @@ recordings that show a deviation by server and file: `proxy/null-deltas`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, TypeAlias, Unpack
 
 from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, read_no_json
-from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, Ping, UsageUpdate
+from streamnorm._core.events import (
+    Completed,
+    Event,
+    MessageStart,
+    MessageStop,
+    Ping,
+    UsageUpdate,
+)
 from streamnorm._core.failures import Fatal, named_error, too_large
 from streamnorm._core.json import (
     FAST_ERRORS,
@@ -25,7 +34,7 @@ from streamnorm._core.json import (
 from streamnorm._core.shapes import found
 from streamnorm._core.text import LONG_CHARS
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks import MAX_FRESH, MessageBlocks
+from streamnorm.dialects.anthropic.blocks import MAX_FRESH, MessageBlocks, OpenBlock
 from streamnorm.dialects.anthropic.content import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.outcome import (
     UsageReader,
@@ -54,7 +63,7 @@ class AnthropicDecoder(Decoder):
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)
         self._blocks = MessageBlocks(options.get("server"), self._limits, self.note)
-        self._delta_run = AnthropicRun(self._blocks)
+        self._run = self._delta_run = AnthropicRun(self._blocks)
         self._usage = UsageReader()
         self._id: str | None = None  # None before message_start
         self._content: Any = None  # content in message_start
@@ -66,6 +75,7 @@ class AnthropicDecoder(Decoder):
         self._stop_extra: _Value = {}
 
     def read(self, frame: Frame, events: list[Event]) -> None:
+        self._run.forget()
         if frame.event in _NOT_DELTAS:
             self._read_any(frame, events)
             return
@@ -214,6 +224,7 @@ class AnthropicDecoder(Decoder):
         # As spelt: Python would write large numbers and duplicate keys anew.
         raw = raw_input(frame.data) if block.get("input") else None
         self._blocks.start(self._index_of(value), block, raw, events)
+        self._run.allow_templates()
 
     def _block_delta(self, value: _Value, frame: Frame, events: list[Event]) -> None:
         blocks, index, delta = self._blocks, self._index_of(value), value.get("delta")
@@ -331,6 +342,8 @@ class AnthropicRun(DeltaRun):
     """
 
     prefix = b"event: content_block_delta\ndata: "
+    # Anthropic pads its deltas with spaces behind the inner object.
+    padding = re.compile(rb"\}( *)\}$")
 
     def __init__(self, blocks: MessageBlocks) -> None:
         super().__init__()
@@ -338,6 +351,9 @@ class AnthropicRun(DeltaRun):
         self._stored = blocks.opener.stored
 
     def decode(self, payload: bytes) -> str | None:
+        read = self._read_payload
+        if read is not None and (text := read(payload)) is not None:
+            return text
         try:
             event = wire.decode_delta(payload)
         except FAST_ERRORS:
@@ -347,11 +363,31 @@ class AnthropicRun(DeltaRun):
         if block is None or block.delta is None:
             return None
         text = delta.text
-        if type(delta) is wire.InputJSONDelta:
-            fresh = block.fragments.fresh
-            if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
-                fresh.append(text)
-            elif not block.append_fragment(text, self._stored):
-                return None
+        is_input = type(delta) is wire.InputJSONDelta
+        if is_input and not self._extend(block, text):
+            return None
+        if self.can_learn:
+            extend = partial(self._extend, block) if is_input else None
+            peek = partial(_peek, event.index, type(delta))
+            self.learn(payload, text, peek, delta=block.delta, extend=extend)
         self.delta = block.delta
         return text
+
+    def forget(self) -> None:
+        """Forget the templates: a frame may have changed their blocks."""
+        if self._read_payload is not None:
+            self.clear_templates()
+
+    def _extend(self, block: OpenBlock, text: str) -> bool:
+        """Append a fragment to the input of a call, unless it exceeds the bound."""
+        fresh = block.fragments.fresh
+        if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
+            fresh.append(text)
+            return True
+        return block.append_fragment(text, self._stored)
+
+
+def _peek(index: int, kind: type[wire.Delta], payload: bytes) -> str | None:
+    """Return the text of a delta of a block; None for any other payload."""
+    event = wire.decode_delta(payload)
+    return event.delta.text if (event.index, type(event.delta)) == (index, kind) else None

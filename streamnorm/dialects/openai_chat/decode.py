@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, TypeAlias, Unpack
 
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, Delta, DeltaRun, read_no_json
-from streamnorm._core.codec.delta_run import Extend, learn_template
 from streamnorm._core.events import (
     BlockStop,
     Completed,
@@ -395,9 +394,6 @@ _Chunk: TypeAlias = (
 
 # A server whose every chunk has a field outside the shapes would pay for two decoders per chunk.
 _MAX_FAILURES = 8
-_MAX_TEMPLATES = 8  # per block
-# OpenAI and Mistral pad each chunk with random letters against traffic analysis.
-_PADDING = re.compile(rb'"(?:obfuscation|p)" *: *"([0-9A-Za-z]*)"')
 
 
 class ChatRun(DeltaRun):
@@ -406,12 +402,13 @@ class ChatRun(DeltaRun):
     Three typed shapes in `wire` reject every chunk with other content, so that a chunk of such
     a shape needs no further check: half the cost of decoding a `Chunk` and testing its fields.
 
-    Once a chunk has been decoded, a template is learned from it.
-
     Args:
         usage: Usage of the stream.
         state: Ids of the stream's chunks, and the bound on the nesting of a usage object.
     """
+
+    # OpenAI and Mistral pad each chunk with random letters against traffic analysis.
+    padding = re.compile(rb'"(?:obfuscation|p)" *: *"([0-9A-Za-z]*)"')
 
     def __init__(self, usage: UsageReader, state: StreamState) -> None:
         super().__init__()
@@ -420,7 +417,6 @@ class ChatRun(DeltaRun):
         self._expected: Delta | bool | None = None  # a delta, or True for calls
         # Failures in a row; after `_MAX_FAILURES` the shape is no longer tried for the block.
         self._failures = 0
-        self._attempts_left = 0  # chunks from which a template may still be learned
         self._call_count = 0  # calls so far: each has templates of its own
         self._usage = usage
         self._state = state
@@ -434,10 +430,10 @@ class ChatRun(DeltaRun):
         expected = None if blocks is None else blocks.appendable
         if expected is not self._expected:
             self._expected, self._failures = expected, 0
-            self._attempts_left = _MAX_TEMPLATES
             self.clear_templates()
+            self.allow_templates()
         elif blocks is not None and len(blocks.calls.all) > self._call_count:
-            self._attempts_left = _MAX_TEMPLATES
+            self.allow_templates()
         self._call_count = 0 if blocks is None else len(blocks.calls.all)
         self._decode = None
         if blocks is None or not expected or self._failures >= _MAX_FAILURES:
@@ -469,11 +465,12 @@ class ChatRun(DeltaRun):
             if chunk.usage is not None:
                 return None
             call = delta.tool_calls[0]
-            text, extend = call.function.arguments, partial(self._extend, call.index, chunk.id)
-            if not extend(text):
+            text = call.function.arguments
+            if not self._extend(call.index, chunk.id, text):
                 return None
-            if text and self._attempts_left:
-                self._learn(payload, chunk, extend)
+            if self.can_learn:
+                extend = partial(self._extend, call.index, chunk.id)
+                self.learn(payload, text, partial(self._peek, chunk.id), extend=extend)
             return text
         # Groq's Compound changes the id with every chunk (groq/executed-tools-and-new-ids).
         if chunk.id != self._state.first_chunk_id and self._state.changes_id(chunk.id):
@@ -481,8 +478,8 @@ class ChatRun(DeltaRun):
         text = delta.text
         if chunk.usage is None:
             self._has_usage = False
-            if text and self._attempts_left:
-                self._learn(payload, chunk)
+            if self.can_learn:
+                self.learn(payload, text, partial(self._peek, chunk.id))
         # Perplexity, Baseten and Databricks report counts with every chunk.
         elif not self._merge_usage(chunk.usage):
             return None
@@ -520,14 +517,6 @@ class ChatRun(DeltaRun):
         self.reports_usage = self._has_usage = True
         self._before = before
         return True
-
-    def _learn(self, payload: bytes, chunk: _Chunk, extend: Extend | None = None) -> None:
-        """Learn the template of a chunk that only extends a block."""
-        self._attempts_left -= 1
-        peek = partial(self._peek, chunk.id)
-        template = learn_template(payload, _text_of(chunk), peek, _PADDING)
-        if template is not None:
-            self.add_template(template, extend)
 
     def _peek(self, id: ChunkId, payload: bytes) -> str | None:
         """Return a chunk's text; None if its id differs from `id`, or it also reports usage."""

@@ -7,6 +7,8 @@ import re
 import msgspec
 import pytest
 
+from streamnorm import TextDelta
+from streamnorm._core.codec import DeltaRun
 from streamnorm._core.codec.delta_run import ReadText, Template, Templates, learn_template
 
 PADDING = re.compile(rb'"p":"([a-zA-Z0-9]*)"')
@@ -18,6 +20,13 @@ def peek(payload: bytes) -> str | None:
     return value["text"]
 
 
+class Run(DeltaRun):
+    """A run whose templates the tests add."""
+
+    def decode(self, payload: bytes) -> str | None:
+        return None
+
+
 def refuse(data: bytes) -> None:
     """Read nothing."""
 
@@ -26,8 +35,8 @@ def learned(payload: bytes, text: str) -> ReadText:
     """Return the reader of the template learned from a payload."""
     template = learn_template(payload, text, peek, PADDING)
     assert template is not None
-    templates = Templates()
-    templates.add(template, None)
+    templates = Templates(Run())
+    templates.add(template, None, None)
     return templates.text_reader(b"", b"", refuse)
 
 
@@ -114,6 +123,33 @@ def test_template_compares_a_text_with_its_repetition(payload: bytes, text: str 
     assert learned(b'{"text":"word","n":{"is":"word"}}', "word")(payload) == text
 
 
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'[{"text":"a"}]', "a"),
+        (b'[{"text":"a"}   ]', "a"),
+        (b'[{"text":"\\"}"}  ]', '"}'),
+        (b'[{"text":"a"}\t]', None),
+        (b'[{"text":"a"}x]', None),
+        (b'[{"text":"a"}5]', None),
+        (b'[{"text":"a"]', None),
+        (b'[{"text":"a"} } ]', None),
+        (b'[{"text":"a"} ] ', None),
+    ],
+)
+@pytest.mark.parametrize("padding", [b"", b"  "])
+def test_template_ignores_spaces(payload: bytes, text: str | None, padding: bytes) -> None:
+    def peek_first(payload: bytes) -> str | None:
+        return peek(payload[1:].rstrip(b" ]"))
+
+    known = b'[{"text":"word"}%b]' % padding
+    template = learn_template(known, "word", peek_first, re.compile(rb"\}( *)\]$"))
+    assert template is not None
+    templates = Templates(Run())
+    templates.add(template, None, None)
+    assert templates.text_reader(b"", b"", refuse)(payload) == text
+
+
 def numbered(number: bytes) -> Template:
     """Return a template with a number in its head."""
     return Template(b'{"n":%b,"text":"' % number, b"", b'"}')
@@ -121,19 +157,24 @@ def numbered(number: bytes) -> Template:
 
 def test_templates_of_blocks_extend_the_block_of_their_head() -> None:
     texts: dict[int, list[str]] = {0: [], 1: []}
-    templates = Templates()
+    run = Run()
+    templates = Templates(run)
     for number, of_block in texts.items():
-        templates.add(numbered(b"%d" % number), lambda text, to=of_block: to.append(text) is None)
+        delta = TextDelta(number, "")
+        templates.add(
+            numbered(b"%d" % number), delta, lambda text, to=of_block: to.append(text) is None
+        )
     read = templates.text_reader(b"data: ", b"\n\n", refuse)
     for number, text in ((0, "a"), (0, "b"), (1, "c"), (0, "d"), (1, "e")):
         assert read(b'data: {"n":%d,"text":"%b"}\n\n' % (number, text.encode())) == text
+        assert run.delta.index == number
     assert read(b'data: {"n":2,"text":"f"}\n\n') is None
     assert texts == {0: ["a", "b", "d"], 1: ["c", "e"]}
 
 
 def test_text_that_may_do_more_than_extend_its_block_is_read_otherwise() -> None:
-    templates = Templates()
-    templates.add(numbered(b"0"), lambda text: text != "}")
+    templates = Templates(Run())
+    templates.add(numbered(b"0"), None, lambda text: text != "}")
     read = templates.text_reader(b"", b"", lambda data: f"{len(data)} bytes")
     assert read(b'{"n":0,"text":"a"}') == "a"
     assert read(b'{"n":0,"text":"}"}') == "18 bytes"
@@ -146,18 +187,18 @@ def test_text_that_may_do_more_than_extend_its_block_is_read_otherwise() -> None
 def test_templates_that_differ_in_more_than_bytes_of_the_head_are_forgotten(
     other: Template,
 ) -> None:
-    templates = Templates()
-    templates.add(numbered(b"0"), None)
-    templates.add(other, None)
+    templates = Templates(Run())
+    templates.add(numbered(b"0"), None, None)
+    templates.add(other, None, None)
     read = templates.text_reader(b"", b"", refuse)
     assert read(b'{"n":0,"text":"a"}') is None
     assert read(b"%ba%b" % (other.head, other.tail)) == ("a" if not other.middle else None)
 
 
 def test_number_of_templates_is_bounded() -> None:
-    templates = Templates()
+    templates = Templates(Run())
     for number in range(10, 75):
-        templates.add(numbered(b"%d" % number), None)
+        templates.add(numbered(b"%d" % number), None, None)
     read = templates.text_reader(b"", b"", refuse)
     assert read(b'{"n":74,"text":"a"}') == "a"
     assert read(b'{"n":73,"text":"a"}') is None
@@ -165,4 +206,4 @@ def test_number_of_templates_is_bounded() -> None:
 
 def test_no_template_reads_nothing() -> None:
     with pytest.raises(ValueError, match="no template, expected one"):
-        Templates().text_reader(b"", b"", refuse)
+        Templates(Run()).text_reader(b"", b"", refuse)

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
 
 import pytest
 from support.openai_chat.chunks import call, calls, chunk, content, reasoning
-from support.streams.delta_runs import read_chunks
+from support.streams.delta_runs import read_chunks, ways_of_reading
 
 from streamnorm import BlockStop, Failed, JSONDelta, ReasoningDelta, StreamError, TextDelta
-from streamnorm._core.codec.delta_run import learn_template
-from streamnorm.codec import decoder
-from streamnorm.dialects.openai_chat.decode import ChatRun
 
 read = partial(read_chunks, "openai_chat")
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '"},"logprobs":null', "", "z"]
-_LETTERS = {learn_template.__code__: "l", ChatRun.decode.__code__: "d"}
-
-
-def ways(*chunks: bytes) -> str:
-    """Return how each chunk of a stream after the first is read, as a letter.
-
-    `t`: by a template; `l`: decoded, and a template is learned from it; `d`: decoded otherwise.
-    """
-    reader = decoder("openai_chat")
-    letters: list[str] = []
-
-    def note(frame: FrameType, event: str, _arg: object) -> None:
-        if event == "call":
-            letters[-1] = _LETTERS.get(frame.f_code, letters[-1])
-
-    reader.feed(chunks[0])
-    for data in chunks[1:]:
-        letters.append("t")
-        sys.setprofile(note)
-        reader.feed(data)
-        sys.setprofile(None)
-    return "".join(letters)
+ways = partial(ways_of_reading, "openai_chat")
 
 
 @pytest.mark.parametrize("name", ["obfuscation", "p"])

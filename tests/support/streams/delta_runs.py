@@ -6,15 +6,18 @@ must be the same.
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any, NamedTuple
 
 from streamnorm import Event
 from streamnorm._core.codec import Decoder
+from streamnorm._core.codec.delta_run import learn_template
 from streamnorm._core.events import delta_factory
 from streamnorm.codec import decoder
 from support.streams.run_comparison import every_frame_in_full
 
-__all__ = ["Offer", "Reading", "offer", "read_chunks", "read_each_way"]
+__all__ = ["Offer", "Reading", "offer", "read_chunks", "read_each_way", "ways_of_reading"]
 
 
 class Offer(NamedTuple):
@@ -102,3 +105,28 @@ def read_each_way(dialect: str, *chunks: bytes, **options: Any) -> list[Event]:
     assert [e for i in range(len(body)) for e in bytewise.feed(body[i : i + 1])] == events
     assert bytewise.notes == reading.decoder.notes
     return events
+
+
+def ways_of_reading(dialect: str, *chunks: bytes) -> str:
+    """Return how each chunk of a stream after the first is read, as a letter.
+
+    `t`: by a template; `l`: decoded, and a template is learned from it; `d`: decoded otherwise.
+    """
+    reader = decoder(dialect)
+    reader.feed(chunks[0])
+    assert reader.run is not None
+    letters: list[str] = []
+    codes = {learn_template.__code__: "l", type(reader.run).decode.__code__: "d"}
+
+    def note(frame: FrameType, event: str, _arg: object) -> None:
+        if event == "call":
+            letters[-1] = codes.get(frame.f_code, letters[-1])
+
+    for data in chunks[1:]:
+        letters.append("t")
+        sys.setprofile(note)
+        try:
+            reader.feed(data)
+        finally:
+            sys.setprofile(None)
+    return "".join(letters)
