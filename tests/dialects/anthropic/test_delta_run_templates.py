@@ -106,3 +106,13 @@ def test_templates_of_interleaved_blocks_extend_their_own_block() -> None:
     reading = read(start(), KINDS["text"][0], other, *turns)
     events = [event for events in reading.events[5:] for event in events]
     assert events == [TextDelta(index, text) for text in "bcd" for index in (0, 1)]
+
+
+def test_each_block_learns_few_templates() -> None:
+    """A server whose deltas all differ costs no more than decoding them."""
+    deltas = [delta("text", "x").replace(b'"index"', b'"odd":%d,"index"' % n) for n in range(20)]
+    block_again = block(1, "text", text="")
+    others = [each.replace(b'"index":0', b'"index":1') for each in deltas]
+    expected = "d" + "l" * 8 + "d" * 11
+    assert ways(KINDS["text"][0], *deltas) == expected
+    assert ways(KINDS["text"][0], *deltas, stop(0), block_again, *others)[-20:] == expected

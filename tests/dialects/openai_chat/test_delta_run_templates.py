@@ -96,3 +96,11 @@ def test_each_text_and_each_call_learn_few_templates() -> None:
     fragments = [chunk(fragment, odd="y" * n) for n in range(20)]
     expected = "l" * 8 + "d" * 11 + "dd" + "l" * 8 + "d" * 12
     assert ways(*texts, *STARTED, *fragments) == expected
+
+
+def test_text_that_is_the_chunk_id_gives_no_template() -> None:
+    """With another text the id would be another, too: that of a spliced answer."""
+    texts = [content(text) for text in ("a", "chatcmpl-1", "b", "c")]
+    assert ways(*texts) == "llt"
+    other = content("x").replace(b"chatcmpl-1", b"x")
+    read(*texts[:2], other)
