@@ -7,8 +7,8 @@ that is alone in its `console` block.  A test compares the pages with what this 
 from __future__ import annotations
 
 import inspect
+import os
 import re
-import shlex
 import subprocess
 import sys
 from collections import defaultdict
@@ -188,12 +188,15 @@ def pages() -> dict[Path, str]:
 
 def _page(text: str) -> str:
     text = _RENDERED.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}\n", text)
-    return _WITH_OUTPUT.sub(lambda match: match[1] + _output(shlex.split(match[2])), text)
+    return _WITH_OUTPUT.sub(lambda match: match[1] + _output(match[2]), text)
 
 
-def _output(arguments: list[str]) -> str:
-    command = [sys.executable, "-m", "streamnorm", *arguments]
-    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, check=True)  # noqa: S603 - commands of the pages
+def _output(arguments: str) -> str:
+    """Return what a command prints; a pipe may lead to another one."""
+    scripts = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    env = {**os.environ, "PATH": scripts, "PYTHONPATH": str(DOCS.parent)}
+    command = ["sh", "-c", f"streamnorm {arguments}"]
+    done = subprocess.run(command, cwd=DOCS.parent, env=env, capture_output=True, check=True)  # noqa: S603 - commands of the pages
     return done.stdout.decode()
 
 
