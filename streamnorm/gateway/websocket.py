@@ -493,7 +493,9 @@ class Connection:
 
     async def _has_successor(self, steering: Steering, lane: _Lane) -> bool:
         """Return whether a successor response begins; if not, send the failures."""
-        has_successor = await steering.has_successor(self._first_byte_s)
+        has_successor = False
+        with anyio.CancelScope() as waiting, self._owner.draining.running(waiting):
+            has_successor = await steering.has_successor(self._first_byte_s)
         for text in steering.take_held(lane.stream_id):
             await self._say(text)
         if has_successor:

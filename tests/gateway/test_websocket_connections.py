@@ -16,11 +16,12 @@ from support.openai_chat.chunks import content
 from websockets.asyncio.client import connect
 
 from streamnorm import Abandoned, Completed, Usage
-from streamnorm.gateway import LogConfig, websocket
+from streamnorm.gateway import LogConfig, UpstreamConfig, websocket
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
 
+HOST = ("host", "here")
 KEYED = {"client_keys": "env:KEYS", "environ": {"KEYS": "right"}}
 LIMIT = "websocket_connection_limit_reached"
 
@@ -79,6 +80,22 @@ async def test_handshake_is_let_in_by_the_rules_of_requests(
 async def test_handshake_has_the_key(headers: list[tuple[str, str]]) -> None:
     async with opened(**KEYED) as app, connected(app, headers=headers) as socket:
         assert socket.accepted is not None
+
+
+async def test_second_handshake_has_a_key_of_its_own() -> None:
+    """Each connection asks with the key of its client."""
+    upstream = StepUpstream()
+    async with served(upstream) as url:
+        config = UpstreamConfig(dialect="openai_chat", base_url=url, key="client", insecure=True)
+        async with (
+            opened({"local": config}) as app,
+            connected(app, headers=[HOST, ("authorization", "Bearer sk-a")]) as first,
+            connected(app, headers=[HOST, ("authorization", "Bearer sk-b")]) as second,
+        ):
+            for socket in (first, second, first):
+                assert (await socket.ask(create()))[-1]["type"] == "response.completed"
+    keys = [each["authorization"] for each in upstream.headers]
+    assert keys == ["Bearer sk-a", "Bearer sk-b", "Bearer sk-a"]
 
 
 async def test_page_of_the_gateways_own_origin_is_let_in() -> None:

@@ -413,6 +413,21 @@ async def test_client_that_leaves_before_the_successor_closes_the_connection() -
             await upstream.has_closed.wait()
 
 
+async def test_gateway_that_stops_does_not_wait_for_a_successor() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        await send(upstream, socket, accepted(), steered_end())
+
+    upstream = SocketUpstream(answering(answer))
+    async with asked_over_websocket(upstream) as app, connected(app) as socket:
+        await begin(socket)
+        await socket.say({**STEER, "previous_response_id": "resp_1"})
+        await until(socket, "response.incomplete")
+        app.begin_drain(0.01)
+        found = await socket.next()
+        assert found["error"]["code"] == "successor_creation_failed"
+        assert (await socket.next_text(), socket.closed) == (None, 1001)
+
+
 async def test_sdk_steers_a_response() -> None:
     upstream = SocketUpstream(answering(stop))
     async with (
