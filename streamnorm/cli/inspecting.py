@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -167,7 +169,7 @@ def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
         try:
             for data, gap_ms in _measure_gaps(reads) if display.draws else reads:
                 display.add(survey.feed(data, gap_ms))
-                display.draw(survey)
+                display.draw(survey, is_latest=display.draws and not _has_input())
                 if source.has_ended(survey.outcome):
                     break
         except KeyboardInterrupt:
@@ -178,6 +180,12 @@ def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
         display.print_report(survey.report())
     source.report_wrong_dialect(survey.outcome)
     return choose_exit_status(survey.outcome)
+
+
+def _has_input() -> bool:
+    """Return whether stdin has bytes, or has ended."""
+    # select knows sockets alone on Windows.
+    return sys.platform != "win32" and bool(select.select([0], [], [], 0)[0])
 
 
 def _measure_gaps(reads: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
@@ -233,10 +241,15 @@ class _Display:
         """Whether the stream is drawn as it arrives."""
         return self._terminal is not None
 
-    def draw(self, survey: Survey) -> None:
-        """Draw what is known of a stream, if it is drawn as it arrives."""
+    def draw(self, survey: Survey, *, is_latest: bool = False) -> None:
+        """Draw what is known of a stream, if it is drawn as it arrives.
+
+        Args:
+            survey: The survey of the stream.
+            is_latest: Whether nothing more has arrived, so that this must not be left out.
+        """
         started = time.monotonic()
-        if self._terminal is None or started < self._draw_after:
+        if self._terminal is None or (started < self._draw_after and not is_latest):
             return
         report, tail = survey.report(), self._tail
         if self._redacts:
