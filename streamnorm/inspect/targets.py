@@ -28,6 +28,9 @@ from streamnorm.inspect.report import Hold
 
 _MAX_HOLDS = 256
 
+_Key: TypeAlias = tuple[type, int, int]
+"""Type, block and part of a delta."""
+
 _Sink: TypeAlias = Callable[[str], bytes | None]
 
 
@@ -66,7 +69,7 @@ class Target:
             limits=limits,
             frame_writer=None if framing.writer is None else framing.writer(),
         )
-        self._sinks: dict[tuple[type, int, int], _Sink] = {}  # by type, block and part of a delta
+        self._sinks: dict[_Key, _Sink | None] = {}  # of deltas that follow one of their kind
         self._waiting: dict[int, _Waiting] = {}  # by block
         self._holds: list[Hold] = []
 
@@ -90,18 +93,26 @@ class Target:
         """
         if self._writer.failure is not None:
             return b""
+        text, key = "", None
         if isinstance(event, (TextDelta, JSONDelta, ReasoningDelta)):
             text = event.partial_json if isinstance(event, JSONDelta) else event.text
-            if text and not ends:
-                written = self._append(event, text)
+            key = type(event), event.index, part_of(event)
+            if text and not ends and key in self._sinks:
+                written = self._append(key, event, text)
                 if self._waiting or not written:
                     self._follow_delta(event.index, text, written, number, ms)
                 return written
-        # The sinks of deltas are valid until another event is written.
-        self._sinks.clear()
+        if not isinstance(event, (TextDelta, JSONDelta)):
+            # The sinks of deltas are valid until another event is written.
+            self._sinks.clear()
         held_before = len(self._writer.held_blocks)
         written = b"".join(self._writer.write((event,), ends=ends))
+        if key is not None and text.strip():
+            # Many targets start a block with its first text: its sink is made afterwards.
+            self._sinks.setdefault(key)
         match event:
+            case TextDelta(index) | ReasoningDelta(index) | JSONDelta(index) if text:
+                self._follow_delta(index, text, written, number, ms)
             case RefusalDelta(index, text) if text:
                 self._follow_delta(index, text, written, number, ms)
             case BlockStop(index) if index not in self._writer.held_blocks:
@@ -123,10 +134,9 @@ class Target:
         ]
         return tuple(sorted([*self._holds, *still_held], key=lambda hold: hold.start))
 
-    def _append(self, delta: Delta, text: str) -> bytes:
+    def _append(self, key: _Key, delta: Delta, text: str) -> bytes:
         """Write a delta with the given text, and return the bytes that can be sent now."""
-        key = type(delta), delta.index, part_of(delta)
-        sink = self._sinks.get(key)
+        sink = self._sinks[key]
         if sink is None:
             sink = self._sinks[key] = self._writer.delta_sink(delta)
         try:
