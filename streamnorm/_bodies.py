@@ -258,7 +258,7 @@ def _restore_unread(
     reasoning_fields: frozenset[str],
     target: BodyCapabilities,
 ) -> dict[str, Any]:
-    """Return a body with the client's reasoning fields that this server does not read."""
+    """Put back the client's reasoning fields that the upstream ignores; return the body."""
     unread = reasoning_fields - (target.reasoning_words or frozenset())
     kept = {
         name: value if name in unread else body[name]

@@ -297,7 +297,7 @@ class EventStreamDecoder:
         return len(self.held)
 
     def _read_message(self, data: bytes, start: int, end: int, headers_size: int) -> Message:
-        """Return the message between two checked positions."""
+        """Return the message that stands between two positions of the data."""
         checksum_at = end - _CHECKSUM_SIZE
         if crc32(data[start:checksum_at]) != _read_checksum(data, checksum_at)[0]:
             raise _Malformed("bytes that do not match their checksum")

@@ -452,7 +452,7 @@ class Draining:
 
     @contextmanager
     def running(self, scope: anyio.CancelScope) -> Generator[None]:
-        """Count a request, or a stream without one, as running.
+        """Count a request, or a stream that outlives its request, as running.
 
         Args:
             scope: Scope of its work, which is cancelled if it does not end in time.

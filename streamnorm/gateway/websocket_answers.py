@@ -353,7 +353,7 @@ class SocketAnswer:
         return self._is_complete or self._held_bytes > _MAX_HELD_BYTES
 
     def end(self, cause: Exception) -> None:
-        """End an incomplete body with an exception, after the received bytes."""
+        """Have an incomplete body raise an exception once the received bytes are read."""
         self._end = cause
         self._wake()
 

@@ -416,7 +416,7 @@ class FrameLines:
         return line + glyphs.fit(frame.data[start:], width - count_columns(line))
 
     def _skip_repeated(self, data: str) -> int:
-        """Return how much of the data's start repeats the frame before."""
+        """Return the length of the prefix that the data shares with the previous frame's."""
         before, self._before = self._before, data[:_MAX_REPEATED_CHARS]
         pairs = enumerate(zip(before, self._before, strict=False))
         equal = next((at for at, (one, other) in pairs if one != other), len(before))

@@ -248,7 +248,7 @@ class LogStore(Protocol):
         ...
 
     async def afree(self, scope: str, id: str, epoch: str) -> None:
-        """Delete an epoch without stored reads."""
+        """Delete an epoch of which no read is stored yet."""
         ...
 
     async def acancel(self, scope: str, id: str) -> bool:

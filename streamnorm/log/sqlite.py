@@ -352,5 +352,5 @@ class SQLiteLogStore:
         }
 
     def _later(self, seconds: float) -> int:
-        """Return a future time in milliseconds."""
+        """Return the time so many seconds from now, in milliseconds since 1970."""
         return int((self._clock() + seconds) * 1000)

@@ -422,7 +422,7 @@ def _write_hunks(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def _write_changes(before: list[str], after: list[str]) -> Iterator[str]:
-    """Yield the removed and added lines, each clipped to the first difference."""
+    """Yield the removed and added lines, each cut to the part around its first difference."""
     positions = [
         0 if one is None or other is None else _measure_common_start(one, other)
         for one, other in zip_longest(before, after)

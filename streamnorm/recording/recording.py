@@ -173,7 +173,7 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path, *, limits: Limits = _LIMITS) -> Recording:
-        """Load a body and its `NAME.json`, if any.
+        """Load a recorded body and, if there is one, its companion `NAME.json`.
 
         Args:
             path: `NAME.sse`, `NAME.eventstream` or another file of the recording.

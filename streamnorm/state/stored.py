@@ -160,7 +160,7 @@ _Items = list[tuple[bytes, bytes]]
 
 
 class _Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Content of a stored response, without its id and its predecessor's."""
+    """Content of a stored response, without `id` and `previous_response_id`."""
 
     body: bytes
     input: _Items

@@ -148,7 +148,7 @@ def get_array(value: dict[str, Any], name: str) -> list[Any] | None:
 
 
 def read_array(value: object, read: Callable[[Any], T], path: str = "$") -> list[T]:
-    """Return the results of `read` for the elements of `value`, an array or None.
+    """Apply `read` to each element of an array; return the results, none for None.
 
     Raises:
         DecodeError: `value` is no array, or an element is refused; the path of the error is that

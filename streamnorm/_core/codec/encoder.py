@@ -306,7 +306,7 @@ class RunEncoder(Encoder):
 
 
 class StreamWriter:
-    """Write the events of a stream with an encoder, blocks in order.
+    """Write the events of a stream with an encoder, one block after the other.
 
     Args:
         encoder: Encoder of the dialect that is written.

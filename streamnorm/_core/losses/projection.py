@@ -478,7 +478,7 @@ class Projector:
 
 
 class SignatureCarriers:
-    """Move signatures to empty reasoning blocks for the target, and back to their blocks.
+    """Carry signatures in empty reasoning blocks for the target; put them back when read.
 
     Args:
         capabilities: Capabilities of the target.

@@ -432,7 +432,7 @@ def _unite(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _join_properties(parts: Iterable[dict[str, Any]], keyword: str) -> dict[str, Any]:
-    """Join the properties of several objects; conflicting schemas go under `keyword`."""
+    """Merge the properties of object schemas; differing ones go into a `keyword` (`anyOf`) list."""
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
         for name, schema in part.get("properties", {}).items():

@@ -55,7 +55,7 @@ class TextContent(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
-    """A candidate without a finish reason."""
+    """A candidate of text that has no `finishReason` yet."""
 
     content: TextContent
     # Left out by protobuf, since it is 0.

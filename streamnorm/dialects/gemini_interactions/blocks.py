@@ -178,7 +178,7 @@ class OpenStep(ABC):
         """Append the events of the step's start."""
 
     def extensible_block(self) -> GrowingBlock | None:
-        """Return the open block if text deltas only extend it; else None."""
+        """Return the open block if a text delta merely appends to it; else None."""
         block = self.block
         # The first text of a block opens it for the target.
         return None if block is None or not block.has_text or block.carry else block

@@ -279,7 +279,7 @@ class ChoiceBlocks:
         return [*indexes, self._open_text] if self._open_text >= 0 else indexes
 
     def stop(self) -> MessageStop:
-        """Return the stop of the choice."""
+        """Return the event that ends the message, with the choice's stop reason."""
         calls = self.calls.all
         for call in calls:
             # OpenAI cuts arguments at the token limit (openai/length-in-arguments), Together loses

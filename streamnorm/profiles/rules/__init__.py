@@ -32,7 +32,7 @@ _ID = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+", re.ASCII)
 
 
 class RequestRule(Struct, frozen=True, kw_only=True):
-    """One rule of a provider for requests.
+    """Rule by which a provider refuses a request.
 
     Attributes:
         id: Name of the rule, which begins with a dialect or a server.

@@ -228,7 +228,7 @@ class _DocumentBuilder:
         self._put(value, done.anchor, self._size - done.size_before)
 
     def _add_alias(self, anchor: str) -> None:
-        """Add the value of an anchor again; its size is counted again."""
+        """Add the value that a YAML alias refers to; its size counts each time."""
         if anchor not in self._anchors:  # unknown, or still open and would contain itself
             raise Unreadable("a YAML alias of nothing that is complete")
         value, size = self._anchors[anchor]

@@ -421,7 +421,7 @@ def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer])
 
 
 def _mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> _MCPParts | None:
-    """Return both objects of an MCP server; None if it has no URL (counted as a loss)."""
+    """Return an MCP server and its toolset; None if it has no URL (counted as a loss)."""
     unknown = unknown_of(tool.extra, DIALECT)
     toolset: dict[str, Any] = {"type": "mcp_toolset", "mcp_server_name": tool.name}
     if tool.allowed_tools is not None:

@@ -358,7 +358,7 @@ def image_media_types(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def document_media_types(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield Base64 documents other than PDF."""
+    """Yield the media types of Base64 documents that are not PDF."""
     yield from _find_media_types(facts, "document", frozenset({"application/pdf"}))
 
 

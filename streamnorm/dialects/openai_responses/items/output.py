@@ -354,7 +354,7 @@ class OutputItems:
         return _CLASSES.get(item_type, default)
 
     def _is_server_tool(self, data: dict[str, Any]) -> bool:
-        """Return whether a custom tool is the server's, as xAI's searches are."""
+        """Return whether the server runs the custom tool of a call, as xAI does its searches."""
         if self._declared_tools is None or data.get("namespace"):
             return False
         return string_of(data, "name") not in self._declared_tools
