@@ -362,7 +362,10 @@ def heed_interrupts() -> None:
 def inspector(url: str, *options: str) -> Generator[subprocess.Popen[bytes]]:
     """Run `inspect` on the stream, to the first frame that it shows."""
     command = [*COMMAND, "--log", url, "a", "--frames", "--ascii", "--width", "200", *options]
-    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, preexec_fn=heed_interrupts) as process:
+    # Without a buffer: `communicate` does not return what `readline` has read beyond the line.
+    with subprocess.Popen(
+        command, bufsize=0, stdout=PIPE, stderr=PIPE, preexec_fn=heed_interrupts
+    ) as process:
         try:
             assert process.stdout is not None
             assert b'"It "' in process.stdout.readline()
@@ -408,7 +411,7 @@ def test_closed_pipe_ends_it(url: str) -> None:
 
 
 def test_dead_producer_and_cancelled_stream_are_told_apart(url: str, tmp_path: Path) -> None:
-    with producer(url, lease_s=0.5) as produced, inspector(url) as process:
+    with producer(url, lease_s=2) as produced, inspector(url) as process:
         produced.kill()
         out, _ = process.communicate(timeout=300)
     assert process.returncode == 3

@@ -312,7 +312,7 @@ async def test_store_that_loses_the_stream_stops_no_reader(store: FailingStore) 
 
 async def test_store_that_loses_the_last_reads(store: FailingStore) -> None:
     """For readers elsewhere the stream ends as truncated, and has no cursor there."""
-    log, source = Log(store, lease_s=0.3), GatedSource(CHAT[:3], CHAT[3:])
+    log, source = Log(store, lease_s=2), GatedSource(CHAT[:3], CHAT[3:])
     async with log.produce("a", source) as run:
         async with await Log(store).follow("a", to="anthropic") as stream:
             written = b""
@@ -470,7 +470,7 @@ async def test_readers_of_a_store_that_is_late_fail_at_once() -> None:
 
 
 async def test_reader_elsewhere_of_a_store_that_fails(store: FailingStore) -> None:
-    async with Log(store, lease_s=0.3).produce("a", GatedSource(CHAT[:2])) as run:
+    async with Log(store, lease_s=2).produce("a", GatedSource(CHAT[:2])) as run:
         async with await Log(store).follow("a", errors="yield") as stream:
             await anext(stream)
             await anext(stream)
