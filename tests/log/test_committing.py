@@ -160,7 +160,7 @@ async def test_stream_that_gives_up_a_late_store_stops_no_other(
 async def test_stream_that_cannot_be_stored_stops_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(committing, "_RETRIES_S", 0.15)
+    monkeypatch.setattr(committing, "_RETRIES_S", 1.0)
     store = GatedStore()
     store.refused = "b"
     log = Log(store)
@@ -205,7 +205,7 @@ async def test_stream_that_cannot_be_stored_delays_no_other(
             source.open()
         await anyio.sleep(0.6)
         store.gate.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with log.produce("c", last) as later:
                 assert await later.wait() == "complete"
             await run.wait()
