@@ -33,6 +33,7 @@ from streamnorm._core.codec import (
     read_no_json,
 )
 from streamnorm._core.codec.endpoints import Cloud
+from streamnorm._core.codec.socket_events import NOT_OF_A_RESPONSE
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import Fatal, body_kind, find_error
@@ -401,7 +402,7 @@ class _TerminalDecoder(Decoder):
             return
         if is_object(value) and (number := count_of(value.get("sequence_number"))) is not None:
             self._next_sequence_number = number + 1
-        if self._known.is_terminal(frame) or find_error(value) is not None:
+        if self._known.is_terminal(frame) or _has_error(value):
             self._read_last(frame, events)
 
     def _read_last(self, frame: Frame, events: list[Event]) -> None:
@@ -412,6 +413,13 @@ class _TerminalDecoder(Decoder):
         if events and isinstance(last := events[-1], StreamError):
             del events[-1]
             raise Fatal(last)
+
+
+def _has_error(value: Any) -> bool:
+    """Return whether an event has an error that ends the stream."""
+    if find_error(value) is None:
+        return False
+    return not (is_object(value) and NOT_OF_A_RESPONSE.match(string_of(value, "type")))
 
 
 # A tagged signature, as text or in base64; reasoning or calls that may lack a signature.

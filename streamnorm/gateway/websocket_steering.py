@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.codec.socket_events import name_stream
 from streamnorm._core.errors import RemoteProtocolError
-from streamnorm._core.json import compact, dumps, is_array, is_object, object_in
+from streamnorm._core.json import compact, count_of, dumps, is_array, is_object, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._upstream.requests import refusals
 from streamnorm.gateway.websocket_messages import Create
@@ -71,19 +71,22 @@ class ClientSteer(Struct, frozen=True):
     items: tuple[dict[str, Any], ...]
     size: int
 
-    def failure(self, fault: Fault, stream_id: str | None, id: str | None = None) -> str:
+    def failure(
+        self, fault: Fault, stream_id: str | None, id: str | None = None, number: int | None = 0
+    ) -> str:
         """Return the `response.steer.failed` event that returns the input to the client.
 
         Args:
             fault: Why it was not added.
             stream_id: The lane of the response; None for the default one.
             id: Id that the provider has given the input; None if it has given none.
+            number: The sequence number; None to omit it.
         """
         code, found = fault
         steer = {"previous_response_id": self.previous, "input": self.input}
         event = {
             "type": STEER_FAILED,
-            "sequence_number": 0,
+            **({} if number is None else {"sequence_number": number}),
             "error": {"type": "invalid_request_error", "code": code, "message": found},
             "steer": steer if id is None else {"id": id, **steer},
         }
@@ -276,7 +279,9 @@ class Steering:
         if found is None or not self.is_active or error.get("status") != 400:
             return None
         self._open.remove(found)
-        return found.asked.failure(NOT_SUPPORTED, None).encode()
+        # Within the response the numbers must not begin anew.
+        number = count_of(error.get("sequence_number"))
+        return found.asked.failure(NOT_SUPPORTED, None, number=number).encode()
 
     # The end of the response
 

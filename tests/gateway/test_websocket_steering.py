@@ -234,6 +234,38 @@ async def test_input_that_waits_for_a_result_is_sent_with_it() -> None:
     assert len(upstream.sockets) == 2
 
 
+@pytest.mark.parametrize("options", [{}, {"normalize": True}], ids=["verbatim", "written anew"])
+@pytest.mark.parametrize("has_number", [True, False])
+@pytest.mark.parametrize("knows_steering", [True, False])
+async def test_response_goes_on_behind_a_failed_steer(
+    options: dict[str, Any], *, knows_steering: bool, has_number: bool
+) -> None:
+    goes_on = asyncio.Event()
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        error = {"type": "invalid_request_error", "code": None, "message": "unknown type"}
+        unknown = event("error", status=400, error=error)
+        refused = {**(failed("invalid_input") if knows_steering else unknown), "sequence_number": 4}
+        if not has_number:
+            del refused["sequence_number"]
+        await upstream.send(socket, refused)
+        await goes_on.wait()
+        await send(upstream, socket, *response_events("resp_1", [LONG])[-2:], start=5)
+
+    upstream = SocketUpstream(answering(answer))
+    async with asked_over_websocket(upstream, options=options) as app, connected(app) as socket:
+        await begin(socket)
+        await socket.say({**STEER, "previous_response_id": "resp_1"})
+        (found,) = await until(socket, "response.steer.failed", "response.failed")
+        goes_on.set()
+        last = await until(socket, "response.completed", "response.failed")
+    code = "invalid_input" if knows_steering else "steering_not_supported"
+    assert (found["type"], found["error"]["code"]) == ("response.steer.failed", code)
+    # An answer that is written anew has a `response.in_progress` more.
+    assert found.get("sequence_number") == (5 if options else 4 if has_number else None)
+    assert last[-1]["type"] == "response.completed"
+
+
 @pytest.mark.parametrize("has_ended", [False, True], ids=["running", "steered"])
 async def test_failure_of_the_provider_reaches_the_client(*, has_ended: bool) -> None:
     async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:

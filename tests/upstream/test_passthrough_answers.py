@@ -203,6 +203,15 @@ def test_resumed_stream_passes_unchanged(size: int) -> None:
     assert outcome.usage.input_tokens == 9
 
 
+def test_failed_steer_does_not_end_a_resumed_stream() -> None:
+    error = {"type": "invalid_request_error", "code": "too_late", "message": "No."}
+    steered = responses.event("response.steer.failed", sequence_number=44, error=error)
+    body = b"".join([*EVENTS[:3], steered, EVENTS[3]])
+    out, outcome = run(body)
+    assert out == body
+    assert isinstance(outcome, Completed)
+
+
 @pytest.mark.parametrize("cause", [None, ConnectionResetError()])
 def test_cut_of_a_resumed_stream_is_an_error_event(cause: BaseException | None) -> None:
     before = b"".join(EVENTS[:3])

@@ -13,6 +13,7 @@ import msgspec
 
 from streamnorm._core.blocks import Text
 from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, read_no_json
+from streamnorm._core.codec.socket_events import NOT_OF_A_RESPONSE
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -175,7 +176,9 @@ class ResponsesDecoder(Decoder):
             return
         event_type = string_of(value, "type") or frame.event
         is_known = event_type in _EVENT_TYPES
-        if event_type == "error" or frame.event == "error" or value.get("error"):
+        # The failure of a steer has an error, and the response goes on.
+        has_error = value.get("error") and not NOT_OF_A_RESPONSE.match(event_type)
+        if event_type == "error" or frame.event == "error" or has_error:
             raise Fatal(error_from_wire(value, payload))
         if is_known:
             self._check_event_name(frame, event_type, events)

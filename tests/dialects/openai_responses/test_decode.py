@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -145,6 +146,20 @@ def test_new_fields_of_the_last_response_are_extra() -> None:
 @pytest.mark.parametrize("between", [DONE, b": keepalive\n\n", b"data:\n\n", b"data: \n\n"])
 def test_extra_frames_of_compatible_servers_are_ignored(between: bytes) -> None:
     assert decode(*whole(between)).events == [MESSAGE_START, *HELLO, STOP]
+
+
+@pytest.mark.parametrize("name", ["response.steer.failed", "codex.rate_limits"])
+def test_error_of_a_connection_does_not_end_the_response(name: str) -> None:
+    error = {"type": "invalid_request_error", "code": "too_late", "message": "No."}
+    decoded = decode(*whole(event(name, error=error)))
+    assert [each for each in decoded.events if not isinstance(each, Opaque)] == [
+        MESSAGE_START,
+        *HELLO,
+        STOP,
+    ]
+    (other,) = [each for each in decoded.events if isinstance(each, Opaque)]
+    assert other.name == name
+    assert json.loads(other.data)["error"] == error
 
 
 def test_frames_after_the_terminal_are_ignored() -> None:
