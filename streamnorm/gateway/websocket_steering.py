@@ -258,12 +258,15 @@ class Steering:
         self._between.append(message)
 
     def take_held(self, stream_id: str | None) -> list[str]:
-        """Remove and return the stored answers to steers.
+        """Remove and return the stored answers to steers, with the upstream's key masked.
 
         Args:
             stream_id: The lane of the responses; None for the default one.
         """
         held, self._between = self._between, []
+        key = None if self.target is None else self.target.key
+        if key is not None:
+            held = [key.replace(each) for each in held]
         return [name_stream(each, stream_id).decode(errors="replace") for each in held]
 
     def refuse(self, error: dict[str, Any]) -> bytes | None:

@@ -28,6 +28,7 @@ Reply = Callable[[SocketUpstream, ServerConnection, dict[str, Any]], Awaitable[N
 STEER = {"type": "response.steer", "input": "Stop."}
 STOP = {"type": "message", "role": "user", "content": "Stop."}
 LONG = text_item("Long", "msg_1")
+KEY = "sk-upstream-secret-123456"
 
 
 def accepted(id: str = "resp_1", steer: str = "steer_1", **fields: Any) -> dict[str, Any]:
@@ -290,6 +291,34 @@ async def test_failure_of_the_provider_reaches_the_client(*, has_ended: bool) ->
             last = await until(socket, *ends)
     assert found["error"]["code"] == ("successor_creation_failed" if has_ended else "invalid_input")
     assert last[-1]["response"]["id"] == "resp_2"
+
+
+async def test_upstream_key_is_masked_between_two_responses() -> None:
+    has_ended = asyncio.Event()
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        await send(upstream, socket, accepted(note=f"key {KEY}"), steered_end())
+        await has_ended.wait()
+        again = accepted(note=f"key {KEY}")
+        await upstream.send(socket, again, failed(f"no {KEY}", steer="steer_1"))
+
+    upstream = SocketUpstream(answering(answer))
+    async with (
+        asked_over_websocket(upstream, options={"key": "env:UK"}, environ={"UK": KEY}) as app,
+        connected(app) as socket,
+    ):
+        await begin(socket)
+        await socket.say({**STEER, "previous_response_id": "resp_1"})
+        first = await until(socket, "response.incomplete")
+        has_ended.set()
+        between = await until(socket, "response.steer.failed")
+    assert upstream.handshakes[0]["authorization"] == f"Bearer {KEY}"
+    assert [each["type"] for each in between] == [
+        "response.steer.accepted",
+        "response.steer.failed",
+    ]
+    assert first[0]["note"] == between[0]["note"] != f"key {KEY}"
+    assert KEY not in json.dumps([*first, *between])
 
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["closed", "silent"])
