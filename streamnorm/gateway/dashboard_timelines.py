@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from typing import TypeAlias
@@ -26,7 +27,7 @@ from streamnorm.recording.secrets.values import redact_struct
 _Read: TypeAlias = tuple[bytes, int]  # with the milliseconds since the one before
 _End: TypeAlias = Callable[[Survey], Read]
 
-# A stream that sends nothing for so long is shown as far as it has come.
+# What arrives within it is on the page of a running stream, behind what was stored before.
 _WAIT_S = 0.5
 
 
@@ -56,7 +57,7 @@ class Timelines:
             try:
                 with anyio.fail_after(_WAIT_S):
                     reader = await self._log.open_reader(key[1], scope=key[0])
-                end, reads = await _read_all(reader)
+                end, reads = await _read_all(reader, await self._count_stored(key))
             except StoreError as exc:
                 raise RequestRefused("a log that does not answer, expected a stream", 503) from exc
             except LogError as exc:
@@ -67,18 +68,33 @@ class Timelines:
                 raise RequestRefused("a stream that has not begun, expected one", 404) from exc
             return await to_thread.run_sync(partial(_write_page, reader, reads, end, key[1]))
 
+    async def _count_stored(self, key: Key) -> int:
+        """Return the number of a stream's reads in the store; 0 if the store does not answer."""
+        # A producer in this process has the reads that the store lacks.
+        with suppress(StoreError), anyio.move_on_after(_WAIT_S):
+            return (await self._log.status(key[1], scope=key[0])).reads
+        return 0
 
-async def _read_all(reader: LogReader) -> tuple[_End | None, list[_Read]]:
+
+async def _read_all(reader: LogReader, stored: int) -> tuple[_End | None, list[_Read]]:
     """Return how a stream ended and its reads; None instead of the end of a running stream.
+
+    Args:
+        reader: The reader of the stream.
+        stored: Number of the reads to wait for, however many they are.
 
     Raises:
         StoreError: The log does not answer.
         LogError: The stream has expired meanwhile.
     """
     reads: list[_Read] = []
+    deadline = anyio.current_time() + _WAIT_S
     while True:
+        # One for all later reads: a stream that never pauses would be read to its end.
+        if reader.position < stored:
+            deadline = anyio.current_time() + _WAIT_S
         try:
-            with anyio.move_on_after(_WAIT_S) as waiting:
+            with anyio.CancelScope(deadline=deadline) as waiting:
                 data = await reader.read()
                 reads.append((data, reader.gap_ms))
         except StopAsyncIteration:

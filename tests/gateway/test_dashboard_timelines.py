@@ -7,6 +7,8 @@ import json
 import re
 import zlib
 from base64 import b64decode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -14,7 +16,11 @@ import pytest
 from support.gateway.calls import opened
 from support.gateway.dashboards import ENVIRON, SECRET, WatchedGateway, log_in, watched_gateway
 
-from streamnorm.gateway import ConfigError, DashboardConfig, LogConfig
+from streamnorm.gateway import ConfigError, DashboardConfig, LogConfig, dashboard_timelines
+from streamnorm.gateway.dashboard_timelines import Timelines
+from streamnorm.log import Log, MemoryLogStore, tails
+from streamnorm.log.records import Reading
+from streamnorm.state import StoreError
 
 pytestmark = pytest.mark.anyio
 
@@ -82,6 +88,80 @@ async def test_running_stream_is_shown_as_far_as_it_has_come() -> None:
             assert answer.status_code == 200
             assert "snows" in frames_of(answer.text)
             assert "running" in answer.text
+
+
+class SlowStore(MemoryLogStore):
+    """A store that answers after a hundredth of a second, or not at all if it is away."""
+
+    is_away = False
+
+    async def aread(
+        self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+    ) -> Reading | None:
+        await asyncio.sleep(0.01)
+        if self.is_away:
+            raise StoreError("away")
+        return await super().aread(scope, id, after, max_bytes, wait_s)
+
+
+def chunk_of(text: str) -> bytes:
+    """Return a chunk of a chat answer with text."""
+    choice = {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}
+    chunk = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(chunk)}\n\n".encode()
+
+
+@asynccontextmanager
+async def running_stream(store: MemoryLogStore) -> AsyncIterator[Log]:
+    """Provide the log of a stream that sends a word every hundredth of a second, without end."""
+
+    async def send() -> AsyncIterator[bytes]:
+        while True:
+            yield chunk_of("snow ")
+            await asyncio.sleep(0.01)
+
+    log = Log(store)
+    async with log.produce("a", send(), dialect="openai_chat") as run:
+        async with await log.follow("a") as events:
+            await anext(events)
+        yield log
+        assert not run.has_ended
+        await log.cancel("a")
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_stream_that_never_pauses_is_shown_before_its_end(
+    monkeypatch: pytest.MonkeyPatch, *, is_away: bool
+) -> None:
+    monkeypatch.setattr(dashboard_timelines, "_WAIT_S", 0.05)
+    store = SlowStore(ttl_s=60)
+    async with running_stream(store) as log:
+        store.is_away = is_away
+        async with asyncio.timeout(10):
+            page = (await Timelines(log).page_of(("", "a"))).decode()
+        store.is_away = False
+        assert "snow" in frames_of(page)
+        assert "running" in page
+
+
+async def test_stored_stream_is_shown_to_its_end_however_long_that_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dashboard_timelines, "_WAIT_S", 0.1)
+    monkeypatch.setattr(tails, "READ_BYTES", 1000)  # a few reads, of thirty steps
+    store = SlowStore(ttl_s=60)
+
+    async def send() -> AsyncIterator[bytes]:
+        for number in range(150):
+            yield chunk_of(f"w{number} ")
+            await asyncio.sleep(0)
+        yield b"data: [DONE]\n\n"
+
+    async with Log(store).produce("a", send(), dialect="openai_chat") as run:
+        await run.wait()
+    page = (await Timelines(Log(store)).page_of(("", "a"))).decode()
+    assert "w149 " in frames_of(page)
+    assert "[DONE]" in frames_of(page)
 
 
 async def test_secrets_in_an_answer_are_not_shown() -> None:
