@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import TypeAlias
 
 from msgspec import Struct, structs
@@ -11,6 +12,7 @@ from streamnorm._core.codec import StreamWriter
 from streamnorm._core.codec.delta_run import part_of
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
+    BlockStart,
     BlockStop,
     Delta,
     Event,
@@ -71,6 +73,10 @@ class Target:
         )
         self._sinks: dict[_Key, _Sink | None] = {}  # of deltas that follow one of their kind
         self._waiting: dict[int, _Waiting] = {}  # by block
+        self._choices: dict[int, int] = {}  # of blocks beyond those of choice 0
+        # Heaps of the waiting blocks that another one holds back, by choice: the blocks of a
+        # choice are released in order of their index.
+        self._held_back: dict[int, list[int]] = {}
         self._holds: list[Hold] = []
 
     @property
@@ -118,10 +124,12 @@ class Target:
             case BlockStop(index) if index not in self._writer.held_blocks:
                 # Without bytes nothing of it will ever be written.
                 self._end(index, number, ms, is_written=bool(written))
+            case BlockStart(index) if event.choice:
+                self._choices[index] = event.choice
             case _:
                 pass
         if self._waiting and len(self._writer.held_blocks) != held_before:
-            self._end_released(number, ms)
+            self._end_released(event, number, ms)
         return written
 
     def list_holds(self) -> tuple[Hold, ...]:
@@ -154,19 +162,17 @@ class Target:
         if waiting is None:
             behind = self._writer.held_blocks.get(index, index)
             waiting = self._waiting[index] = _Waiting(behind, number, ms)
+            if behind != index:
+                heappush(self._held_back.setdefault(self._choices.get(index, 0), []), index)
         waiting.deltas += 1
         waiting.chars += len(text)
 
-    def _end_released(self, number: int, ms: int | None) -> None:
-        """End the holds of blocks that no other block holds back any more."""
-        held = self._writer.held_blocks
-        released = [
-            block
-            for block, waiting in self._waiting.items()
-            if waiting.behind != block and block not in held
-        ]
-        for block in released:
-            self._end(block, number, ms, is_written=True)
+    def _end_released(self, event: Event, number: int, ms: int | None) -> None:
+        """End the holds of the event's choice that no other block holds back any more."""
+        index: int = getattr(event, "index", 0)
+        heap = self._held_back.get(self._choices.get(index, 0), [])
+        while heap and heap[0] not in self._writer.held_blocks:
+            self._end(heappop(heap), number, ms, is_written=True)
 
     def _end(self, block: int, number: int, ms: int | None, *, is_written: bool) -> None:
         waiting = self._waiting.pop(block, None)

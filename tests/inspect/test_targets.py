@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
+from support.operation_counts import lines
 
 from streamnorm import (
     BlockStart,
     BlockStop,
+    Event,
     JSONDelta,
     Limits,
     MessageStart,
     Refusal,
     RefusalDelta,
+    Text,
+    TextDelta,
     ToolCall,
     UnknownDialect,
 )
@@ -144,6 +148,63 @@ def test_many_holds_are_counted() -> None:
         target.write(JSONDelta(index, "{}"), index, None)
         target.write(BlockStop(index), index, None)
     assert (len(target.list_holds()), target.unstored_holds) == (256, 2)
+
+
+def write_all(target: Target, *events: Event) -> list[tuple[int, int | None]]:
+    """Write events, and return the block and the end of each hold."""
+    for number, event in enumerate(events):
+        target.write(event, number, None)
+    return [(hold.block, hold.stop) for hold in target.list_holds()]
+
+
+def test_waiting_blocks_are_released_in_order_of_their_index() -> None:
+    events = [
+        MessageStart(),
+        *(BlockStart(index, Text()) for index in range(4)),
+        # The last block gets its text first.
+        TextDelta(3, "d"),
+        TextDelta(1, "b"),
+        BlockStop(0),
+        BlockStop(1),
+    ]
+    assert write_all(Target("openai_responses", Limits()), *events) == [(3, None), (1, 7)]
+    events.append(BlockStop(2))
+    assert write_all(Target("openai_responses", Limits()), *events) == [(3, 9), (1, 7)]
+
+
+def test_waiting_blocks_are_released_by_their_choice() -> None:
+    events = [
+        MessageStart(),
+        BlockStart(0, Text(), choice=0),
+        TextDelta(0, "a"),
+        BlockStart(1, Text(), choice=1),
+        TextDelta(1, "b"),
+        BlockStart(2, ToolCall("c", "f"), choice=0),
+        JSONDelta(2, "{}"),
+        BlockStart(3, ToolCall("d", "f"), choice=1),
+        JSONDelta(3, "{}"),
+        BlockStop(3),
+        BlockStop(1),
+    ]
+    # A call waits for the text before it, in its own choice.
+    assert write_all(Target("openai_chat", Limits()), *events) == [(2, None), (3, 10)]
+
+
+def test_steps_are_linear_in_blocks_that_wait() -> None:
+    def steps(count: int) -> int:
+        events: list[Event] = [MessageStart()]
+        for index in range(count):
+            events += [BlockStart(index, Text()), TextDelta(index, "a")]
+        events += [BlockStop(index) for index in range(count)]
+
+        def write() -> None:
+            target = Target("anthropic", Limits())
+            for number, event in enumerate(events):
+                target.write(event, number, None)
+
+        return lines(write)
+
+    assert steps(400) < 2.2 * steps(200)
 
 
 def test_unwritable_dialect_is_refused() -> None:
