@@ -10,6 +10,7 @@ import re
 from support.cli.html_pages import Page
 from support.cli.inspect_command import ATTACK, END
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
+from support.operation_counts import lines
 
 from streamnorm.inspect import Survey
 from streamnorm.inspect.html_page import PageWriter
@@ -165,6 +166,34 @@ def test_chunk_of_large_frames_has_fewer() -> None:
     large = [content("x" * 200_000) for _ in range(3)]
     page = write_page(*large, END)
     assert [len(rows) for rows in page.chunks] == [2, 3]
+
+
+def test_chunk_waits_for_the_frame_behind_it() -> None:
+    # 262,144 characters of data fill a chunk, but the last frame may get further events.
+    rest = 256 * 1024 - len(data_of(content("")))
+    for size, chunks in ((rest, 1), (rest - 1, 0)):
+        written: list[bytes] = []
+        survey = Survey()
+        writer = PageWriter(written.append, "a.sse")
+        writer.add(survey.feed(content("x" * size)))
+        assert len(written) == 1
+        writer.add(survey.feed(content("y")))
+        assert len(written) == 1 + chunks
+
+
+def test_steps_are_linear_in_the_frames_of_a_chunk() -> None:
+    def steps(count: int) -> int:
+        survey = Survey()
+        reads = [survey.feed(content("a")) for _ in range(count)]
+
+        def write() -> None:
+            writer = PageWriter(len, "a.sse")
+            for read in reads:
+                writer.add(read)
+
+        return lines(write)
+
+    assert steps(800) < 2.2 * steps(400)
 
 
 def test_error_outside_any_frame_is_a_row() -> None:

@@ -76,6 +76,7 @@ class PageWriter:
         self._scrub = scrub
         self._target_frames = framing_of(target).layout.frame_reader(limits)
         self._rows: list[_Row] = []  # not written yet; the last one may get further events
+        self._chars = 0  # of their data
         self._chunks: list[tuple[int, int, int | None]] = []  # first frame, event and time of each
         self._frames = self._events = 0  # in the chunks
         head, self._end = _fill_template(name)
@@ -85,14 +86,18 @@ class PageWriter:
         """Add the frames and events of one read."""
         rows = self._rows
         first = read.first - len(rows)  # number of the first row
-        rows += [_Row(read.ms, frame.event, frame.data) for frame in read.frames]
+        for frame in read.frames:
+            rows.append(_Row(read.ms, frame.event, frame.data))
+            self._chars += len(frame.data)
         for timed in read.events:
             # A body that is no stream has no frame.
             if not rows:
                 rows.append(_Row(read.ms, "message", ""))
             self._add_event(rows[min(max(timed.frame - first, 0), len(rows) - 1)], timed)
-        while (count := self._count_full_chunk()) < len(rows):
-            self._write_chunk(count)
+        while rows and (
+            len(rows) > _CHUNK_FRAMES or self._chars - len(rows[-1].data) >= _CHUNK_CHARS
+        ):
+            self._write_chunk(self._count_full_chunk())
 
     def finish(self, report: Report) -> None:
         """Write the end of the page."""
@@ -114,17 +119,17 @@ class PageWriter:
             row.written += [(frame.event, frame.data) for frame in frames]
 
     def _count_full_chunk(self) -> int:
-        """Return how many rows the next full chunk has; all rows if it is not full."""
-        chars = 0
-        for count, row in enumerate(self._rows[:_CHUNK_FRAMES], 1):
-            chars += len(row.data)
-            if chars >= _CHUNK_CHARS:
-                return count
-        return min(len(self._rows), _CHUNK_FRAMES)
+        """Return how many rows the next full chunk has."""
+        chars = count = 0
+        while chars < _CHUNK_CHARS and count < _CHUNK_FRAMES:
+            chars += len(self._rows[count].data)
+            count += 1
+        return count
 
     def _write_chunk(self, count: int) -> None:
         rows = self._rows[:count]
         del self._rows[:count]
+        self._chars -= sum(len(row.data) for row in rows)
         if self._scrub is not None:
             rows = [_scrub_row(row, self._scrub) for row in rows]
         self._chunks.append((self._frames, self._events, rows[0].ms))
