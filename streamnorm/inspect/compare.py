@@ -10,7 +10,7 @@ within a window.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import msgspec
 from msgspec import Struct, structs
@@ -26,7 +26,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.json import InvalidJSON, compact, decode_any, is_array, is_object
+from streamnorm._core.json import InvalidJSON, compact, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Accumulator, Message
 from streamnorm.inspect.report import TimedEvent
@@ -127,7 +127,7 @@ def compare(a: Sequence[TimedEvent], b: Sequence[TimedEvent], *, same_dialect: b
     for one, other in _align([each.event for each in a], [each.event for each in b]):
         first = None if one is None else a[one]
         second = None if other is None else b[other]
-        if first is not None and second is not None and first.event == second.event:
+        if first is not None and second is not None and _are_equal(first.event, second.event):
             found.equal += 1
             continue
         if second is None:
@@ -222,20 +222,40 @@ def _compare_fields(a: Any, b: Any) -> Iterator[FieldDifference]:
             names = dict.fromkeys([*a, *b])
             below = [(name, a.get(name, _MISSING), b.get(name, _MISSING)) for name in names]
             paths = [(f"{path}.{name}" if path else name, x, y) for name, x, y in below]
-        elif is_array(a) and is_array(b):
+        elif _is_array(a) and _is_array(b):
             longest = range(max(len(a), len(b)))
             paths = [(f"{path}[{at}]", _item(a, at), _item(b, at)) for at in longest]
         else:
             count += 1
             yield FieldDifference(path, *_excerpts(a, b))
             continue
-        waiting += reversed([pair for pair in paths if pair[1] != pair[2]])
+        waiting += reversed([pair for pair in paths if _may_differ(*pair[1:])])
 
 
 _MISSING = object()
 
 
-def _item(values: list[Any], at: int) -> Any:
+def _are_equal(a: Event, b: Event) -> bool:
+    """Return whether two events are equal in JSON, where true is not 1 as in Python."""
+    if a != b:
+        return False
+    # Most events have the same text, too, which is faster to compare than their values.
+    return repr(a) == repr(b) or not any(
+        _compare_fields(msgspec.to_builtins(a), msgspec.to_builtins(b))
+    )
+
+
+def _may_differ(a: Any, b: Any) -> bool:
+    """Return whether two values differ, or are equal in Python and may hold some that differ."""
+    return a != b or is_object(a) or _is_array(a) or isinstance(a, bool) != isinstance(b, bool)
+
+
+def _is_array(value: Any) -> TypeGuard[Sequence[Any]]:
+    # Tuples of structs are left as they are in their builtins.
+    return isinstance(value, (list, tuple))
+
+
+def _item(values: Sequence[Any], at: int) -> Any:
     return values[at] if at < len(values) else _MISSING
 
 

@@ -13,6 +13,7 @@ from support.streams.corpus import each_recording
 from streamnorm import (
     BlockStart,
     BlockStop,
+    Citation,
     Event,
     JSONDelta,
     MessageStart,
@@ -116,6 +117,29 @@ def test_fields_are_named_by_their_path() -> None:
         FieldDifference("extra.tier", '"flex"', None),
         FieldDifference("extra.mode", None, "null"),
     )
+
+
+def test_numbers_are_equal_in_any_spelling_but_true_and_false_are_no_numbers() -> None:
+    def start(value: object) -> list[Event]:
+        return [MessageStart("m", "gpt", {"a": {"list": [0, value]}, "b": value})]
+
+    for a, b in ((1, 1.0), (0, 0.0), (True, True), (None, None)):
+        assert not compare_events(start(a), start(b)).differs
+    for a, b, shown in ((1, True, "1"), (0.0, False, "0.0")):
+        [found] = compare_events(start(a), start(b)).differences
+        assert found.fields == (
+            FieldDifference("extra.a.list[1]", shown, str(b).lower()),
+            FieldDifference("extra.b", shown, str(b).lower()),
+        )
+
+
+def test_values_in_the_citations_of_a_block_have_a_path() -> None:
+    def start(value: object) -> list[Event]:
+        return [START, BlockStart(0, Text(citations=(Citation("web", extra={"n": value}),)))]
+
+    assert not compare_events(start(1), start(1.0)).differs
+    [found] = compare_events(start(1), start(True)).differences
+    assert found.fields == (FieldDifference("block.citations[0].extra.n", "1", "true"),)
 
 
 def test_long_values_are_shown_from_their_difference_on() -> None:
