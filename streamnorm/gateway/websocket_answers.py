@@ -166,7 +166,8 @@ class MessageReader:
 
     def _is_refused_increment(self, message: bytes) -> bool:
         """Return whether a failed response refuses an increment; if so, set `error`."""
-        error = object_in(bytes(_response_in(message).get("error", b"")).decode())
+        given = bytes(_response_in(message).get("error", b""))
+        error = object_in(given.decode(errors="replace"))
         if self._echo is None or error.get("code") != NOT_FOUND:
             return False
         self.error = error_answer(compact({"status": 400, "error": error}).encode())

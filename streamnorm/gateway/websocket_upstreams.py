@@ -263,6 +263,11 @@ class _Connection:
             self._fail(aiohttp.ServerDisconnectedError())
         except RemoteProtocolError as exc:
             self._fail(exc)
+        except Exception as exc:  # noqa: BLE001 - the loop logs the fault
+            # The client must not wait for the rest of the answer.
+            self._fail(aiohttp.ServerDisconnectedError())
+            context = {"message": "an upstream's message was not read", "exception": exc}
+            asyncio.get_running_loop().call_exception_handler(context)
 
     def _check_end(self, kind: WSMsgType, data: object) -> None:
         """Check that the upstream closed the connection, and sent no binary or invalid message.

@@ -43,6 +43,20 @@ def terminal(kind: str, response: str) -> str:
     return f'{{"type":"response.{kind}","response":{response}}}'
 
 
+def request_to(upstream: SocketUpstream) -> UpstreamRequest:
+    """Return a request for a stream."""
+    return UpstreamRequest(
+        url=f"{upstream.url}/v1/responses",
+        headers={},
+        body=b'{"model":"m","input":"Hi."}',
+        streams=True,
+        include_usage=False,
+        reply=Reply(),
+        losses=(),
+        request=None,
+    )
+
+
 ERROR = '"error":{"code":"server_error","message":"cut \\ud83d"}'
 CUT = '"incomplete_details":{"reason":"max_output_tokens"}'
 
@@ -198,24 +212,43 @@ async def test_closed_connections_end_the_answers_on_them(*, has_begun: bool) ->
 
     async with SocketUpstream(answer).running() as upstream:
         sockets = UpstreamSockets(65_536, BodyThread())
-        request = UpstreamRequest(
-            url=f"{upstream.url}/v1/responses",
-            headers={},
-            body=b'{"model":"m","input":"Hi."}',
-            streams=True,
-            include_usage=False,
-            reply=Reply(),
-            losses=(),
-            request=None,
-        )
-        reading = asyncio.create_task(read(sockets, request))
+        reading = asyncio.create_task(read(sockets, request_to(upstream)))
         await asked.wait()
         await sockets.aclose()
         with pytest.raises(aiohttp.ServerDisconnectedError):
             await asyncio.wait_for(reading, 10)
 
 
+async def test_fault_in_reading_a_message_ends_the_answer_at_once() -> None:
+    class FaultyThread(BodyThread):
+        async def run(self, size: int, work: Any) -> Any:
+            if size > LARGE_BYTES:
+                raise ZeroDivisionError
+            return await super().run(size, work)
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        await upstream.send(socket, event("response.created", text="x" * LARGE_BYTES))
+        await socket.wait_closed()
+
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    async with SocketUpstream(answer).running() as upstream:
+        sockets = UpstreamSockets(8 * LARGE_BYTES, FaultyThread())
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await asyncio.wait_for(sockets.ask(request_to(upstream), TARGET), 10)
+        await sockets.aclose()
+    assert [type(each["exception"]) for each in faults] == [ZeroDivisionError]
+
+
 # Messages
+
+
+@pytest.mark.parametrize("continued", [None, "resp_0"])
+def test_failure_that_is_no_unicode_is_read(continued: str | None) -> None:
+    reader = MessageReader(None, continued, "", max_bytes=9, is_whole=False)
+    message = b'{"type":"response.failed","response":{"id":"r","error":{"code":"\xff"}}}'
+    assert reader.read(message) == b"event: response.failed\ndata: %b\n\n" % message
+    assert (reader.is_ended, reader.error) == (True, None)
 
 
 DELTA = b'{"type":"response.output_text.delta","delta":"a\\nb","sequence_number":4}'
