@@ -42,7 +42,7 @@ from streamnorm.cli.streams import (
 )
 from streamnorm.cli.terminal import Terminal, open_terminal, print_page
 from streamnorm.inspect import Survey, list_writable_dialects
-from streamnorm.inspect.live import Tail, extend_tail, render_live
+from streamnorm.inspect.live import Tail, extend_tail, hide_last_word, render_live
 from streamnorm.inspect.page import (
     MIN_WIDTH,
     FrameLines,
@@ -253,7 +253,7 @@ class _Display:
             return
         report, tail = survey.report(), self._tail
         if self._redacts:
-            report, tail = redact(report), redact(tail)
+            report, tail = redact(report), hide_last_word(redact(tail))
         height = self._terminal.height
         self._terminal.draw(render_live(report, tail, self._name, self._style, height))
         # Drawing takes a part of the time alone, however fast the reads are.

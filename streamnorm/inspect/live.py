@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from string import ascii_letters, digits, punctuation
+
+from msgspec import Struct, structs
 
 from streamnorm._core.events import JSONDelta, ReasoningDelta, RefusalDelta, TextDelta
 from streamnorm.inspect.page import Line, Page, Style, describe_end, describe_head
 from streamnorm.inspect.report import Read, Report
 
-_TAIL_CHARS = 1024
+_SHOWN_CHARS = 1024
+# The longest secret that is found has 8 KiB, and may begin before what is shown.
+_TAIL_CHARS = _SHOWN_CHARS + 8 * 1024
+
+# ASCII that may be in a key or token: what separates values in JSON is left out.
+_WORD_CHARS = "".join(sorted({*digits, *ascii_letters, *punctuation} - set('"{}[],:')))
 _SHOWN_FIELDS = ("times", "usage", "waits")
 _MIN_BLOCK_LINES = 4
 
@@ -48,6 +55,15 @@ def extend_tail(tail: Tail, read: Read) -> Tail:
     return Tail(block, text)
 
 
+def hide_last_word(tail: Tail) -> Tail:
+    """Return a tail without a word that may continue, and so may become a secret.
+
+    Args:
+        tail: The tail, redacted.
+    """
+    return structs.replace(tail, text=tail.text[-_SHOWN_CHARS:].rstrip(_WORD_CHARS))
+
+
 def render_live(report: Report, tail: Tail, name: str, style: Style, height: int) -> list[Line]:
     """Return what is known of a growing stream: its last blocks, and what arrives.
 
@@ -65,7 +81,7 @@ def render_live(report: Report, tail: Tail, name: str, style: Style, height: int
     if tail.block is not None:
         # Two lines, whose last character is the last that arrived.
         room = 2 * (style.width - 20)
-        end.add_field("block", f"{tail.block}: {_fit_end(tail.text, room, style)}")
+        end.add_field("block", f"{tail.block}: {_fit_end(tail.text[-_SHOWN_CHARS:], room, style)}")
     for label, lines in describe_end(report, style.glyphs.times):
         if label in _SHOWN_FIELDS:
             end.add_field(label, *lines[:3])

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from support.openai_chat.chunks import call, calls, chunk, content, reasoning
 
 from streamnorm.inspect import Survey
-from streamnorm.inspect.live import Tail, extend_tail, render_live
+from streamnorm.inspect.live import Tail, extend_tail, hide_last_word, render_live
 from streamnorm.inspect.page import Style, join_spans
 from streamnorm.inspect.printable import ASCII, count_columns
 from streamnorm.inspect.report import Report
 from streamnorm.inspect.summary import Track
+from streamnorm.recording.secrets.values import redact_struct
 
 
 def tail_of(*reads: bytes) -> Tail:
@@ -35,7 +36,7 @@ def screen(report: Report, tail: Tail = Tail(), height: int = 24, width: int = 8
         ([reasoning("Hm. "), content("Yes")], Tail(1, "Yes")),
         ([chunk({"refusal": "No."})], Tail(0, "No.")),
         ([calls(call(0, "a", "f", '{"x"')), calls(call(0, arguments=":1}"))], Tail(0, '{"x":1}')),
-        ([content("a" * 5000), content("b")], Tail(0, "a" * 1023 + "b")),
+        ([content("a" * 10_000), content("b")], Tail(0, "a" * 9215 + "b")),
     ],
 )
 def test_tail_is_the_end_of_the_block_that_grew_last(reads: list[bytes], tail: Tail) -> None:
@@ -73,6 +74,35 @@ def test_long_tail_is_two_lines_with_its_end() -> None:
     assert lines[start].startswith("block     3: …")
     assert lines[start + 1].endswith("the end")
     assert lines[start + 2].startswith("times")
+
+
+def hide(text: str) -> str:
+    pieces = [content(text[at : at + 500]) for at in range(0, len(text), 500)]
+    return hide_last_word(redact_struct(tail_of(*pieces))).text
+
+
+def test_long_key_is_hidden_when_its_first_line_is_not_shown() -> None:
+    lines = ["q7Rz" * 16] * 98  # a private key of 6,272 characters in base64
+    text = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END"])
+    for end in range(40, len(text), 397):
+        assert "q7Rz" not in hide(text[:end])
+
+
+def test_key_is_hidden_while_it_arrives() -> None:
+    text = "key sk-proj-a1B2c3D4a1B2c3D4 ok"
+    shown = {hide(text[:end]) for end in range(len(text) + 1)}
+    assert shown == {"", "key ", f"key {'x' * 24} "}
+    field = '{"password":"hun!ter2"}'
+    shown = {hide(field[:end]) for end in range(len(field) + 1)}
+    assert shown == {"", "{", '{"', '{"password"', '{"password":', '{"password":"'} | {
+        '{"password":"xxxxxxxx"',
+        '{"password":"xxxxxxxx"}',
+    }
+
+
+def test_characters_without_width_do_not_show_more() -> None:
+    lines = screen(Report(), Tail(0, "q" + "\u0301" * 2000 + "b"))
+    assert "q" not in "".join(lines).replace("sequence", "")
 
 
 def test_many_blocks_leave_the_last_on_the_screen() -> None:
