@@ -1,12 +1,14 @@
 """Login to the dashboard: an admin key opens a session.
 
 A key is posted once; the browser then has the random id of a session in a cookie.  The server
-stores the digest of the id alone, in memory, or in a directory that all workers share.
+stores a digest of the id alone, in memory, or in a directory that all workers share.  The digest is
+one with the admin keys: files may outlive the gateway, and a changed key ends all sessions.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 import time
@@ -16,7 +18,7 @@ from contextlib import suppress
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 
-from streamnorm.gateway.admission import MAX_KEY_BYTES, ClientKeys
+from streamnorm.gateway.admission import MAX_KEY_BYTES, ClientKeys, resolve_key
 from streamnorm.gateway.config import DashboardConfig
 
 SESSION_S = 12 * 60 * 60
@@ -83,6 +85,8 @@ class Sessions:
     ) -> None:
         where = "dashboard.admin_keys"
         self._keys = ClientKeys.of(config.admin_keys, environ, where, _MIN_KEY_CHARS)
+        keys = resolve_key(config.admin_keys, where, environ)
+        self._secret = hashlib.sha256(keys.encode("utf-8", "surrogatepass")).digest()
         self._directory = directory
         self._ends: dict[str, float] = {}  # by the digest of the id, the oldest first
 
@@ -91,7 +95,7 @@ class Sessions:
         if not 0 < len(key) <= MAX_KEY_BYTES or not self._keys.has(key):
             return None
         id = secrets.token_urlsafe(_ID_BYTES)
-        digest, end = _digest(id), time.time() + SESSION_S
+        digest, end = self._digest(id), time.time() + SESSION_S
         if self._directory is None:
             self._ends[digest] = end
             while len(self._ends) > _MAX_SESSIONS:
@@ -102,11 +106,11 @@ class Sessions:
 
     def is_open(self, id: str) -> bool:
         """Return whether a session exists and has not expired."""
-        return bool(id) and len(id) <= _MAX_ID_CHARS and time.time() < self._end_of(_digest(id))
+        return 0 < len(id) <= _MAX_ID_CHARS and time.time() < self._end_of(self._digest(id))
 
     def close(self, id: str) -> None:
         """End a session."""
-        digest = _digest(id[:_MAX_ID_CHARS])
+        digest = self._digest(id[:_MAX_ID_CHARS])
         self._ends.pop(digest, None)
         if self._directory is not None:
             with suppress(OSError):
@@ -116,9 +120,13 @@ class Sessions:
         if self._directory is None:
             return self._ends.get(digest, 0.0)
         try:
-            return _file_of(self._directory, digest).stat().st_mtime
+            found = _file_of(self._directory, digest).lstat()
         except OSError:
             return 0.0
+        return found.st_mtime if _is_own(found) else 0.0
+
+    def _digest(self, id: str) -> str:
+        return hmac.digest(self._secret, id.encode("utf-8", "surrogatepass"), "sha256").hex()
 
     def _store(self, directory: Path, digest: str, end: float) -> None:
         """Store a session as an empty file whose modification time is the session's end."""
@@ -128,7 +136,9 @@ class Sessions:
         ends: list[tuple[float, Path]] = []
         for each in directory.glob(_file_of(directory, "*").name):
             with suppress(OSError):  # another worker has removed it
-                ends.append((each.stat().st_mtime, each))
+                found = each.lstat()
+                if _is_own(found):
+                    ends.append((found.st_mtime, each))
         for _, each in sorted(ends)[:-_MAX_SESSIONS]:
             each.unlink(missing_ok=True)
 
@@ -137,5 +147,6 @@ def _file_of(directory: Path, digest: str) -> Path:
     return directory / f"dashboard_session_{digest}"
 
 
-def _digest(id: str) -> str:
-    return hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
+def _is_own(found: os.stat_result) -> bool:
+    """Return whether this user owns a file; another user's is no session."""
+    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()  # Windows has no user ids

@@ -87,6 +87,28 @@ def test_all_workers_know_a_session(tmp_path: Path) -> None:
     assert not one.is_open(id)
 
 
+def test_session_ends_with_a_change_of_the_admin_keys(tmp_path: Path) -> None:
+    id = Sessions(OPTIONS, ENVIRON, tmp_path).open(ADMIN_KEY)
+    assert id
+    assert Sessions(OPTIONS, ENVIRON, tmp_path).is_open(id)  # after a restart
+    changed = Sessions(OPTIONS, {"ADMIN_KEYS": "changed-key-0123456789"}, tmp_path)
+    assert not changed.is_open(id)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no user ids")
+def test_file_of_another_user_is_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = Sessions(OPTIONS, ENVIRON, tmp_path)
+    id = sessions.open(ADMIN_KEY)
+    assert id
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert not sessions.is_open(id)
+    for _ in range(65):
+        sessions.open(ADMIN_KEY)
+    assert len([*tmp_path.iterdir()]) == 66  # nor is it removed for a new one
+
+
 def test_file_of_a_session_holds_neither_key_nor_id(tmp_path: Path) -> None:
     id = Sessions(OPTIONS, ENVIRON, tmp_path).open(ADMIN_KEY)
     assert id
