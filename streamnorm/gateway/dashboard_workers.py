@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 from anyio import to_thread
+from msgspec import UNSET, Struct, UnsetType
 
 from streamnorm._core.json import FAST_ERRORS, dumps
 from streamnorm.gateway.config import ConfigError
@@ -33,10 +34,32 @@ _BOARDS = "dashboard_board_"
 # In which a worker that has written no board is taken for one that has ended, and in which a page
 # that has not been seen is taken for one that is closed.
 _MISSED_S = 5 * POLL_S
+# After which the board of a worker that was killed is deleted: one that runs writes it again.
+_FORGET_S = 60.0
 _MAX_BOARD_BYTES = 16 * 1024 * 1024
 _MAX_WORKERS = 256
 
 _DECODER = msgspec.json.Decoder(Board)
+
+
+class _Row(Struct):
+    """Fields of a request's row that a page cannot be made without."""
+
+    n: int
+    stream: tuple[str, str] | UnsetType = UNSET
+    timeline: str | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if (self.stream is UNSET) != (self.timeline is UNSET):
+            raise ValueError("a stream or its name alone, expected both or none")
+
+
+class _RunningRow(_Row, kw_only=True):
+    age_s: float
+
+
+class _EndedRow(_Row, kw_only=True):
+    at: float
 
 
 def shared_directory(environ: Mapping[str, str]) -> Path | None:
@@ -121,15 +144,34 @@ class SharedBoards:
         except OSError as exc:
             self._report(exc)
             return []
-        for file in files[:_MAX_WORKERS]:
+        for file in files:
             with suppress(OSError, *FAST_ERRORS):  # another version wrote it, or its worker ended
                 stat = file.stat()
-                is_old = time.time() - stat.st_mtime > _MISSED_S
-                if not (file == self._file or is_old or stat.st_size > _MAX_BOARD_BYTES):
-                    boards.append(_DECODER.decode(file.read_bytes()))
+                missed_s = time.time() - stat.st_mtime
+                if missed_s > _FORGET_S:
+                    file.unlink()
+                elif not (
+                    file == self._file
+                    or missed_s > _MISSED_S
+                    or stat.st_size > _MAX_BOARD_BYTES
+                    or len(boards) == _MAX_WORKERS
+                ):
+                    boards.append(_decode_board(file.read_bytes()))
         return boards
 
     def _report(self, exc: OSError) -> None:
         if not self._has_failed:
             self._has_failed = True
             _LOG.warning("the boards of the workers cannot be shared: %s", type(exc).__name__)
+
+
+def _decode_board(data: bytes) -> Board:
+    """Return the board of another worker, which may run another version.
+
+    Raises:
+        FAST_ERRORS: It is none, or a row lacks what the page needs.
+    """
+    board = _DECODER.decode(data)
+    msgspec.convert(board.running, list[_RunningRow])
+    msgspec.convert(board.ended, list[_EndedRow])
+    return board

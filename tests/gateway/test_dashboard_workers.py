@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from streamnorm._core.json import dumps
 from streamnorm.gateway import ConfigError, dashboard_workers
 from streamnorm.gateway.dashboard_board import Board, Totals
 from streamnorm.gateway.dashboard_workers import SharedBoards, shared_directory
@@ -88,6 +89,49 @@ async def test_damaged_board_is_not_shown(tmp_path: Path) -> None:
         for number, data in enumerate([b"", b"{}", b"\xff", b"[" * 5000, b'{"process": 1}']):
             (tmp_path / f"dashboard_board_x{number}.json").write_bytes(data)
         await others(one, ["2@host"])
+
+
+async def test_boards_of_many_dead_workers_hide_no_live_one(tmp_path: Path) -> None:
+    async with worker(tmp_path, 1) as one, worker(tmp_path, 2):
+        await others(one, ["2@host"])
+        data = (tmp_path / "dashboard_board_2.json").read_bytes()
+        for number in range(300):
+            dead = tmp_path / f"dashboard_board_1{number:03}.json"
+            dead.write_bytes(data)
+            long_ago = time.time() - (30 if number == 0 else 90)
+            os.utime(dead, (long_ago, long_ago))
+        assert [board.process for board in await one.others()] == ["2@host"]
+        kept = "dashboard_board_1000.json"  # its worker may have paused
+        assert [name for name in os.listdir(tmp_path) if len(name) == len(kept)] == [kept]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        '"ended":[{}]',
+        '"ended":[{"n":1}]',
+        '"ended":[{"n":1,"at":"now"}]',
+        '"ended":[{"n":1,"at":2.0,"stream":["","a"]}]',
+        '"ended":[{"n":1,"at":2.0,"stream":null,"timeline":"a"}]',
+        '"running":[{"n":1}]',
+        '"running":[{"age_s":1.0}]',
+    ],
+)
+async def test_board_of_another_version_is_not_shown(tmp_path: Path, rows: str) -> None:
+    async with worker(tmp_path, 1) as one, worker(tmp_path, 2):
+        await others(one, ["2@host"])
+        other = f'{{"process":"x","started_at":1,"totals":{{}},{rows}}}'
+        (tmp_path / "dashboard_board_3.json").write_text(other)
+        assert [board.process for board in await one.others()] == ["2@host"]
+
+
+async def test_board_with_rows_is_shown(tmp_path: Path) -> None:
+    row = {"n": 1, "at": 2.0, "age_s": 3.0, "stream": ("", "a"), "timeline": "x-1", "model": "m"}
+    board = Board(process="3@host", started_at=1.0, totals=Totals(), running=[row], ended=[row])
+    async with worker(tmp_path, 1) as one:
+        (tmp_path / "dashboard_board_3.json").write_bytes(dumps(board))
+        (found,) = await one.others()
+        assert found.running == found.ended == [{**row, "stream": ["", "a"]}]
 
 
 async def test_directory_that_is_gone_is_reported_once(
