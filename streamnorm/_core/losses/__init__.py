@@ -181,7 +181,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         file_urls: Images and documents by their URL.
         citations: Kinds of citations.
         url_citation: Kind to write for any other citation with a URL; None if there is none.
-        cited_text: The cited text of a citation that is written as `url_citation`.
+        cited_texts: Kinds of citations that are written with the cited text.
         not_round_tripped: Names of `Opaque` events of this dialect that the encoder
             cannot write back.
         block_events: Names of `Opaque` events of this dialect that are written within their
@@ -218,7 +218,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     file_urls: bool
     citations: frozenset[str]
     url_citation: str | None
-    cited_text: bool
+    cited_texts: frozenset[str]
     not_round_tripped: frozenset[str]
     stop_reasons: frozenset[str]
     native_stop_reasons: frozenset[str]

@@ -230,12 +230,16 @@ class Citations(Struct, eq=False):
                 self.losses.add("citations", citation.kind, "dropped")
                 return None
             self.losses.add("citations", citation.kind, f"written as {target.url_citation}")
-            text = citation.cited_text if target.cited_text else None
+            text = citation.cited_text if target.url_citation in target.cited_texts else None
             citation = Citation(
                 *(target.url_citation, citation.url, citation.title, text),
                 *(citation.start, citation.end),
             )
-        if not target.cited_text:  # citations that differed only in their text are now equal
+        elif citation.cited_text is not None and citation.kind not in target.cited_texts:
+            self.losses.add("citations", "cited text", "dropped")
+            citation = structs.replace(citation, cited_text=None)
+        # Citations that differed only in their text are now equal.
+        if not target.citations <= target.cited_texts:
             key = f"{index} {citation!r}"
             if key in self.written:
                 return None

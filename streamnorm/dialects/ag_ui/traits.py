@@ -100,7 +100,7 @@ CAPABILITIES = Capabilities(
     # `metadata` of the message.
     citations=frozenset({URL_CITATION}),
     url_citation=URL_CITATION,
-    cited_text=True,
+    cited_texts=frozenset({URL_CITATION}),
     not_round_tripped=frozenset(),
     # `metadata` of `RUN_FINISHED`.
     stop_reasons=frozenset(

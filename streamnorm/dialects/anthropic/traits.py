@@ -188,7 +188,10 @@ CAPABILITIES = Capabilities(
     ),
     # `web_search_result_location` requires the API's encrypted index.
     url_citation=None,
-    cited_text=True,
+    cited_texts=frozenset(
+        {"char_location", "page_location", "content_block_location"}
+        | {"web_search_result_location", "search_result_location"}
+    ),
     not_round_tripped=frozenset(),
     stop_reasons=frozenset(
         {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause"}

@@ -129,7 +129,7 @@ CAPABILITIES = Capabilities(
     file_urls=False,
     citations=LOCATIONS | {UNLOCATED},
     url_citation=WEB,
-    cited_text=True,
+    cited_texts=LOCATIONS | {UNLOCATED},
     not_round_tripped=frozenset(),
     # A delta of a block that is not written would open another at its index.
     block_events=frozenset({BLOCK_DELTA}),

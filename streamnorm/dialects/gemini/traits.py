@@ -151,7 +151,7 @@ CAPABILITIES = Capabilities(
     citations=frozenset({"citation", "image", "maps", "retrievedContext", "web"}),
     url_citation="web",
     # A segment quotes the answer, and web sources have no field for their own text.
-    cited_text=False,
+    cited_texts=frozenset({"retrievedContext"}),
     not_round_tripped=frozenset(),
     stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal", "pause", "other"}),
     native_stop_reasons=frozenset(),

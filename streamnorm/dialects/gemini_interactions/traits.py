@@ -170,7 +170,7 @@ CAPABILITIES = Capabilities(
     citations=frozenset({"maps", "retrievedContext", "web"}),
     url_citation="web",
     # An annotation has the position of the text, not the text of its source.
-    cited_text=False,
+    cited_texts=frozenset(),
     # Unknown fields of events that are written anew.
     not_round_tripped=frozenset(
         {"content", "metadata", "model_output", *_STEPS, *_CONTENTS}

@@ -135,7 +135,7 @@ CAPABILITIES = Capabilities(
     # The only kind of annotation in the reference of messages.
     citations=frozenset({"url_citation"}),
     url_citation="url_citation",
-    cited_text=True,
+    cited_texts=frozenset({"url_citation"}),
     # Parts of other fields: written alone they would reach another message or call.
     not_round_tripped=frozenset({"content_part", "extra_content", "reasoning_details"}),
     stop_reasons=frozenset({"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}),

@@ -182,7 +182,9 @@ CAPABILITIES = Capabilities(
     file_urls=True,
     citations=frozenset({"container_file_citation", "file_citation", "file_path", "url_citation"}),
     url_citation="url_citation",
-    cited_text=True,
+    cited_texts=frozenset(
+        {"container_file_citation", "file_citation", "file_path", "url_citation"}
+    ),
     not_round_tripped=frozenset(),
     stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal"}),
     native_stop_reasons=frozenset({"max_messages", "steered"}),

@@ -69,7 +69,7 @@ EVERYTHING = Capabilities(
     file_urls=True,
     citations=frozenset({"k"}),
     url_citation=None,
-    cited_text=True,
+    cited_texts=frozenset({"k"}),
     not_round_tripped=frozenset(),
     stop_reasons=frozenset({"other"}),
     native_stop_reasons=frozenset(),
@@ -188,6 +188,22 @@ def test_unsupported_features_are_counted(body: list[Event], left: list[Event], 
     events, losses = projected(*body)
     assert events == left
     assert losses == (loss,)
+
+
+@pytest.mark.parametrize(
+    ("target", "left"), [("gemini", "The snow."), ("gemini_interactions", None)]
+)
+def test_cited_text_is_counted_where_its_citation_has_no_place_for_it(
+    target: str, left: str | None
+) -> None:
+    def cited(text: str | None) -> list[Event]:
+        document = Citation("retrievedContext", "gs://d", cited_text=text)
+        return block(0, Text(), TextDelta(0, "a"), CitationDelta(0, document))
+
+    events, losses = project([START, *cited("The snow."), STOP], target)
+    assert events[1:-1] == cited(left)
+    dropped = Loss("citations", "cited text", 1, "dropped")
+    assert losses == (() if left else (dropped,))
 
 
 @pytest.mark.parametrize(("body", "left", "loss"), LOST.values(), ids=LOST)

@@ -90,6 +90,13 @@ REQUESTS = {
     ),
 }
 
+_EVERY_REQUEST = {
+    **REQUESTS,
+    "gemini_interactions": ClientRequest(
+        "/v1beta/interactions", {"model": "m", "stream": True, "input": "Hello"}
+    ),
+}
+
 PAGE_REQUESTS = {
     "ui_message_stream": ClientRequest(
         "/ui/chat",
@@ -117,12 +124,13 @@ def opened(
     http: httpx.AsyncClient, url: str, client: str
 ) -> AbstractAsyncContextManager[httpx.Response]:
     """Open a stream at a gateway, as a client of a dialect."""
-    return http.stream("POST", url + REQUESTS[client].path, json=REQUESTS[client].body)
+    path, body = _EVERY_REQUEST[client]
+    return http.stream("POST", url + path, json=body)
 
 
 async def asked(url: str, client: str, *, stream: bool = True) -> httpx.Response:
     """Send a client's request to a gateway; return the whole answer."""
-    path, body = REQUESTS[client]
+    path, body = _EVERY_REQUEST[client]
     async with httpx.AsyncClient() as http:
         form = {} if client == "gemini" else {"stream": stream}  # Gemini's path says it
         return await http.post(url + path, json={**body, **form})
