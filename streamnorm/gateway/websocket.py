@@ -444,7 +444,7 @@ class Connection:
                 writer = MessageWriter(self._send_text, lane.stream_id)
                 await self._refuse(refused, writer, call)
             return
-        queued = self._state.take_queued((create.request.decoded or {}).get("previous_response_id"))
+        queued = self._state.find_queued((create.request.decoded or {}).get("previous_response_id"))
         create = prepend_input(create, queued) if queued else create
         steering = await self._answer_create(create, lane, None)
         try:
@@ -501,9 +501,7 @@ class Connection:
         if has_successor:
             return True
         if steering.queued:
-            self._state.queue(
-                lane.stream_id, lane.latest_id, steering.queued, steering.queued_bytes
-            )
+            self._state.queue(lane.latest_id, steering.queued, steering.queued_bytes)
         for text in steering.take_failures(lane.stream_id):
             await self._say(text)
         return False

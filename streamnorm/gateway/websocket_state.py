@@ -106,8 +106,8 @@ class ConnectionState:
         self._histories = histories
         self._max_bytes = max_bytes
         self._lanes: dict[str | None, str] = {}  # the id of the latest response of each lane
-        # Of each lane: id of its response, the items that wait for its continuation, their bytes.
-        self._queued: dict[str | None, tuple[str, list[dict[str, Any]], int]] = {}
+        # By id of a response: the items that wait for its continuation, and their bytes.
+        self._queued: dict[str, tuple[list[dict[str, Any]], int]] = {}
 
     def find(self, lane: str | None, id: str) -> History | None:
         """Return the history of a response, on its lane or forked from another lane."""
@@ -125,29 +125,29 @@ class ConnectionState:
         else:
             self._histories.put(key, history)
 
-    def queue(self, lane: str | None, id: str, items: list[dict[str, Any]], size: int) -> None:
+    def queue(self, id: str, items: list[dict[str, Any]], size: int) -> None:
         """Store input that belongs to the create which continues a response.
 
         Args:
-            lane: The lane of the response.
-            id: Its id.
+            id: Id of the response.
             items: Items of the input.
             size: Bytes of the messages that had them.
         """
-        self._queued[lane] = (id, items, size)
+        self._queued[id] = (items, size)
 
-    def take_queued(self, id: object) -> list[dict[str, Any]]:
-        """Return the input that belongs to the create which continues a response, once."""
-        for lane, (queued_id, items, _) in self._queued.items():
-            if queued_id == id:
-                del self._queued[lane]
-                return items
-        return []
+    def find_queued(self, id: object) -> list[dict[str, Any]]:
+        """Return the input that belongs to the create which continues a response."""
+        items, _ = self._queued.get(id, ([], 0)) if isinstance(id, str) else ([], 0)
+        return items
+
+    def drop_queued(self, id: str) -> None:
+        """Forget the input for a response's continuation, which has been answered."""
+        self._queued.pop(id, None)
 
     @property
     def queued_bytes(self) -> int:
         """Bytes of the input that waits for creates."""
-        return sum([size for _, _, size in self._queued.values()])
+        return sum([size for _, size in self._queued.values()])
 
     def evict(self, id: str) -> None:
         """Forget the response that a failed request has named."""
@@ -250,6 +250,9 @@ class Continuation(ResponseStates):
             response_id: The id.
             output: JSON of its items; None if they are not known.
         """
+        # A create that fails is sent again, with the same input.
+        if self._named is not None:
+            self._connection.drop_queued(self._named)
         turn, given = self._turn, self._input
         is_stored = turn is not None and turn.stores and not turn.is_lost
         if output is None or given is None or not response_id or is_stored:

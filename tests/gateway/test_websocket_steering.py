@@ -28,6 +28,7 @@ Reply = Callable[[SocketUpstream, ServerConnection, dict[str, Any]], Awaitable[N
 STEER = {"type": "response.steer", "input": "Stop."}
 STOP = {"type": "message", "role": "user", "content": "Stop."}
 LONG = text_item("Long", "msg_1")
+RESULT = {"type": "function_call_output", "call_id": "c1", "output": "snow"}
 KEY = "sk-upstream-secret-123456"
 
 
@@ -214,12 +215,11 @@ async def test_input_that_waits_for_a_result_is_sent_with_it() -> None:
         await send(upstream, socket, accepted(), *last, pending())
 
     upstream = SocketUpstream(answering(answer))
-    result = {"type": "function_call_output", "call_id": "c1", "output": "snow"}
     async with asked_over_websocket(upstream) as app, connected(app) as socket:
         await begin(socket, stream_id="a")
         await socket.say({**STEER, "previous_response_id": "resp_1"})
         waiting = (await until(socket, "response.steer.pending"))[-1]
-        asked = create([result], previous_response_id="resp_1", stream_id="a")  # type: ignore[arg-type]
+        asked = create([RESULT], previous_response_id="resp_1", stream_id="a")  # type: ignore[arg-type]
         await socket.say(asked)
         await until(socket, "response.completed")
     assert waiting["stream_id"] == "a"
@@ -233,6 +233,40 @@ async def test_input_that_waits_for_a_result_is_sent_with_it() -> None:
     ]
     assert sent["input"][-2] == STOP
     assert len(upstream.sockets) == 2
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_input_that_waits_is_sent_until_it_is_answered(*, has_begun: bool) -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        if sent["type"] == "response.steer":
+            last = response_events("resp_1", [LONG, call_item("c1", "{}")])[4:]
+            await send(upstream, socket, accepted(), *last, pending())
+            return
+        events = response_events(f"resp_{len(upstream.creates)}", [LONG])
+        results = [each for each in upstream.creates if RESULT in [*each["input"]]]
+        if not results:
+            await upstream.send(socket, *events[:4])
+        elif len(results) == 1:
+            error = {"type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "Slow."}
+            end = response_events("resp_3", [], "failed", error=error)[-1]
+            refused = event("error", status=429, error=error)
+            await upstream.send(socket, *([events[0], end] if has_begun else [refused]))
+        else:
+            await upstream.send(socket, *events)
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream, retries=0) as app, connected(app) as socket:
+        await begin(socket)
+        await socket.say({**STEER, "previous_response_id": "resp_1"})
+        await until(socket, "response.steer.pending")
+        ends: list[str] = []
+        for _ in range(3):
+            await socket.say(create([RESULT], previous_response_id="resp_1"))  # type: ignore[arg-type]
+            last = await until(socket, "response.completed", "response.failed", "error")
+            ends.append(last[-1]["type"])
+    assert ends == ["response.failed" if has_begun else "error", *["response.completed"] * 2]
+    inputs = [each["input"] for each in upstream.creates if RESULT in [*each["input"]]]
+    assert [[item for item in each if item == STOP] for each in inputs] == [[STOP], [STOP], []]
 
 
 @pytest.mark.parametrize("options", [{}, {"normalize": True}], ids=["verbatim", "written anew"])
