@@ -67,6 +67,7 @@ _FORM_S = 10.0
 _SEND_S = 30.0
 _PING_S = 15.0
 _PING = b": ping\n\n"
+_PORTS = {"http": ":80", "https": ":443"}
 _SAME_SITE = ("same-origin", "none")  # `none`: the user has typed the URL
 
 _HEADERS = {
@@ -146,6 +147,7 @@ class Dashboard:
         self._sessions = Sessions(options, environ, directory)
         self._wrong_keys = WrongKeys()
         self._admission = admission
+        self._origins = frozenset(origin.lower() for origin in config.origins)
         self._stopping = stopping
         self._shared = None if directory is None else SharedBoards(directory, self._board)
         self._files = {name: _read_file(name) for name in _FILES}
@@ -180,6 +182,8 @@ class Dashboard:
         try:
             self._admission.check_sender(scope, received)
             _check_method(received, name)
+            if is_post:
+                self._check_origin(received)
             if is_post and name == "login":
                 form = await _read_form(received, receive)
         except RequestRefused as refused:
@@ -206,6 +210,18 @@ class Dashboard:
                 await self._send_events(_session_id(received), exchange)
             else:
                 await _send(exchange, 200, _HTML, self._page)
+
+    def _check_origin(self, received: ClientRequest) -> None:
+        """Refuse a form that a page elsewhere has posted.
+
+        Raises:
+            RequestRefused: Its `Origin` is another than the gateway's, and none of `origins`.
+        """
+        # Over http to another machine browsers send no `Sec-Fetch-Site`.
+        origin = received.headers.get("origin", "").lower()
+        is_own = _is_same_origin(origin, received.headers.get("host", "").lower())
+        if origin and not is_own and origin not in self._origins:
+            raise RequestRefused("origin: another page's, expected this one's", 403)
 
     async def _log_in(
         self, scope: Scope, received: ClientRequest, form: dict[str, str], exchange: Exchange
@@ -355,6 +371,16 @@ def _check_method(received: ClientRequest, name: str) -> None:
     is_link = not name  # from a page elsewhere, which gets the form: no cookie comes with it
     if not is_link and received.headers.get("sec-fetch-site", "none") not in _SAME_SITE:
         raise RequestRefused("sec-fetch-site: of another site, expected this one", 403)
+
+
+def _is_same_origin(origin: str, host: str) -> bool:
+    """Return whether an `Origin` has the host and port of a `Host`, both in lower case."""
+    scheme, _, authority = origin.partition("://")
+    port = _PORTS.get(scheme)
+    if port is None or not authority:
+        return False
+    # Browsers leave out the default port, but a proxy may add it.
+    return authority.removesuffix(port) == host.removesuffix(port)
 
 
 async def _read_form(received: ClientRequest, receive: Receive) -> dict[str, str]:

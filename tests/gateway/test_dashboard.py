@@ -225,6 +225,41 @@ async def test_request_of_another_site_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("gw.example", "http://gw.example", 303),
+        ("GW.example", "https://gw.example", 303),  # behind a proxy that ends TLS
+        ("gw.example:443", "https://gw.example", 303),
+        ("gw.example:8080", "http://gw.example:8080", 303),
+        ("[fd00::1]:8080", "http://[fd00::1]:8080", 303),
+        ("10.0.0.1", "https://Admin.example", 303),  # one of `origins`
+        ("gw.example", None, 303),  # a program
+        ("gw.example", "http://evil.example", 403),
+        ("gw.example", "http://gw.example.evil.example", 403),
+        ("gw.example:8080", "http://gw.example:9090", 403),
+        ("gw.example:8080", "http://gw.example", 403),
+        ("gw.example", "null", 403),
+        ("gw.example", "https://", 403),
+        ("gw.example", "ftp://gw.example", 403),
+    ],
+)
+async def test_form_is_posted_by_the_gateways_own_page_alone(
+    host: str, origin: str | None, status: int
+) -> None:
+    """A gateway with `client_keys` accepts other requests of every page."""
+    more = () if origin is None else (("origin", origin),)
+    async with watched(client_keys="env:CLIENT_KEYS", origins=["https://admin.example"]) as app:
+        cookie = await session_of(app)
+        body, headers = f"key={ADMIN_KEY}".encode(), (("host", host), *more)
+        caller = await called(app, "/dashboard/login", body, headers=(*headers, FORM))
+        assert caller.status == status
+        caller = await called(app, "/dashboard/logout", headers=(*headers, cookie))
+        assert caller.status == status
+        page = await get(app, "/dashboard", cookie)
+        assert (b'type="password"' in b"".join(page.bodies)) == (status == 303)
+
+
+@pytest.mark.parametrize(
     ("method", "target", "status"),
     [
         ("GET", "/dashboard/x", 404),
