@@ -178,7 +178,7 @@ class Dashboard:
         """Answer an HTTP request to the dashboard."""
         name = received.path[len(_PATH) + 1 :]
         is_post = received.method == "POST"
-        form: dict[str, str] | RequestRefused = {}
+        form: dict[str, str] | RequestRefused | None = {}
         try:
             self._admission.check_sender(scope, received)
             _check_method(received, name)
@@ -188,6 +188,8 @@ class Dashboard:
                 form = await _read_form(received, receive)
         except RequestRefused as refused:
             form = refused
+        if form is None:
+            return
         async with open_exchange(receive, send) as exchange:
             if isinstance(form, RequestRefused):
                 await _send_text(exchange, form)
@@ -383,8 +385,8 @@ def _is_same_origin(origin: str, host: str) -> bool:
     return authority.removesuffix(port) == host.removesuffix(port)
 
 
-async def _read_form(received: ClientRequest, receive: Receive) -> dict[str, str]:
-    """Return the fields of a posted form.
+async def _read_form(received: ClientRequest, receive: Receive) -> dict[str, str] | None:
+    """Return the fields of a posted form; None if the browser disconnected.
 
     Raises:
         RequestRefused: It is too large, or too slow, or no form.
@@ -397,6 +399,8 @@ async def _read_form(received: ClientRequest, receive: Receive) -> dict[str, str
         async with asyncio.timeout(_FORM_S):
             while True:
                 message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
                 body += message.get("body", b"")
                 if len(body) > _MAX_FORM_BYTES:
                     found = f"a form that is too large, expected at most {_MAX_FORM_BYTES} bytes"

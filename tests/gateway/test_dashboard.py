@@ -310,6 +310,17 @@ async def test_form_that_never_arrives_is_refused(monkeypatch: pytest.MonkeyPatc
         assert caller.status == 408
 
 
+async def test_form_that_breaks_off_is_no_wrong_key() -> None:
+    address = ("192.0.2.1", 1)
+    async with watched() as app:
+        for _ in range(11):
+            caller = Caller("/dashboard/login", headers=(HOST, FORM), body=(), client=address)
+            caller.gone.set()
+            await caller.call(app)
+            assert not caller.bodies
+        assert (await post_key(app, client=address)).status == 303
+
+
 async def test_wrong_keys_are_bounded_by_their_address(caplog: pytest.LogCaptureFixture) -> None:
     attacker, other = ("192.0.2.1", 1), ("192.0.2.2", 1)
     async with watched() as app:
