@@ -337,7 +337,8 @@ class Gateway:
         call: CallRecord,
         states: ResponseStates | None = None,
     ) -> None:
-        if self._draining.has_begun:
+        # A response that follows a steer ends what has begun, within the grace.
+        if self._draining.has_begun and not (states is not None and states.follows_steer):
             raise stopping()
         if self._dashboard is not None:
             call.client_key = self._admission.key_position(received, client)

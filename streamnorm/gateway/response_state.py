@@ -482,7 +482,12 @@ class ResponseStates:
         store: Store of the answers; None if none are stored.
         bodies: The thread for large bodies.
         has_log: Whether answers can be made in the background.
+
+    Attributes:
+        follows_steer: Whether the answer follows input that was added to the response before.
     """
+
+    follows_steer = False
 
     def __init__(
         self, store: GatewayStore | None, bodies: BodyThread, *, has_log: bool = False

@@ -192,6 +192,7 @@ class Continuation(ResponseStates):
         self._lane = lane
         self._asks_upstream = asks_upstream
         self._continues = continues
+        self.follows_steer = continues is not None
         self._named: str | None = None  # the response that is continued
         self._before: tuple[bytes, ...] = ()
         self._input: list[dict[str, Any]] | None = None  # None if its history is not known

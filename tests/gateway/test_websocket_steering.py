@@ -523,6 +523,26 @@ async def test_gateway_that_stops_does_not_wait_for_a_successor() -> None:
         assert (await socket.next_text(), socket.closed) == (None, 1001)
 
 
+async def test_successor_begins_in_the_grace_of_a_stop() -> None:
+    is_draining = asyncio.Event()
+
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        await send(upstream, socket, accepted(), steered_end())
+        await is_draining.wait()
+        await send(upstream, socket, *following("resp_9", "Stopped.", "resp_1"))
+
+    upstream = SocketUpstream(answering(answer))
+    async with asked_over_websocket(upstream) as app, connected(app) as socket:
+        await begin(socket)
+        await socket.say({**STEER, "previous_response_id": "resp_1"})
+        await until(socket, "response.incomplete")
+        app.begin_drain(10)
+        is_draining.set()
+        last = (await until(socket, "response.completed", "error"))[-1]
+        assert (await socket.next_text(), socket.closed) == (None, 1001)
+    assert (last["type"], last["response"]["id"]) == ("response.completed", "resp_9")
+
+
 async def test_sdk_steers_a_response() -> None:
     upstream = SocketUpstream(answering(stop))
     async with (
