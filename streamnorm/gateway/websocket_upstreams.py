@@ -266,8 +266,9 @@ class _Connection:
         except Exception as exc:  # noqa: BLE001 - the loop logs the fault
             # The client must not wait for the rest of the answer.
             self._fail(aiohttp.ServerDisconnectedError())
-            context = {"message": "an upstream's message was not read", "exception": exc}
-            asyncio.get_running_loop().call_exception_handler(context)
+            # The text of the exception may quote the message.
+            found = f"{type(exc).__name__} at a message of an upstream"
+            asyncio.get_running_loop().call_exception_handler({"message": found})
 
     def _check_end(self, kind: WSMsgType, data: object) -> None:
         """Check that the upstream closed the connection, and sent no binary or invalid message.
