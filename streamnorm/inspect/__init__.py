@@ -269,7 +269,7 @@ class Survey:
                 events = decoder.read_raw(raw)
                 run = decoder.run
             else:
-                events = []
+                events = list[Event]()
                 run.append_events(text, events)
             uncounted -= is_counted
             if events:

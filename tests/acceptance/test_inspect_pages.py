@@ -97,13 +97,14 @@ def write(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Write:
 
 
 ROWS = "[...document.querySelectorAll('.row')].map((row) => row.innerText)"
+LOADING = rf"{ROWS}.some((row) => /^\d+\n…$/.test(row))"
 SELECTED = "document.querySelector('.row[aria-selected=true]')?.dataset.frame"
 FOUND = "document.querySelector('#found').innerText"
 
 
 async def test_blocks_frames_and_both_sides_are_shown(browser: Browser, write: Write) -> None:
     async with opened(browser, write(OVERLAPPING, "--to", "anthropic")) as tab:
-        await tab.wait_for(f"{ROWS}.length === 13 && !{ROWS}.join('').includes('…\\n')")
+        await tab.wait_for(f"{ROWS}.length === 13 && !{LOADING}")
         facts = await tab.text("#facts")
         assert "gpt-4.1-mini-2025-04-14" in facts
         assert "completed" in facts
@@ -394,7 +395,7 @@ async def test_list_of_more_frames_than_a_browser_can_scroll(
 )
 async def test_each_kind_of_stream_has_a_page(browser: Browser, write: Write, name: str) -> None:
     async with opened(browser, write(RECORDINGS / name, "--to", "openai_responses")) as tab:
-        await tab.wait_for(f"{ROWS}.length && !{ROWS}.join('').includes('…\\n')")
+        await tab.wait_for(f"{ROWS}.length && !{LOADING}")
         blocks = "document.querySelectorAll('.block summary')"
         for at in range(await tab.evaluate(f"{blocks}.length")):
             await tab.evaluate(f"{blocks}[{at}].click()")

@@ -97,7 +97,9 @@ def read(data: bytes, *, extras: bool = False) -> Read:
             case "content_block_delta":
                 assert opened is not None
                 assert event["index"] == len(content) - 1
-                if event["delta"]["type"] in _KNOWN:
+                # The beta's estimate of tokens comes beside the thinking.
+                is_estimate = event["delta"].get("estimated_tokens") is not None
+                if event["delta"]["type"] in _KNOWN and not is_estimate:
                     _grow(content[-1], event["delta"])
                 else:
                     others.append(event)
