@@ -425,7 +425,7 @@ class ChatRun(DeltaRun):
 
     def expect(self, choices: dict[int, ChoiceBlocks]) -> None:
         """Select the expected shape of the next chunk after one on the slow path."""
-        self._reported = self._usage.usage
+        self._reported, self._has_usage = self._usage.usage, False
         blocks = choices.get(0) if len(choices) == 1 else None
         expected = None if blocks is None else blocks.appendable
         if expected is not self._expected:
@@ -480,6 +480,10 @@ class ChatRun(DeltaRun):
             self._has_usage = False
             if self.can_learn:
                 self.learn(payload, text, partial(self._peek, chunk.id))
+        elif self._read_payload is not None:
+            # Templates do not reset `_has_usage`, which would retract these counts later.
+            self.clear_templates()
+            return None
         # Perplexity, Baseten and Databricks report counts with every chunk.
         elif not self._merge_usage(chunk.usage):
             return None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.openai_chat.chunks import call, calls, chunk, content
 from support.streams.delta_runs import read_chunks
+from support.streams.run_comparison import every_frame_in_full
 
 from streamnorm import (
     BlockStart,
@@ -179,6 +180,36 @@ def test_usage_of_a_chunk_that_exceeds_a_limit_is_retracted(ordering: Any) -> No
         "openai_chat", "anthropic", ordering=ordering, limits=Limits(max_accumulated_bytes=60)
     )
     for data in (counted("a", 1), counted("b", 2), counted("x" * 60, 3)):
+        transcoder.feed(data)
+    assert isinstance(transcoder.outcome, Failed)
+    assert transcoder.usage == Usage(9, 2)
+
+
+@pytest.mark.parametrize("is_one_read", [True, False])
+@pytest.mark.parametrize("plain", [1, 4])
+def test_usage_stays_where_a_chunk_behind_it_exceeds_a_limit(plain: int, is_one_read: bool) -> None:
+    counted = content("b", usage={"prompt_tokens": 9, "completion_tokens": 2})
+    # From some chunks without usage on, templates read them.
+    chunks = [*[content("a")] * plain, counted, content("c"), content("x" * 60)]
+
+    def usage_of() -> Usage:
+        transcoder = Transcoder("openai_chat", "anthropic", limits=Limits(max_accumulated_bytes=60))
+        for data in (content("a"), b"".join(chunks)) if is_one_read else chunks:
+            transcoder.feed(data)
+        assert isinstance(transcoder.outcome, Failed)
+        return transcoder.usage
+
+    with every_frame_in_full():
+        assert usage_of() == Usage(9, 2)
+    assert usage_of() == Usage(9, 2)
+
+
+def test_usage_before_a_call_stays_where_its_arguments_exceed_a_limit() -> None:
+    transcoder = Transcoder("openai_chat", "anthropic", limits=Limits(max_held_bytes=500))
+    counted = [
+        content("a", usage={"prompt_tokens": 9, "completion_tokens": tokens}) for tokens in (1, 2)
+    ]
+    for data in (*counted, *STARTED, *arguments(1, "a", "x" * 600)):
         transcoder.feed(data)
     assert isinstance(transcoder.outcome, Failed)
     assert transcoder.usage == Usage(9, 2)
