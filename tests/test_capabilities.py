@@ -29,9 +29,11 @@ def test_anthropic_capabilities_follow_its_reference() -> None:
         assert getattr(row, name) is False
     for name in ("redacted_reasoning", "broken_arguments", "unnamed_stop_sequence"):
         assert getattr(row, name) is True
-    for name in ("cited_text", "cache_write", "excess_reasoning", "boundaries", "reasoning"):
+    for name in ("cache_write", "excess_reasoning", "boundaries", "reasoning"):
         assert getattr(row, name) is True
     assert (row.url_citation, row.null_arguments) == (None, False)
+    # Each location has a `cited_text`.
+    assert row.cited_texts == row.citations
 
 
 def test_chat_capabilities_follow_its_reference() -> None:
@@ -43,9 +45,10 @@ def test_chat_capabilities_follow_its_reference() -> None:
         assert getattr(row, name) is True
     for name in ("boundaries", "reasoning_parts", "redacted_reasoning", "unnamed_stop_sequence"):
         assert getattr(row, name) is False
-    for name in ("reasoning", "broken_arguments", "cited_text", "cache_write", "excess_reasoning"):
+    for name in ("reasoning", "broken_arguments", "cache_write", "excess_reasoning"):
         assert getattr(row, name) is True
     assert (row.url_citation, row.server_tools) == ("url_citation", ())
+    assert row.cited_texts == {"url_citation"}  # `content`, as OpenRouter has it
 
 
 def test_responses_capabilities_follow_its_reference() -> None:
@@ -55,11 +58,12 @@ def test_responses_capabilities_follow_its_reference() -> None:
     assert row.stop_reasons == {"end_turn", "max_tokens", "tool_use", "refusal"}
     for name in ("boundaries", "blank_text", "refusal", "reasoning_parts", "redacted_reasoning"):
         assert getattr(row, name) is True
-    for name in ("custom_tools", "null_arguments", "broken_arguments", "cited_text", "cache_write"):
+    for name in ("custom_tools", "null_arguments", "broken_arguments", "cache_write"):
         assert getattr(row, name) is True
     for name in ("reasoning", "excess_reasoning"):
         assert getattr(row, name) is True
     assert (row.choices, row.unnamed_stop_sequence) == (False, False)
+    assert row.cited_texts == row.citations
     assert (row.url_citation, row.usage, row.not_round_tripped) == (
         "url_citation",
         "always",
@@ -80,11 +84,12 @@ def test_gemini_capabilities_follow_its_reference() -> None:
     }
     for name in ("choices", "boundaries", "refusal", "reasoning_parts"):
         assert getattr(row, name) is False
-    for name in ("custom_tools", "null_arguments", "broken_arguments", "cited_text", "cache_write"):
+    for name in ("custom_tools", "null_arguments", "broken_arguments", "cache_write"):
         assert getattr(row, name) is False
     for name in ("excess_reasoning", "unnamed_stop_sequence"):
         assert getattr(row, name) is False
     assert (row.url_citation, row.usage, row.blank_text) == ("web", "known", True)
+    assert row.cited_texts == {"retrievedContext"}
     assert (row.reasoning, row.redacted_reasoning) == (True, True)
 
 
