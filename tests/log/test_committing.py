@@ -348,3 +348,15 @@ async def test_end_by_another_process_that_is_read_too_late(
         assert scope.cancelled_caught
     assert b"its producer was silent for too long" in written[0]
     assert b"message_stop" not in written[0]
+
+
+async def test_answer_of_the_store_that_comes_again_publishes_nothing_again() -> None:
+    log, source = Log(GatedStore()), GatedSource(CHAT[:2], CHAT[2:])
+    async with log.produce("a", source) as run:
+        await wait_for_reads(log, "a", 2)
+        async with await log.follow("a", to="openai_chat") as stream:
+            run._appender.handle(True)  # pyright: ignore[reportPrivateUsage]
+            source.open()
+            written = b"".join([data async for data in stream])
+        assert await run.wait() == "complete"
+    assert written.count(b"data: {") == sum(read.count(b"data: {") for read in CHAT)
