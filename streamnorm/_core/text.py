@@ -46,6 +46,19 @@ _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
 
 
+def common_prefix_size(one: str | list[str], other: str | list[str]) -> int:
+    """Return the length of the common prefix of two texts, or of two lists of texts."""
+    low, high = 0, min(len(one), len(other))
+    # Slices compare at the speed of memory, elements do not.
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 class TextBuffer:
     """A growing text, which may contain lone surrogates.
 

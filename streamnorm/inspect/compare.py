@@ -29,6 +29,7 @@ from streamnorm._core.events import (
 from streamnorm._core.json import InvalidJSON, compact, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Accumulator, Message
+from streamnorm._core.text import common_prefix_size
 from streamnorm.inspect.report import TimedEvent
 
 MAX_DIFFERENCES = 1000
@@ -263,7 +264,7 @@ def _excerpts(a: Any, b: Any) -> tuple[str | None, str | None]:
     """Return two different values as JSON, long strings cut around their first difference."""
     start = 0
     if isinstance(a, str) and isinstance(b, str):
-        start = max(0, _count_common(a, b) - _CHARS_BEFORE)
+        start = max(0, common_prefix_size(a, b) - _CHARS_BEFORE)
     return _excerpt(a, start), _excerpt(b, start)
 
 
@@ -276,18 +277,6 @@ def _excerpt(value: Any, start: int) -> str | None:
         return f"{before}{compact(part)}{after}"
     text = compact(value)
     return text if len(text) <= _EXCERPT_CHARS else f"{text[:_EXCERPT_CHARS]}…"
-
-
-def _count_common(a: str, b: str) -> int:
-    """Return the length of the common prefix of two texts."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 # Messages

@@ -22,6 +22,7 @@ from streamnorm._core.events import (
     Truncated,
     Usage,
 )
+from streamnorm._core.text import common_prefix_size
 from streamnorm.inspect.printable import BOX, Glyphs, count_columns, escape_unprintable, rule
 from streamnorm.inspect.report import Hold, Rate, Report, Timing
 from streamnorm.inspect.summary import Track
@@ -418,8 +419,7 @@ class FrameLines:
     def _skip_repeated(self, data: str) -> int:
         """Return the length of the prefix that the data shares with the previous frame's."""
         before, self._before = self._before, data[:_MAX_REPEATED_CHARS]
-        pairs = enumerate(zip(before, self._before, strict=False))
-        equal = next((at for at, (one, other) in pairs if one != other), len(before))
+        equal = common_prefix_size(before, self._before)
         start = data.rfind(",", 0, equal) + 1
         return start if start >= _MIN_REPEATED_CHARS else 0
 

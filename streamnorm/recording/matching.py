@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 from msgspec import UNSET
 
 from streamnorm._core.json import is_array, is_object
+from streamnorm._core.text import common_prefix_size
 from streamnorm._registry import DIALECTS
 from streamnorm.http.urls import detect_url, path_of, query_of
 from streamnorm.recording.conversations import as_http_request
@@ -404,8 +405,8 @@ def _write_hunks(before: list[str], after: list[str]) -> Iterator[str]:
     """Yield the lines of all diff hunks."""
     if before == after:
         return
-    start, left = _measure_common_start(before, after), _CONTEXT_LINES
-    end = _measure_common_start(before[start:][::-1], after[start:][::-1])
+    start, left = common_prefix_size(before, after), _CONTEXT_LINES
+    end = common_prefix_size(before[start:][::-1], after[start:][::-1])
     low = max(0, start - left)
     stops = [min(len(side) - end, start + _MAX_COMPARED_LINES) + left for side in (before, after)]
     ours, theirs = before[low : stops[0]], after[low : stops[1]]
@@ -424,7 +425,7 @@ def _write_hunks(before: list[str], after: list[str]) -> Iterator[str]:
 def _write_changes(before: list[str], after: list[str]) -> Iterator[str]:
     """Yield the removed and added lines, each cut to the part around its first difference."""
     positions = [
-        0 if one is None or other is None else _measure_common_start(one, other)
+        0 if one is None or other is None else common_prefix_size(one, other)
         for one, other in zip_longest(before, after)
     ]
     yield from (f"-{_clip(line, at)}" for line, at in zip(before, positions, strict=False))
@@ -438,15 +439,3 @@ def _clip(line: str, position: int) -> str:
     start = max(0, min(position - _LEAD_CHARS, len(line) - _MAX_LINE_CHARS))
     stop = start + _MAX_LINE_CHARS
     return ("…" if start else "") + line[start:stop] + ("…" if stop < len(line) else "")
-
-
-def _measure_common_start(one: str | list[str], other: str | list[str]) -> int:
-    """Return the length of the common prefix."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
