@@ -149,6 +149,12 @@ def is_response(body: dict[str, Any]) -> bool:
     )
 
 
+# Others need a document index or an encrypted index that only Anthropic has.
+_CITATIONS = frozenset(
+    {"char_location", "page_location", "content_block_location"}
+    | {"web_search_result_location", "search_result_location"}
+)
+
 CAPABILITIES = Capabilities(
     dialect="anthropic",
     identity=True,
@@ -181,17 +187,10 @@ CAPABILITIES = Capabilities(
     server_tools=("server_tool_use", "mcp_tool_use", "_tool_result"),
     media=(OpaqueBlock,),
     file_urls=True,
-    # Others need a document index or an encrypted index that only Anthropic has.
-    citations=frozenset(
-        {"char_location", "page_location", "content_block_location"}
-        | {"web_search_result_location", "search_result_location"}
-    ),
+    citations=_CITATIONS,
     # `web_search_result_location` requires the API's encrypted index.
     url_citation=None,
-    cited_texts=frozenset(
-        {"char_location", "page_location", "content_block_location"}
-        | {"web_search_result_location", "search_result_location"}
-    ),
+    cited_texts=_CITATIONS,
     not_round_tripped=frozenset(),
     stop_reasons=frozenset(
         {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause"}

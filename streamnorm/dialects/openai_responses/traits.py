@@ -156,6 +156,8 @@ def is_response(body: dict[str, Any]) -> bool:
     return body.get("object") == "response" and is_array(body.get("output"))
 
 
+_CITATIONS = frozenset({"container_file_citation", "file_citation", "file_path", "url_citation"})
+
 CAPABILITIES = Capabilities(
     dialect="openai_responses",
     identity=True,
@@ -180,11 +182,9 @@ CAPABILITIES = Capabilities(
     ),
     media=(OpaqueBlock,),
     file_urls=True,
-    citations=frozenset({"container_file_citation", "file_citation", "file_path", "url_citation"}),
+    citations=_CITATIONS,
     url_citation="url_citation",
-    cited_texts=frozenset(
-        {"container_file_citation", "file_citation", "file_path", "url_citation"}
-    ),
+    cited_texts=_CITATIONS,
     not_round_tripped=frozenset(),
     stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal"}),
     native_stop_reasons=frozenset({"max_messages", "steered"}),
