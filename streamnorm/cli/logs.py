@@ -118,7 +118,7 @@ def _open_log(url: str) -> Log:
 
 def redact(value: T) -> T:
     """Return a struct whose texts are free of secrets."""
-    from streamnorm.recording.secrets.values import redact_struct
+    from streamnorm.recording.secrets import redact_struct
 
     return redact_struct(value)
 

@@ -21,8 +21,7 @@ from streamnorm.inspect.html_page import PageWriter
 from streamnorm.inspect.report import Read
 from streamnorm.log import Log, LogReader
 from streamnorm.log.records import Key, read_options
-from streamnorm.recording.secrets import Secrets
-from streamnorm.recording.secrets.values import redact_struct
+from streamnorm.recording.secrets import Secrets, redact_struct
 
 _Read: TypeAlias = tuple[bytes, int]  # with the milliseconds since the one before
 _End: TypeAlias = Callable[[Survey], Read]

@@ -13,7 +13,7 @@ from streamnorm.inspect.page import Style, join_spans
 from streamnorm.inspect.printable import ASCII, count_columns
 from streamnorm.inspect.report import Report
 from streamnorm.inspect.summary import Track
-from streamnorm.recording.secrets.values import redact_struct
+from streamnorm.recording.secrets import redact_struct
 
 
 def tail_of(*reads: bytes) -> Tail:

@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import chain, islice, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import unquote_plus
 
 import msgspec
 from msgspec import UNSET, structs
 
 from streamnorm._core.codec.framing import SSE, Framing, Rewriter
-from streamnorm._core.json import InvalidJSON, decode_any
+from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import EventStreamDecoder
 from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
@@ -35,6 +35,8 @@ from streamnorm.recording.secrets.credentials import (
     visit_strings,
 )
 from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find_tokens
+
+T = TypeVar("T")
 
 # Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
 _MAX_DECODED_BYTES = 32 * 1024 * 1024
@@ -452,6 +454,23 @@ class Secrets:
         """Return a complete text with "x" for each byte of a secret."""
         # A match may end inside a character where a long text is cut.
         return self.scrub(_encode(text)).decode("utf-8", "replace")
+
+
+def redact_struct(value: T) -> T:
+    """Return a struct, such as the report of a stream, with the secrets in its texts redacted."""
+    fields = _map_strings(msgspec.to_builtins(value), Secrets().scrub_text)
+    return msgspec.convert(fields, type(value))
+
+
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if is_object(value):
+        return {change(name): _map_strings(item, change) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = cast("Sequence[Any]", value)  # of a value whose type is not known
+        return [_map_strings(item, change) for item in items]
+    return value
 
 
 def _encode(text: str) -> bytes:
