@@ -195,7 +195,7 @@ def list_models(
         client: The client's dialect.
         upstream: The provider.
     """
-    if (missing := _missing_models(upstream)) is not None:
+    if (missing := _check_model_list(upstream)) is not None:
         return missing
     listing, headers = ModelListing(upstream.dialect), _version_headers(client, upstream)
     while listing.next_path is not None:
@@ -219,7 +219,7 @@ def _encode_list(received: ClientRequest, client: str, upstream: Upstream) -> Ca
         )
 
 
-def _missing_models(upstream: Upstream) -> StreamError | None:
+def _check_model_list(upstream: Upstream) -> StreamError | None:
     """Return the error for an upstream without a model list; None if it has one."""
     if codec_of(upstream.dialect_record).models is not None:
         return None
@@ -228,7 +228,7 @@ def _missing_models(upstream: Upstream) -> StreamError | None:
 
 
 def _find_model(received: ClientRequest, model: str, client: str, upstream: Upstream) -> CallSteps:
-    if (missing := _missing_models(upstream)) is not None:
+    if (missing := _check_model_list(upstream)) is not None:
         return missing
     with refusals():
         path = model_path(upstream.dialect, upstream.upstream_model(model))

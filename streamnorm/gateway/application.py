@@ -467,7 +467,7 @@ class Draining:
                 self._ended.set()
 
     @contextmanager
-    def notifying(self, on_begin: Callable[[], None]) -> Generator[None]:
+    def notify(self, on_begin: Callable[[], None]) -> Generator[None]:
         """Register a function to call when new requests are refused, within the context."""
         self._notified.add(on_begin)
         try:

@@ -41,7 +41,7 @@ from streamnorm.gateway.config import Config, ConfigError, DashboardConfig
 from streamnorm.gateway.dashboard_board import Board, BoardObserver, merge_boards
 from streamnorm.gateway.dashboard_login import SESSION_S, Sessions, WrongKeys
 from streamnorm.gateway.dashboard_timelines import Timelines
-from streamnorm.gateway.dashboard_workers import POLL_S, SharedBoards, shared_directory
+from streamnorm.gateway.dashboard_workers import POLL_S, SharedBoards, find_shared_directory
 from streamnorm.log import Log
 from streamnorm.log.records import Key
 from streamnorm.sse import encode_frame
@@ -104,7 +104,7 @@ class _Stopping(Protocol):
         """Whether the gateway refuses new requests because it stops."""
         ...
 
-    def notifying(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
+    def notify(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
         """Call a function at the start of the shutdown, unless the block ends first."""
         ...
 
@@ -142,7 +142,7 @@ class Dashboard:
             if log is None:
                 raise ConfigError("dashboard.timelines: without a log, expected [log]")
             self._timelines = Timelines(log)
-        directory = shared_directory(environ)
+        directory = find_shared_directory(environ)
         self.observer = BoardObserver(config, has_timelines=options.timelines)
         self._sessions = Sessions(options, environ, directory)
         self._wrong_keys = WrongKeys()
@@ -280,7 +280,7 @@ class Dashboard:
         loop = asyncio.get_running_loop()
         self._open_pages += 1
         try:
-            with self._stopping.notifying(stopped.set):
+            with self._stopping.notify(stopped.set):
                 await exchange.start(200, encode_headers(_EVENTS_HEADERS))
                 sent_at = loop.time()
                 while not stopped.is_set() and self._sessions.is_open(session):

@@ -23,7 +23,7 @@ from streamnorm.gateway.observing import (
     CallRecord,
     FailureReason,
     UpstreamFailure,
-    logged_fields,
+    list_log_fields,
 )
 from streamnorm.gateway.routing import ModelNames
 
@@ -194,7 +194,7 @@ class BoardObserver:
         self._ended += 1
         now = time.time()
         tokens_per_s = _tokens_per_s(call)
-        row = logged_fields(call) | {"n": self._ended, "at": round(now, 1)}
+        row = list_log_fields(call) | {"n": self._ended, "at": round(now, 1)}
         self._add_stream(row, begun, call)
         if call.client_key:
             row["client_key"] = call.client_key
@@ -216,7 +216,7 @@ class BoardObserver:
         board = self._board
         board.running_count = len(self._running)
         listed = islice(self._running.values(), MAX_ROWS)
-        board.running = [_running_row(n, call, now_s) for n, call in listed]
+        board.running = [_make_running_row(n, call, now_s) for n, call in listed]
         for row, (begun, call) in zip(board.running, self._running.values(), strict=False):
             self._add_stream(row, begun, call)
         board.ended = [*self._rows]
@@ -326,7 +326,7 @@ def _tokens_per_s(call: CallRecord) -> float | None:
     return round(call.usage.output_tokens / seconds, 1) if seconds > 0.01 else None
 
 
-def _running_row(number: int, call: CallRecord, now_s: float) -> dict[str, Any]:
+def _make_running_row(number: int, call: CallRecord, now_s: float) -> dict[str, Any]:
     running = call.running
     upstream, attempts = call.upstream, call.attempts
     events, output_tokens = 0, None

@@ -62,7 +62,7 @@ class _EndedRow(_Row, kw_only=True):
     at: float
 
 
-def shared_directory(environ: Mapping[str, str]) -> Path | None:
+def find_shared_directory(environ: Mapping[str, str]) -> Path | None:
     """Return the directory that all workers share; None for a server of one process.
 
     Args:

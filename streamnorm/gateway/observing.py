@@ -257,7 +257,7 @@ class RequestLog:
         """Log the request."""
         level = logging.WARNING if call.ending in ("failed", "truncated") else logging.INFO
         if _LOG.isEnabledFor(level):
-            fields = logged_fields(call)
+            fields = list_log_fields(call)
             losses = ",".join(f"{name}:{count}" for name, count in call.losses.items())
             shown = fields | {"losses": losses} if losses else fields
             line = " ".join(f"{name}={_text(value)}" for name, value in shown.items())
@@ -283,7 +283,7 @@ class JSONFormatter(logging.Formatter):
         return json.dumps(fields)
 
 
-def logged_fields(call: CallRecord) -> dict[str, object]:
+def list_log_fields(call: CallRecord) -> dict[str, object]:
     """Return a request's known fields for the log."""
     error, usage = call.error, call.usage
     fields: dict[str, object | None] = {

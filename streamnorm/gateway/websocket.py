@@ -98,7 +98,7 @@ class Drain(Protocol):
         """Count a request as running; cancel its scope at the end of the grace period."""
         ...
 
-    def notifying(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
+    def notify(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
         """Register a function to call when new requests are refused."""
         ...
 
@@ -213,7 +213,7 @@ class _Lane(Struct):
         """Id of the response that is being answered; "" if none has begun."""
         return "" if self.writer is None else self.writer.response_id
 
-    def steering_of(self, id: str | None) -> Steering | None:
+    def find_steering(self, id: str | None) -> Steering | None:
         """Return the steering of the running response with an id; None without one."""
         if self.states is None or id != self.running_id:
             return None
@@ -260,7 +260,7 @@ class Connection:
                 self._tasks = tasks
                 life = anyio.CancelScope()
                 tasks.start_soon(self._end_in_time, life)
-                with draining.notifying(self._drain):
+                with draining.notify(self._drain):
                     if draining.has_begun:  # while the handshake was accepted
                         self._drain()
                     while (message := await receive())["type"] != "websocket.disconnect":
@@ -361,7 +361,7 @@ class Connection:
     async def _steer(self, asked: ClientSteer) -> None:
         """Add a steer's input to a running response, or return the input to the client."""
         lane = self._find_lane(asked.previous)
-        steering = None if lane is None else lane.steering_of(asked.previous)
+        steering = None if lane is None else lane.find_steering(asked.previous)
         stream_id = None if lane is None else lane.stream_id
         fault: Fault | None = None
         if asked.previous is None or not asked.items:

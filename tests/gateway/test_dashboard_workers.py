@@ -16,7 +16,7 @@ import pytest
 from streamnorm._core.json import dumps
 from streamnorm.gateway import ConfigError, dashboard_workers
 from streamnorm.gateway.dashboard_board import Board, Totals
-from streamnorm.gateway.dashboard_workers import SharedBoards, shared_directory
+from streamnorm.gateway.dashboard_workers import SharedBoards, find_shared_directory
 
 pytestmark = pytest.mark.anyio
 
@@ -147,16 +147,16 @@ async def test_directory_that_is_gone_is_reported_once(
 
 async def test_worker_without_a_directory_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
-    assert shared_directory({}) is None
+    assert find_shared_directory({}) is None
     with pytest.raises(ConfigError, match="PROMETHEUS_MULTIPROC_DIR"):
-        shared_directory({"SERVER_SOFTWARE": "gunicorn/23.0"})
+        find_shared_directory({"SERVER_SOFTWARE": "gunicorn/23.0"})
 
 
 async def test_directory_is_that_of_the_metrics(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    assert shared_directory({"SERVER_SOFTWARE": "gunicorn/23.0"}) == tmp_path
+    assert find_shared_directory({"SERVER_SOFTWARE": "gunicorn/23.0"}) == tmp_path
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "gone"))
     with pytest.raises(ConfigError, match="no directory, expected one"):
-        shared_directory({})
+        find_shared_directory({})
