@@ -334,6 +334,6 @@ def last_answer(data: bytes, noun: str) -> dict[str, Any]:
 
 
 def last_event(data: bytes) -> dict[str, Any]:
-    """Return the data of the last SSE event as an object; {} if there is none."""
+    """Return the data of the last SSE event as an object, or {}."""
     frames = SSEDecoder().feed(data)
     return object_in(frames[-1].data) if frames else {}

@@ -96,7 +96,7 @@ def detect_path(path: str) -> str | None:
 
 
 def dialect_at(path: str) -> Dialect | None:
-    """Return the dialect with an endpoint at a path, in its cloud's form; None if there is none.
+    """Return the dialect with an endpoint at a path, in its cloud's form, or None.
 
     Args:
         path: The path, without empty segments and query; decoded or, if a cloud has it, as the

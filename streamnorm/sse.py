@@ -216,7 +216,7 @@ class SSEDecoder:
         return []
 
     def unterminated(self) -> Frame | None:
-        """Return the last event if it lacks its blank line; None if there is none.
+        """Return the last event if it lacks its blank line, or None.
 
         Called once, after the last `split` or `feed`; stray lines are added to `strays`.
         """

@@ -264,7 +264,7 @@ class _StrictLines:
 
 
 def _invalid_at(line: bytes) -> int | None:
-    """Return the offset of the first invalid UTF-8 byte; None if there is none."""
+    """Return the offset of the first invalid UTF-8 byte, or None."""
     try:
         line.decode()
     except UnicodeDecodeError as exc:

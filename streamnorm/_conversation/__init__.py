@@ -339,7 +339,7 @@ class _PackedSource(Struct, frozen=True):
 
     Attributes:
         dialect: Dialect of the part.
-        value: JSON that the part was decoded from; None if there is none.
+        value: JSON that the part was decoded from, or None.
         changed: Original values of the fields that were replaced since.
     """
 

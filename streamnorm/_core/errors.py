@@ -283,8 +283,8 @@ class UnrecordedRequest(StreamnormError):
     left out, and how to record it.
 
     Attributes:
-        diff: Unified diff to the nearest recording; "" if there is none.
-        nearest: Name of the nearest recording; None if there is none.
+        diff: Unified diff to the nearest recording, or "".
+        nearest: Name of the nearest recording, or None.
     """
 
     def __init__(self, message: str, *, diff: str = "", nearest: str | None = None) -> None:

@@ -55,7 +55,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:
-    """Return the sum of several messages' counts; None for a count that no message reports."""
+    """Sum the token counts of several messages; a count that all of them lack is None."""
     sums: dict[str, Any] = {}
     for usage in usages:
         for name in USAGE_COUNTS:

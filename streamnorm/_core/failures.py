@@ -184,7 +184,7 @@ def error_subject(error: StreamError) -> Literal["context", "model"] | None:
 
 
 def find_error(value: Any) -> StreamError | None:
-    """Return the error in a JSON value; None if there is none.
+    """Return the error in a JSON value, or None.
 
     `{"error": null}` is no error; a value with choices is one only if it has an `error` member.
     """
@@ -211,7 +211,7 @@ def find_error(value: Any) -> StreamError | None:
 
 
 def refusal_error(value: dict[str, Any]) -> StreamError | None:
-    """Return the error in the body of an error response; None if there is none.
+    """Return the error in the body of an error response, or None.
 
     Only with an error status is a top-level `message` an error: Bedrock, Cerebras, Cohere and
     SiliconFlow have no `error` around it; Cloudflare has a list.

@@ -236,7 +236,7 @@ class BlockOrder:
     that started before them.
 
     Attributes:
-        open: Index of the open block that holds back all later ones; None if there is none.
+        open: Index of the open block that holds back all later ones, or None.
     """
 
     __slots__ = ("_added", "_heap", "_latest", "open")

@@ -354,7 +354,7 @@ def untag_redacted_reasoning(value: str) -> Signed | None:
 
 
 def unpack_signature(fields: dict[str, Any]) -> Signed | None:
-    """Return the signature in fields of a pydantic-ai part; None if there is none.
+    """Return the signature in fields of a pydantic-ai part, or None.
 
     `pydantic_ai/ui` of pydantic-ai 2.68 (read 2026-11-27) packs `id`, `signature`,
     `provider_name` and `provider_details` of a part.
@@ -367,14 +367,14 @@ def unpack_signature(fields: dict[str, Any]) -> Signed | None:
 
 
 def unpack_redacted_reasoning(fields: dict[str, Any]) -> Signed | None:
-    """Return the redacted reasoning in fields of a pydantic-ai part; None if there is none."""
+    """Return the redacted reasoning in fields of a pydantic-ai part, or None."""
     if string_of(fields, "id") != _PACKED_REDACTED:
         return None
     return _unpack(fields, string_of(fields, "signature"))
 
 
 def unpack_item_id(fields: dict[str, Any]) -> str | None:
-    """Return the item's id in fields of a pydantic-ai part; None if there is none.
+    """Return the item's id in fields of a pydantic-ai part, or None.
 
     Only the first summary of an item has its signature, all have its id.
     """

@@ -69,7 +69,7 @@ class UpstreamCall(Struct, frozen=True, kw_only=True):
         method: HTTP method.
         url: The whole URL.
         headers: Headers by lower-case name.
-        body: The body; None if there is none.
+        body: The body, or None.
         streams: Whether the reply is a stream for the client, to be read by a `PassthroughStream`.
         losses: Losses of the upstream's dialect.
     """

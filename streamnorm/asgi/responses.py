@@ -276,7 +276,7 @@ class MessageResponse(_StreamResponse):
 
 
 def _find_cloud(media_type: str) -> Cloud | None:
-    """Return the cloud whose clients read streams of a media type; None if there is none.
+    """Return the cloud whose clients read streams of a media type, or None.
 
     Clients of AWS tell errors apart by a header, which no other clients read.
     """

@@ -162,7 +162,7 @@ class Admission:
             self._connected -= 1
 
     def _signature_of(self, received: ClientRequest, client: Dialect) -> Signature | None:
-        """Return the AWS signature of a request to verify; None if there is none.
+        """Return the AWS signature of a request to verify, or None.
 
         Raises:
             RequestRefused: It cannot be right, whatever the body is.

@@ -79,7 +79,7 @@ class _Result(Struct, Generic[T], frozen=True):
     Attributes:
         value: The value, or the error.
         headers: Headers for the client.
-        dialect: Dialect of the upstream; None if there is none.
+        dialect: Dialect of the upstream, or None.
         reason: Why the upstream could not be reached, or its connection broke.
     """
 

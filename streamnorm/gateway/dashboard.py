@@ -418,7 +418,7 @@ async def _read_form(received: ClientRequest, receive: Receive) -> dict[str, str
 
 
 def _session_id(received: ClientRequest) -> str:
-    """Return the session id in a request's cookies; "" if there is none."""
+    """Return the session id in a request's cookies, or ""."""
     # Fields of `cookie` are joined by ", " here, and values of ours have no comma.
     for pair in re.split("[;,]", received.headers.get("cookie", "")):
         name, _, value = pair.strip().partition("=")

@@ -236,7 +236,7 @@ def failure_reason(error: Exception | None) -> FailureReason | None:
     """Return why a request or its answer failed; None if the gateway ended it.
 
     Args:
-        error: Exception of `Network.send` or of a read of its answer; None if there is none.
+        error: Exception of `Network.send` or of a read of its answer, or None.
     """
     match error:
         case None | ServerStopping():

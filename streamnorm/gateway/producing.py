@@ -177,7 +177,7 @@ def failed_response(
 
 
 def response_in(data: bytes, form: StoredAnswers) -> dict[str, Any]:
-    """Return the last response object in events; {} if there is none.
+    """Return the last response object in events, or {}.
 
     Args:
         data: The events, whole.

@@ -155,7 +155,7 @@ class UpstreamResponse:
         times: Time limits of the upstream.
         start: When the request was sent.
         on_close: Called once the answer is closed.
-        key: A key that stands as `x` in headers and body; None if there is none.
+        key: A key that stands as `x` in headers and body, or None.
 
     Attributes:
         status: HTTP status.

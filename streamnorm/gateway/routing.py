@@ -153,7 +153,7 @@ class Routing:
         )
 
     def native(self, client: Dialect) -> Target | None:
-        """Return the first upstream of a client's own dialect; None if there is none."""
+        """Return the first upstream of a client's own dialect, or None."""
         targets = self._targets.values()
         return next((each for each in targets if each.upstream.dialect == client.name), None)
 

@@ -157,7 +157,7 @@ def _unavailable() -> RequestRefused:
 def gateway_store(
     config: Config, environ: Mapping[str, str], bodies: BodyThread, given: ResponseStore | None
 ) -> GatewayStore | None:
-    """Return the gateway's store, the given or the configured one; None if there is none.
+    """Return the gateway's store, the given or the configured one, or None.
 
     Args:
         config: The configuration.
@@ -185,7 +185,7 @@ def gateway_store(
 
 
 def open_configured_log(config: Config, environ: Mapping[str, str]) -> Log | None:
-    """Return the configured log; None if there is none.
+    """Return the configured log, or None.
 
     Args:
         config: The configuration.

@@ -194,7 +194,7 @@ class _Lane(Struct):
         stream_id: The name; None for the default one.
         waiting: Creates that have not begun.
         writer: Writes the answer to the one that is being answered; None if none is.
-        states: State of that answer; None if there is none.
+        states: State of that answer, or None.
         is_running: Whether creates are being answered.
         is_steerable: Whether input can be added to its latest response while that runs.
         latest_id: Id of the latest response that has ended; "" if none has.

@@ -63,7 +63,7 @@ class MessageReader:
     Args:
         input: The end of the input of the create; None if no create may continue the response.
         continued: Id of the response that it continues as an increment; None for the whole input.
-        previous: Id of the response before, on the same connection; "" if there is none.
+        previous: Id of the response before, on the same connection, or "".
         max_bytes: Bound on the items of a body that is no stream.
         is_whole: Whether the body is that of a request without a stream.
         steering: Input that the client adds to the response; None if it can add none.
@@ -71,7 +71,7 @@ class MessageReader:
     Attributes:
         has_begun: Whether an event of the response has come.
         is_ended: Whether the last message has come.
-        error: The error in place of a response; None if there is none.
+        error: The error in place of a response, or None.
         id: Id of the response; "" before its end, and if it has none.
         known: The response, if the next create may continue it; None before its end.
         is_clean: Whether nothing of this answer can come behind its end.

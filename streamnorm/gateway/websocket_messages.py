@@ -319,7 +319,7 @@ class MessageWriter:
 
 
 def _response_in(event: str) -> _Response:
-    """Return the response in an event; {} if there is none."""
+    """Return the response in an event, or {}."""
     try:
         return _RESPONSE_EVENT.decode(event).response
     except FAST_ERRORS:

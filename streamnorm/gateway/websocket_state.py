@@ -81,7 +81,7 @@ class Histories:
             self.drop(next(iter(self._entries)))
 
     def find(self, key: _Key) -> History | None:
-        """Return the history of a lane; None if there is none."""
+        """Return the history of a lane, or None."""
         found = self._entries.get(key)
         if found is not None:
             self._entries.move_to_end(key)

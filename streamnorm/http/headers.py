@@ -80,14 +80,14 @@ def request_headers(
 
 
 def error_type_in(headers: Mapping[str, Any]) -> str | None:
-    """Return the error type in a response's headers; None if there is none."""
+    """Return the error type in a response's headers, or None."""
     # AWS appends the address of its definition: `ThrottlingException:http://…` (botocore 1.44.5).
     stated = str(headers.get(BEDROCK.error_type_header) or "").partition(":")[0]
     return stated if stated.isidentifier() and len(stated) <= _MAX_TYPE_CHARS else None
 
 
 def request_id_in(headers: Mapping[str, Any]) -> str:
-    """Return the AWS request id in a response's headers; "" if there is none."""
+    """Return the AWS request id in a response's headers, or ""."""
     stated = str(headers.get(BEDROCK.request_id_header) or "")
     return stated if is_id(stated) else ""
 

@@ -59,7 +59,7 @@ class Track(Struct):
         id: Id of the tool call.
         choice: Index of its choice.
         start: Number of the `BlockStart` among the events, from 0.
-        stop: Number of the `BlockStop`; None if there is none.
+        stop: Number of the `BlockStop`, or None.
         busy: Bit set of the cells in which the block has events; cell n holds the
             `StreamSummary.cell_width` positions from `n * cell_width` on.  A position is a
             millisecond if the times are known, else the number of an event.

@@ -231,7 +231,7 @@ class _Places:
         return b"%b%d" % (self._prefix, position)
 
     def cursor(self, waiting: int = 0) -> str:
-        """Return the cursor of the last item that is not pending; "" if there is none."""
+        """Return the cursor of the last item that is not pending, or ""."""
         read, event = self._last
         return self.write(read, event - waiting).decode() if read else ""
 

@@ -267,7 +267,7 @@ _CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
 
 
 def content_type_of(headers: Iterable[tuple[str, str]]) -> str:
-    """Return a lower-case content type without parameters; "" if there is none."""
+    """Return a lower-case content type without parameters, or ""."""
     for name, value in headers:
         if name.lower() == "content-type":
             return value.partition(";")[0].strip().lower()

@@ -126,7 +126,7 @@ class Recorder:
 
 
 def _find_last_number(directory: Path) -> int:
-    """Return the highest recording number in a directory; 0 if there is none."""
+    """Return the highest recording number in a directory, or 0."""
     try:
         names = [path.name for path in directory.iterdir()]
     except OSError:

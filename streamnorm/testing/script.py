@@ -83,7 +83,7 @@ class Answer(Struct, frozen=True):
     Attributes:
         content: A message, the events of a whole stream (or a single error instead of a stream),
             or the recording to play.
-        error: Error after the blocks of the message; None if there is none.
+        error: Error after the blocks of the message, or None.
         faults: Faults to inject.
     """
 
@@ -109,7 +109,7 @@ def split_message(message: Message, error: StreamError | None, input_tokens: int
 
     Args:
         message: The message.
-        error: Error after its blocks; None if there is none.
+        error: Error after its blocks, or None.
         input_tokens: Tokens of the request, used if the message has no usage.
     """
     if message.usage == Usage():

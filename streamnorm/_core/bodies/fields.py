@@ -334,7 +334,7 @@ def _fields_at(
 
 
 def edit_fields(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:
-    """Return an object with an edit applied to each field at a path; `body` if there is none.
+    """Return an object with each field at a path edited; `body` itself without these fields.
 
     An array or object that an edit leaves empty is removed, with the object that held the array:
     it has no meaning without elements.
@@ -446,7 +446,7 @@ def _decode(body: bytes | str, limits: Limits) -> object:
 
 
 def lone_surrogate_in(body: Body) -> str | None:
-    """Return the path of the first text with a lone surrogate; None if there is none.
+    """Return the path of the first text with a lone surrogate, or None.
 
     Args:
         body: A body that `body_object` accepts.

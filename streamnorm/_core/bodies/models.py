@@ -248,7 +248,7 @@ class Pages(NamedTuple):
         default_size: Number of models of a page if the query has none.
         max_size: Bound on the number of models of a page.
         after: Parameter with the cursor of the next page, which is an id.
-        before: Parameter with the cursor of the previous page; None if there is none.
+        before: Parameter with the cursor of the previous page, or None.
     """
 
     size: str

@@ -221,7 +221,7 @@ class Decoder(ABC):
         return events
 
     def adopt_framing(self, other: Decoder) -> None:
-        """Take over the framing, the notes and the buffered bytes of another decoder."""
+        """Adopt the framing, the notes and the buffered bytes of another decoder."""
         self.dialect, self.framing, self._strays = other.dialect, other.framing, other._strays
         self._notes, self._on_note = other._notes, other._on_note
         self._idle_frames = other._idle_frames

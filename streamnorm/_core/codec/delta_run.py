@@ -313,7 +313,7 @@ class DeltaRun(ABC):
 
         Args:
             payload: A payload that was decoded.
-            text: Its text.
+            text: Text in the payload.
             peek: Returns the text of a payload that has no other effect, without reading it.
             delta: Delta of the block; None if `extend` sets that of the run, or if the run has no
                 other before `clear_templates`.
@@ -400,7 +400,7 @@ class DeltaRun(ABC):
             events.append(usage)
 
     def pending_usage(self) -> UsageUpdate | None:
-        """Return the usage reported by frames since the last call; None if there is none.
+        """Return the usage reported by frames since the last call, or None.
 
         Called before any other event is handled, and before the message, the usage or the
         end of the stream is read.

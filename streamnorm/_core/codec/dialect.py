@@ -72,7 +72,7 @@ class CountCodec(Struct, frozen=True, kw_only=True):
         return body
 
     def read_invocation(self, body: dict[str, Any]) -> bytes | None:
-        """Return the body of another operation in a count request; None if there is none."""
+        """Return the body of another operation in a count request, or None."""
         return None
 
     def write_request(self, written: Written) -> Written:

@@ -168,8 +168,8 @@ class RequestedOperation(Struct, frozen=True):
 
     Attributes:
         operation: The operation.
-        model: Name of the model, from the path or else from the body; "" if there is none.
-        response_id: Id of the stored response in the path; "" if there is none.
+        model: Name of the model, from the path or else from the body, or "".
+        response_id: Id of the stored response in the path, or "".
         framing: Framing of the stream; None for that of the dialect.
         cloud: Cloud that has the path; None for the vendor.
     """
@@ -277,7 +277,7 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
         return path if route is None else route.path.sub(rename, path)
 
     def cloud_route(self, path: str) -> Route | None:
-        """Return the cloud's route that matches a path; None if there is none."""
+        """Return the cloud's route that matches a path, or None."""
         return next((r for r in self.routes if r.cloud is not None and r.path.search(path)), None)
 
     @cached_property
@@ -303,7 +303,7 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
         return self._posts(path, "count")
 
     def model(self, path: str, body: object) -> str:
-        """Return the model named by a message request; "" if there is none."""
+        """Return the model named by a message request, or ""."""
         asked = self.match("POST", path)
         return (asked.model if asked is not None else "") or _model_in(body)
 

@@ -144,7 +144,7 @@ def _skip_blank_lines(data: bytes, end: int) -> int:
 
 
 def _last_end(data: bytes) -> int:
-    """Return the end offset of the last whole event; 0 if there is none."""
+    """Return the end offset of the last whole event, or 0."""
     if _CR not in data:
         blank = data.rfind(b"\n\n")
         return blank + 2 if blank >= 0 else 0
@@ -157,7 +157,7 @@ def _last_end(data: bytes) -> int:
 
 
 def _end_before(data: bytes, unread: int) -> int:
-    """Return the end offset of the last event before `unread` others; 0 if there is none."""
+    """Return the end offset of the event that precedes the last `unread` events, or 0."""
     ends = [match.end() for match in _EVENT_ENDS.finditer(data)]
     return ends[-1 - unread] if len(ends) > unread else 0
 

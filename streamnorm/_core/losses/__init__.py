@@ -168,7 +168,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         reasoning_parts: Numbered summaries within one reasoning block.
         redacted_reasoning: Reasoning that only its issuer can read.
         redacted_as_signature_of: Issuer whose redacted reasoning is written as a
-            signature without text; None if there is none.
+            signature without text, or None.
         signed: Types of blocks that can carry a signature.
         custom_tools: Tool calls with free text.
         namespaces: Namespaces of tool calls.
@@ -180,7 +180,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
             client's tools, the dialect's own.
         file_urls: Images and documents by their URL.
         citations: Kinds of citations.
-        url_citation: Kind to write for any other citation with a URL; None if there is none.
+        url_citation: Kind to write for any other citation with a URL, or None.
         cited_texts: Kinds of citations that are written with the cited text.
         not_round_tripped: Names of `Opaque` events of this dialect that the encoder
             cannot write back.

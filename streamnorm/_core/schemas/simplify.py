@@ -448,7 +448,7 @@ def _join_properties(parts: Iterable[dict[str, Any]], keyword: str) -> dict[str,
 
 
 def resolve_pointer(root: dict[str, Any], pointer: str) -> Any:
-    """Return the subschema at a JSON pointer; `MISSING` if there is none."""
+    """Return the subschema at a JSON pointer, or `MISSING`."""
     if pointer != "#" and not pointer.startswith("#/"):
         return MISSING
     value: Any = root

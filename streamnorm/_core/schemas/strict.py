@@ -470,7 +470,7 @@ class ArgumentsChecker:
         self._validator: Any = None
 
     def problem(self, arguments: dict[str, object]) -> str | None:
-        """Return the path and text of the most relevant problem; None if there is none.
+        """Return the path and text of the most relevant problem, or None.
 
         Raises:
             Exception: The schema is invalid; jsonschema raises exceptions of several types.

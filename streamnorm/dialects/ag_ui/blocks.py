@@ -102,9 +102,9 @@ class MessageBlocks:
         may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
         texts: Open texts by message id.
         calls: Open calls by call id.
-        span: The open reasoning; None if there is none.
+        span: The open reasoning, or None.
         foreign: Ids of open messages of another role than the assistant's.
-        lane: Kind and id of what a chunk event has opened; None if there is none.
+        lane: Kind and id of what a chunk event has opened, or None.
     """
 
     def __init__(self, limits: Limits, note: Callable[[str, str], None]) -> None:

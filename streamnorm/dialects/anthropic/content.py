@@ -208,7 +208,7 @@ def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
 
 
 def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
-    """Return the input in a block's start as JSON text; "" if there is none.
+    """Return the input in a block's start as JSON text, or "".
 
     Args:
         block: The content block.

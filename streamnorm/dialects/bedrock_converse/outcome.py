@@ -64,7 +64,7 @@ def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
 
 
 def stop_sequence_from_wire(fields: object) -> str | None:
-    """Return the stop sequence in `additionalModelResponseFields`; None if there is none.
+    """Return the stop sequence in `additionalModelResponseFields`, or None.
 
     Claude has it beside the reason, as in an answer, or in the `delta` of its last event.
     """

@@ -62,7 +62,7 @@ def signature_to_wire(signed: Signed, *, extras: bool) -> str:
 
 
 def redacted_from_wire(signature: str) -> RedactedReasoning | None:
-    """Return the redacted reasoning in a tagged signature; None if there is none."""
+    """Return the redacted reasoning in a tagged signature, or None."""
     untagged = untag_redacted_reasoning(unwrap_base64(signature))
     return None if untagged is None else RedactedReasoning(*untagged)
 

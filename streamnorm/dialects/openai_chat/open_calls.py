@@ -358,7 +358,7 @@ def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> Non
     Args:
         fragment: A fragment whose index differs from the call's.
         call: The call with the fragment's id.
-        at: The call at the fragment's index; None if there is none.
+        at: The call at the fragment's index, or None.
     """
     if at is not None:
         raise malformed("a fragment with the id of one tool call and the index of another")

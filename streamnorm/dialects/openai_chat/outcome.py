@@ -246,7 +246,7 @@ _TYPES_AND_CODES: dict[int | str, tuple[str, str | None]] = {
 def chunk_error(
     chunk: wire.Chunk, value: dict[str, Any], check_depth: Callable[[object], None]
 ) -> StreamError | None:
-    """Return the error in a chunk, in its `x_groq`, or in a choice; None if there is none.
+    """Return the error in a chunk, in its `x_groq`, or in a choice, or None.
 
     Args:
         chunk: The chunk.

@@ -68,7 +68,7 @@ def signature_to_wire(signed: Signed, item_id: str) -> str:
 
 
 def redacted_from_wire(item: dict[str, Any]) -> RedactedReasoning | None:
-    """Return another vendor's redacted reasoning in an item; None if there is none."""
+    """Return another vendor's redacted reasoning in an item, or None."""
     tagged = untag_redacted_reasoning(string_of(item, "encrypted_content"))
     return None if tagged is None else RedactedReasoning(*tagged)
 

@@ -97,7 +97,7 @@ def signature_from_wire(metadata: object) -> Signed | None:
 
 
 def item_id_of(metadata: object) -> str | None:
-    """Return the item id in a `providerMetadata`; None if there is none.
+    """Return the item id in a `providerMetadata`, or None.
 
     The summaries of an item share it, and a server that stores responses has no signature.
     """

@@ -49,7 +49,7 @@ class RequestRule(Struct, frozen=True, kw_only=True):
         code: Code of the error; None = none.
         evidence: Sources that show the error.
         since: Month from which the rule holds, such as `2026-03`; "" if unknown.
-        until: Month of the release that dropped the rule; "" if there is none.  The rule is
+        until: Month of the release that dropped the rule, or "".  The rule is
             still applied: a request does not show the version of its server.
         check: Function that yields the violations of a request.
     """

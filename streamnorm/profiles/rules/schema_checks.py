@@ -112,7 +112,7 @@ def path_of(place: str, steps: Steps) -> str:
 
 
 def recursive_reference(root: dict[str, Any]) -> tuple[SchemaNode, str] | None:
-    """Return the node and value of a recursive reference in a schema; None if there is none.
+    """Return the node and value of a recursive reference in a schema, or None.
 
     Definitions without references to others are removed, until only those remain that lead into
     a cycle.
@@ -145,7 +145,7 @@ def recursive_reference(root: dict[str, Any]) -> tuple[SchemaNode, str] | None:
 
 
 def _definition(pointer: str) -> str | None:
-    """Return the definition that a pointer leads into, `#` for the root; None if there is none."""
+    """Return the definition that a pointer leads into, `#` for the root, or None."""
     parts = pointer.split("/")
     if len(parts) > 2 and parts[1] in _DEFINITIONS:
         return "/".join(parts[:3])

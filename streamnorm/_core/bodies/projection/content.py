@@ -66,7 +66,7 @@ B = TypeVar("B", bound=InputBlock)
 
 
 class _KnownCall(NamedTuple):
-    """What later messages need to know about a projected call.
+    """Name and id of a projected tool call, for its results in later messages.
 
     Attributes:
         name: Name of the tool in the target.

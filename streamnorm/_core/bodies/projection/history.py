@@ -140,7 +140,7 @@ def _read_carrier(block: Reasoning | RedactedReasoning) -> SignatureCarrier | No
 
 
 def _sign_text(blocks: list[InputBlock], carried: SignatureCarrier) -> None:
-    """Sign the preceding text; if there is none, append an empty text with the signature."""
+    """Sign the preceding text, or append an empty text with the signature."""
     signature, issuer, _ = carried
     if blocks and isinstance(blocks[-1], Text) and blocks[-1].signature is None:
         blocks[-1] = structs.replace(blocks[-1], signature=signature, issuer=issuer)

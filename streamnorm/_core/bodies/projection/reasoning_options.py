@@ -325,7 +325,7 @@ def _bound_budget(
         target: Capabilities of the target.
         budget: The budget.
         effort: The effort in addition to the budget.
-        max_tokens: Bound on the tokens of reasoning and answer; None if there is none.
+        max_tokens: Bound on the tokens of reasoning and answer, or None.
         is_said: Whether the client itself set the budget, which then stays if it is legal.
     """
     if not target.bounded_budgets:
@@ -350,7 +350,7 @@ def _effort_for_budget(budget: int) -> str:
 
 
 def _nearest_effort(effort: str, known: tuple[str, ...]) -> str | None:
-    """Return the next higher legal effort, else the highest; None if there is none."""
+    """Return the next higher legal effort, else the highest, or None."""
     if effort in _EFFORTS:
         for other in _EFFORTS[_EFFORTS.index(effort) :]:
             if other in known:

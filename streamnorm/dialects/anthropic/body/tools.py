@@ -314,7 +314,7 @@ def _server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, A
 
 
 def _equivalent_of(tool: ServerTool) -> dict[str, Any] | None:
-    """Return Anthropic's equivalent of another vendor's server tool; None if there is none."""
+    """Return Anthropic's equivalent of another vendor's server tool, or None."""
     if tool.kind not in _TYPES:
         return None
     type, name = _TYPES[tool.kind]

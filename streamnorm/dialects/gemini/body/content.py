@@ -329,7 +329,7 @@ def _take_detail(fields: dict[str, Any]) -> str | None:
 
 
 def _guess_media_type(uri: str) -> str | None:
-    """Return the media type implied by a URI's suffix; None if there is none."""
+    """Return the media type implied by a URI's suffix, or None."""
     address = uri.partition("?")[0].partition("#")[0]
     host, _, path = address.partition("://")[2].partition("/")
     if host in _VIDEO_HOSTS:
