@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.browser import Browser, Tab, find_chromium, running_browser
+from support.browser import Browser, Tab, find_chromium
 from support.gateway.dashboards import (
     ADMIN_KEY,
     ENVIRON,
@@ -38,12 +38,6 @@ _ROWS = "document.querySelectorAll('#%s tbody tr').length"
 _MODELS = (
     "[...document.querySelectorAll('#ended td[data-label=Model]')].map((cell) => cell.innerText)"
 )
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with running_browser() as browser:
-        yield browser
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from support.browser import Browser, Tab, find_chromium, running_browser
+from support.browser import Browser, Tab, find_chromium
 from support.cli.inspect_command import ATTACK, END, ROOT, write_timed
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame
 
@@ -37,12 +37,6 @@ pytestmark = [
 ]
 
 MARKUP = "</script><img src=http://evil.example/x onerror='window.owned=1'><b>"
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with running_browser() as browser:
-        yield browser
 
 
 @asynccontextmanager
