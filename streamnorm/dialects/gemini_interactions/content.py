@@ -1,8 +1,9 @@
 """Signatures, redacted reasoning and citations, in both directions.
 
-https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Clients decode
-signatures as Base64 and raise where they cannot.  A foreign signature is therefore written as the
-Base64 of a tagged value that names its issuer.
+https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Signatures are Base64.
+A foreign one is therefore written as the Base64 of a tagged value that names its issuer.
+google-genai takes the signature of a thought as any text (3.6.1, read 2026-11-28), so one of
+Google's that another server has cut passes unchanged.
 
 https://ai.google.dev/api/interactions-api#Resource:Annotation (read 2026-11-22).  Offsets count
 bytes of the text.  `Citation.kind` is the name of the same source in `generateContent`, so that

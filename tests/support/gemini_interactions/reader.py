@@ -7,7 +7,6 @@ last event with the counts is followed by `[DONE]` alone.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -179,7 +178,6 @@ class _Reader:
                 step["text"] += delta["content"]["text"]
             case "thought", "thought_signature":
                 assert step["signature"] is None
-                base64.urlsafe_b64decode(delta["signature"].translate(str.maketrans("+/", "-_")))
                 step["signature"] = delta["signature"]
             case "model_output", "text_annotation_delta":
                 self._cite(step, delta["annotations"])
