@@ -13,9 +13,7 @@ from support.faults.rows import Fault
 
 __all__ = ["CELLS", "SAMPLE", "SOCKET_CELLS", "SOCKET_SAMPLE", "Cell"]
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
-_SAMPLE = 60
-_SOCKET_SAMPLE = 30
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 
 
 class Cell(NamedTuple):
@@ -53,13 +51,13 @@ def _cells() -> list[Cell]:
         upstreams = fault.dialects or DIALECTS
         for at in range(min(fault.upstreams, len(upstreams))):
             upstream = upstreams[(number + at) % len(upstreams)]
-            first = number // 4 + at + DIALECTS.index(upstream)
-            clients = [DIALECTS[(first + n) % 4] for n in range(fault.clients)]
+            first = number // len(DIALECTS) + at + DIALECTS.index(upstream)
+            clients = [DIALECTS[(first + n) % len(DIALECTS)] for n in range(fault.clients)]
             cells += [Cell(fault, moment, client, upstream) for client in clients]
     return cells
 
 
-def _sample(cells: list[Cell]) -> list[Cell]:
+def _sample(cells: list[Cell], size: int) -> list[Cell]:
     """Return some cells from all over the table, in turn of all pairs of dialects.
 
     No status without a body is among them, nor one with HTML.
@@ -67,8 +65,8 @@ def _sample(cells: list[Cell]) -> list[Cell]:
     known = [cell for cell in cells if not cell.fault.is_easy]
     uses: Counter[tuple[str, str]] = Counter()
     sample: list[Cell] = []
-    for number in range(_SAMPLE):
-        begin, end = (n * len(known) // _SAMPLE for n in (number, number + 1))
+    for number in range(size):
+        begin, end = (n * len(known) // size for n in (number, number + 1))
         cell = min(known[begin:end], key=lambda cell: uses[cell.client, cell.upstream])
         uses[cell.client, cell.upstream] += 1
         sample.append(cell)
@@ -86,14 +84,7 @@ def _socket_cells() -> list[Cell]:
     ]
 
 
-def _socket_sample(cells: list[Cell]) -> list[Cell]:
-    """Return some cells from all over the table, on all upstreams in turn."""
-    known = [cell for cell in cells if not cell.fault.is_easy]
-    step = len(known) // _SOCKET_SAMPLE
-    return known[:: step - (step % len(DIALECTS) == 0)][:_SOCKET_SAMPLE]
-
-
 CELLS = _cells()
-SAMPLE = _sample(CELLS)
+SAMPLE = _sample(CELLS, 60)
 SOCKET_CELLS = _socket_cells()
-SOCKET_SAMPLE = _socket_sample(SOCKET_CELLS)
+SOCKET_SAMPLE = _sample(SOCKET_CELLS, 30)

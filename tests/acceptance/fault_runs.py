@@ -14,9 +14,10 @@ import anthropic
 import openai
 from acceptance.fault_cells import Cell
 from acceptance.gateways import Gateways, gateways
+from acceptance.interactions_client import CLIENTS
 from acceptance.transcoding_clients import KEY as CLIENT_KEY
-from acceptance.transcoding_clients import SDK, SDKS, Reading, Responses
-from google.genai import errors
+from acceptance.transcoding_clients import SDK, Reading, Responses
+from google.genai import _interactions_errors, errors
 from openai._models import construct_type
 from openai.types.responses import Response
 from support.faults.answers import ANSWERS, CITY, TEXT
@@ -58,6 +59,15 @@ _ANTHROPIC: dict[int, type[Exception]] = {
     503: anthropic.ServiceUnavailableError,
     504: anthropic.GatewayTimeoutError,
     529: anthropic.OverloadedError,
+}
+# No public name has these; `client.interactions` raises them.
+_INTERACTIONS: dict[int, type[Exception]] = {
+    400: _interactions_errors.BadRequestError,
+    401: _interactions_errors.AuthenticationError,
+    403: _interactions_errors.PermissionDeniedError,
+    404: _interactions_errors.NotFoundError,
+    409: _interactions_errors.ConflictError,
+    429: _interactions_errors.RateLimitError,
 }
 
 
@@ -110,6 +120,7 @@ class Bench:
                 max_event_bytes=MAX_EVENT_BYTES,
                 finish_grace_s=0.1,
                 has_websockets=True,
+                dialects=CLIENTS,
                 **times,
             )
             self._gateways[mode] = await self._stack.enter_async_context(known)
@@ -151,7 +162,7 @@ class Bench:
 
     async def _ask_over_socket(self, cell: Cell) -> list[dict[str, Any]]:
         """Return the events of an answer, and of another one if the connection lives."""
-        sdk = SDKS[cell.client]
+        sdk = CLIENTS[cell.client]
         assert isinstance(sdk, Responses)
         client = await self._client(cell, sdk)
         try:
@@ -161,7 +172,7 @@ class Bench:
             return [{"type": type(exc).__name__}]
 
     async def _ask(self, cell: Cell) -> tuple[Reading | None, Exception | None]:
-        sdk = SDKS[cell.client]
+        sdk = CLIENTS[cell.client]
         client = await self._client(cell, sdk)
         ask = sdk.streamed_async if cell.fault.stream else sdk.whole_async
         try:
@@ -287,7 +298,7 @@ def _socket_faults(cell: Cell, expected: Expected, events: list[dict[str, Any]])
     response = end.get("response", {})
     match end["type"]:
         case "response.completed" if not expected.fails:
-            read = SDKS[cell.client].reading(construct_type(type_=Response, value=response))
+            read = CLIENTS[cell.client].reading(construct_type(type_=Response, value=response))
             return wrong + ([f"read {read}"] if expected.reads and read != _ANSWER else [])
         case "error" if expected.fails and expected.status != 200:
             if (end["status"], answer) != (expected.status, []):
@@ -309,6 +320,13 @@ def _exception(client: str, status: int) -> type[Exception]:
     match client:
         case "gemini":
             return errors.ClientError if 400 <= status < 500 else errors.ServerError
+        case "gemini_interactions":
+            if status == 200:
+                return errors.APIError  # which the reader of the stream raises
+            other = _interactions_errors.APIStatusError
+            if status >= 500:
+                other = _interactions_errors.InternalServerError
+            return _INTERACTIONS.get(status, other)
         case "anthropic":
             other = anthropic.InternalServerError if status >= 500 else anthropic.APIStatusError
             return _ANTHROPIC.get(status, other)
@@ -324,6 +342,11 @@ def _has_shape(client: str, error: Any, status: int) -> bool:
     match client:
         case "gemini":
             body = error.details["error"]
+            fields = {"code": int, "message": str, "status": str}
+        case "gemini_interactions":
+            if status == 200:
+                return error.code == 500 and bool(error.message)
+            body = error.body["error"]
             fields = {"code": int, "message": str, "status": str}
         case "anthropic":
             body = error.body["error"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -74,9 +74,10 @@ async def gateways(
     environ: Mapping[str, str] | None = None,
     observers: tuple[Any, ...] = (),
     has_websockets: bool = False,
+    dialects: Iterable[str] = tuple(SDKS),
     **settings: Any,
 ) -> AsyncIterator[Gateways]:
-    """Serve four gateways to one upstream, one for each dialect that it speaks.
+    """Serve gateways to one upstream, one for each dialect that it speaks.
 
     Args:
         upstream_url: URL of the upstream, without a path.
@@ -84,11 +85,12 @@ async def gateways(
         environ: The environment.
         observers: Observers of the gateways.
         has_websockets: Whether their server knows WebSockets.
+        dialects: The dialects.
         settings: Settings of the gateways.
     """
     running = Gateways()
     async with AsyncExitStack() as stack:
-        for dialect in SDKS:
+        for dialect in dialects:
             config = gateway_config(upstream_url, dialect, options=options, **settings)
             app = Gateway(config, environ=environ or {}, observers=observers)
             running.apps[dialect] = app
@@ -99,7 +101,7 @@ async def gateways(
 
 @asynccontextmanager
 async def gateways_to_upstream(**settings: Any) -> AsyncIterator[Gateways]:
-    """Serve four gateways, and an upstream whose application can be set; see `gateways`."""
+    """Serve gateways, and an upstream whose application can be set; see `gateways`."""
     upstream = Upstream()
     async with served(upstream, strict=False) as url, gateways(url, **settings) as running:
         running.upstream = upstream

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import httpx
-from acceptance.transcoding_clients import KEY, QUESTION, SCHEMA, SDK, Reading
+from acceptance.transcoding_clients import KEY, QUESTION, SCHEMA, SDK, SDKS, Reading
 from google import genai
 from google.genai import errors, types
 
-__all__ = ["INTERACTIONS", "steps_of"]
+__all__ = ["CLIENTS", "INTERACTIONS", "steps_of"]
 
 
 class Interactions(SDK):
@@ -26,7 +26,8 @@ class Interactions(SDK):
         raise NotImplementedError  # it needs a base URL
 
     def async_client(self, http: Any, base_url: str | None = None, *, retries: int = 0) -> Any:
-        options = types.HttpOptions(base_url=base_url, httpx_async_client=http)
+        again = types.HttpRetryOptions(attempts=retries + 1, initial_delay=0.001)
+        options = types.HttpOptions(base_url=base_url, httpx_async_client=http, retry_options=again)
         return genai.Client(api_key=KEY, http_options=options)
 
     def first(self, question: str = QUESTION) -> list[Any]:
@@ -114,3 +115,5 @@ def _extend(step: dict[str, Any], delta: Any, arguments: dict[int, str], index: 
 
 
 INTERACTIONS = Interactions()
+CLIENTS = {**SDKS, INTERACTIONS.dialect: INTERACTIONS}
+"""The SDKs of all dialects that have one, by dialect."""

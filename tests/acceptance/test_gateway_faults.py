@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from acceptance.fault_cells import CELLS, SAMPLE, SOCKET_CELLS, SOCKET_SAMPLE, Cell
 from acceptance.fault_runs import Bench, open_bench
-from acceptance.transcoding_clients import SDKS
+from acceptance.interactions_client import CLIENTS
 from support.faults.answers import MOMENTS
 
 
@@ -36,7 +36,7 @@ async def test_answer_over_a_websocket_has_one_end_whatever_its_upstream_does(be
 
 @pytest.mark.parametrize("cells", [CELLS, SAMPLE], ids=["all", "sample"])
 def test_cells_are_of_all_pairs_and_moments(cells: list[Cell]) -> None:
-    assert {(cell.client, cell.upstream) for cell in cells} == set(product(SDKS, SDKS))
+    assert {(cell.client, cell.upstream) for cell in cells} == set(product(CLIENTS, CLIENTS))
     assert {cell.moment for cell in cells} == set(MOMENTS)
     assert {cell.fault.mode for cell in cells} == {"patient", "hasty", "refused", "tls"}
     assert {cell.fault.stream for cell in cells} == {True, False}
@@ -44,7 +44,7 @@ def test_cells_are_of_all_pairs_and_moments(cells: list[Cell]) -> None:
 
 @pytest.mark.parametrize("cells", [SOCKET_CELLS, SOCKET_SAMPLE], ids=["all", "sample"])
 def test_cells_over_websockets_are_of_all_upstreams_and_moments(cells: list[Cell]) -> None:
-    assert {cell.upstream for cell in cells} == set(SDKS)
+    assert {cell.upstream for cell in cells} == set(CLIENTS)
     assert {cell.moment for cell in cells} == set(MOMENTS)
 
 

@@ -40,6 +40,7 @@ _PATHS = {
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
     "gemini": "/v1beta/models/m:streamGenerateContent?alt=sse",
+    "gemini_interactions": "/v1beta/interactions",
 }
 _WHOLE_GEMINI = "/v1beta/models/m:generateContent"
 # What only the event has that completes the message.
@@ -48,6 +49,7 @@ _TERMINALS = {
     "openai_chat": b'"finish_reason":"',
     "openai_responses": b'"type":"response.completed"',
     "gemini": b'"finishReason":"',
+    "gemini_interactions": b'"event_type":"interaction.completed"',
 }
 
 
@@ -121,6 +123,7 @@ def _answer(dialect: str) -> Answer:
 
 
 _WORDS = "no capacity left"
+_GOOGLE = json.dumps({"error": {"code": 503, "message": _WORDS, "status": "UNAVAILABLE"}}).encode()
 _ERRORS = {
     "anthropic": json.dumps(
         {"type": "error", "error": {"type": "overloaded_error", "message": _WORDS}}
@@ -131,9 +134,8 @@ _ERRORS = {
     "openai_responses": json.dumps(
         {"error": {"message": _WORDS, "type": "server_error", "code": "overloaded"}}
     ).encode(),
-    "gemini": json.dumps(
-        {"error": {"code": 503, "message": _WORDS, "status": "UNAVAILABLE"}}
-    ).encode(),
+    "gemini": _GOOGLE,
+    "gemini_interactions": _GOOGLE,
 }
 
 ANSWERS = {dialect: _answer(dialect) for dialect in _PATHS}

@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 
 from streamnorm import Truncated
 from support.faults.answers import Answer, Moment
-from support.faults.rows import HEAD, LAST, OK, Expected, Fault, always, broken, refused, sent
+from support.faults.rows import (
+    GOOGLE,
+    HEAD,
+    LAST,
+    OK,
+    Expected,
+    Fault,
+    always,
+    broken,
+    refused,
+    sent,
+)
 from support.faults.upstream import Endless, Step
 from support.http.loopback import chunked
 
@@ -33,14 +44,14 @@ def _after_all(answer: Answer, _: Moment) -> Expected:
 
 def _numbered(answer: Answer, _: Moment) -> Expected:
     # What is no object is skipped where frames of unknown kinds are.
-    if answer.dialect in ("anthropic", "gemini"):
+    if answer.dialect in ("anthropic", *GOOGLE):
         return Expected(own=True, reads=False)
     return broken("malformed", own=True)
 
 
 def _long_number(answer: Answer, _: Moment) -> Expected:
-    # Fields that nobody reads are skipped as they are; Gemini's chunks are decoded whole.
-    return broken("malformed", own=True) if answer.dialect == "gemini" else Expected(own=True)
+    # Fields that nobody reads are skipped as they are; Google's events are decoded whole.
+    return broken("malformed", own=True) if answer.dialect in GOOGLE else Expected(own=True)
 
 
 def _error_event(answer: Answer) -> bytes:
@@ -50,6 +61,10 @@ def _error_event(answer: Answer) -> bytes:
         case "openai_responses":
             error = {"type": "error", "sequence_number": 3, "message": "no capacity left"}
             data = json.dumps({**error, "code": "overloaded", "param": None})
+            return b"event: error\ndata: " + data.encode() + b"\n\n"
+        case "gemini_interactions":
+            fields = {"code": "service_unavailable", "message": "no capacity left"}
+            data = json.dumps({"error": fields, "event_type": "error"})
             return b"event: error\ndata: " + data.encode() + b"\n\n"
         case _:
             return b"data: " + answer.error + b"\n\n"
@@ -61,7 +76,7 @@ def _erring(answer: Answer, moment: Moment) -> Sequence[Step]:
 
 def _error_ends_it(answer: Answer, moment: Moment) -> Expected:
     if moment == "after headers":
-        return refused(503 if answer.dialect == "gemini" else 529, "upstream")
+        return refused(503 if answer.dialect in GOOGLE else 529, "upstream")
     # Gemini's last chunk is not known to be that before the body ends.
     if moment == "after terminal" and answer.dialect != "gemini":
         return OK
@@ -74,6 +89,8 @@ def _unknown_event(answer: Answer) -> bytes:
             return b'data: {"object":"brand.new","choices":[]}\n\n'
         case "gemini":
             return b'data: {"brandNew":{}}\r\n\r\n'
+        case "gemini_interactions":
+            return b'event: brand.new\ndata: {"event_type":"brand.new"}\n\n'
         case _:
             return b'event: brand.new\ndata: {"type":"brand.new"}\n\n'
 
@@ -144,7 +161,8 @@ def _too_large(_: Answer, moment: Moment) -> Expected:
 
 _MALFORMED = always(broken("malformed", own=True))
 _OWN = always(Expected(own=True))
-_ITEMS = ("anthropic", "openai_responses")
+# Whose calls have a start of their own, which deltas refer to.
+_STARTED = ("anthropic", "gemini_interactions")
 
 EVENT_FAULTS = (
     Fault(
@@ -168,7 +186,7 @@ EVENT_FAULTS = (
         _repeated,
         _WITHIN,
     ),
-    Fault("swaps events", _stream(_swap_start), _MALFORMED, _WITHIN, dialects=("anthropic",)),
+    Fault("swaps events", _stream(_swap_start), _MALFORMED, _WITHIN, dialects=_STARTED),
     Fault(
         "omits the start of the message",
         _stream(lambda answer: b"".join(answer.events[1:])),
@@ -181,7 +199,7 @@ EVENT_FAULTS = (
         _stream(_without(b"get_weather")),
         _MALFORMED,
         _WITHIN,
-        dialects=("anthropic",),
+        dialects=_STARTED,
     ),
     Fault(
         "goes on after its terminal",

@@ -9,6 +9,7 @@ from streamnorm import Truncated
 from support.faults.answers import Answer, Moment
 from support.faults.rows import (
     CLOSING,
+    GOOGLE,
     LAST,
     OK,
     Expected,
@@ -50,7 +51,7 @@ def _error(status: int) -> Callable[[Answer, Moment], Sequence[Step]]:
 
 
 def _status_of_error(answer: Answer, _: Moment) -> Expected:
-    return refused(503 if answer.dialect == "gemini" else 529, "upstream")
+    return refused(503 if answer.dialect in GOOGLE else 529, "upstream")
 
 
 def _event_stream(

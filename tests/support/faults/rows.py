@@ -12,6 +12,7 @@ from support.http.loopback import chunked
 
 __all__ = [
     "CLOSING",
+    "GOOGLE",
     "HEAD",
     "LAST",
     "OK",
@@ -30,6 +31,8 @@ HEAD = (
     b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n"
 )
 LAST = b"0\r\n\r\n"
+GOOGLE = ("gemini", "gemini_interactions")
+"""Dialects whose errors have the codes of Google; none stands for 529."""
 
 Mode: TypeAlias = Literal["patient", "hasty", "refused", "tls"]
 """The gateway: with time or with little of it, before a closed port, or with TLS to none."""
@@ -103,7 +106,7 @@ class Fault(NamedTuple):
     mode: Mode = "patient"
     stream: bool = True
     dialects: tuple[str, ...] = ()
-    upstreams: int = 4
+    upstreams: int = 5
     clients: int = 1
     is_easy: bool = False
 
