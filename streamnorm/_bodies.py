@@ -246,8 +246,7 @@ def encode_grown_request(
     if target.only_refusals and target.reasoning_words is not None:
         body = _restore_unread(body, request.source.value, codec.reasoning_fields, target)
     body = codec.fit_body(body, context)
-    prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
-    body, headers = fit_fields(body, written.headers, target, losses, prefill=prefill)
+    body, headers = fit_fields(body, written.headers, target, losses)
     path = endpoint_path(written.path, request.model, target, stream=request.stream is True)
     return Encoded(body, path, headers, losses.list() if losses.counts else (), reply)
 

@@ -261,9 +261,7 @@ def test_prefill_is_marked_as_the_server_wants_it(
     server: str, fields: Fields, prefix: Fields
 ) -> None:
     last = {"role": "assistant", "content": "Dear"}
-    fitted, lost = fitted_for(
-        {"messages": [*MESSAGES, last]}, "openai_chat", server, "m", prefill=True
-    )
+    fitted, lost = fitted_for({"messages": [*MESSAGES, last]}, "openai_chat", server, "m")
     assert fitted.body == {"messages": [*MESSAGES, {**last, **prefix}], **fields}
     assert lost == []
 

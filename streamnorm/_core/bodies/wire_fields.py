@@ -55,8 +55,6 @@ def fit_fields(
     headers: dict[str, str],
     target: BodyCapabilities,
     losses: Losses,
-    *,
-    prefill: bool = False,
 ) -> FittedBody:
     """Return a body without the fields that a server refuses, and with the fields that it needs.
 
@@ -68,7 +66,6 @@ def fit_fields(
         headers: Headers that belong to the body, names in lower case.
         target: Capabilities of the target.
         losses: Counter of removed fields and betas.
-        prefill: Whether the last message is the assistant's.
 
     Raises:
         EncodeError: The server accepts none of the messages.
@@ -107,7 +104,7 @@ def fit_fields(
         losses.add("tool_choice", "request", "dropped with all tools")
         body = {name: value for name, value in body.items() if name != "tool_choice"}
     kept = _filter_betas(betas, before, body, target, losses)
-    body = _add_needed(body, target, losses, prefill=prefill)
+    body = _add_needed(body, target, losses)
     return _write_betas(body, headers, betas, kept, target)
 
 
@@ -324,12 +321,10 @@ def _drop_unknown(body: JSONObject, target: BodyCapabilities, losses: Losses) ->
 # What is added
 
 
-def _add_needed(
-    body: JSONObject, target: BodyCapabilities, losses: Losses, *, prefill: bool
-) -> JSONObject:
+def _add_needed(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
     for name, value in target.added_fields.items():
         body = _add_field(body, name, value, "request", target, losses)
-    if prefill:
+    if _is_prefilled(body, target):
         for name, value in target.prefill_fields.items():
             messages, _, field = name.rpartition(".")
             if not messages:
@@ -339,6 +334,13 @@ def _add_needed(
                 if message is not last[-1]:
                     body = {**body, messages: [*last[:-1], message]}
     return body
+
+
+def _is_prefilled(body: JSONObject, target: BodyCapabilities) -> bool:
+    """Return whether the last message, of those that the server takes, is the assistant's."""
+    messages = body.get(target.messages_field)
+    last = messages[-1] if is_array(messages) and messages else None
+    return is_object(last) and last.get("role") == "assistant"
 
 
 def _add_field(

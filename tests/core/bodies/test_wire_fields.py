@@ -26,14 +26,12 @@ BETAS = {
 def fit(
     body: dict[str, Any],
     headers: dict[str, str] | None = None,
-    *,
-    prefill: bool = False,
     **target: Any,
 ) -> tuple[FittedBody, dict[tuple[str, str, str], int]]:
     """Return what fits, and the losses by feature, where and detail."""
     losses = Losses()
     given, before = headers or {}, deepcopy((body, headers or {}))
-    fitted = fit_fields(body, given, structs.replace(EVERYTHING, **target), losses, prefill=prefill)
+    fitted = fit_fields(body, given, structs.replace(EVERYTHING, **target), losses)
     assert (body, given) == before, "the client's own body and headers are not changed"
     return fitted, {(loss.feature, loss.where, loss.detail): loss.count for loss in losses.list()}
 
@@ -248,10 +246,10 @@ def test_what_is_added_is_a_copy() -> None:
         "prefill_fields": {"rest": {"go": True}},
         "replaced_values": {"effort": {"*": {"thinking": {"type": "enabled"}}}},
     }
-    body, before = {"effort": "low"}, deepcopy(target)
-    fitted, _ = fit(body, prefill=True, **target)
-    for part in fitted.body.values():
-        part["changed"] = True
+    body, before = {"effort": "low", "messages": [{"role": "assistant"}]}, deepcopy(target)
+    fitted, _ = fit(body, **target)
+    for name in ("options", "rest", "thinking"):
+        fitted.body[name]["changed"] = True
     assert target == before
 
 
@@ -262,14 +260,27 @@ def test_other_value_of_a_needed_field_is_a_loss() -> None:
 
 
 def test_fields_of_a_prefill_are_added_to_it_alone() -> None:
-    body = {"messages": [{"role": "user"}, {"role": "assistant"}]}
     needed = {"go_on": True, "messages.prefix": True, "absent.prefix": True}
-    assert fit(body, prefill_fields=needed)[0].body is body
-    fitted, _ = fit(body, prefill_fields=needed, prefill=True)
+    for messages in ([{"role": "assistant"}, {"role": "user"}], [], "assistant", ["assistant"]):
+        answered: dict[str, Any] = {"messages": messages}
+        assert fit(answered, prefill_fields=needed)[0].body is answered
+    body = {"messages": [{"role": "user"}, {"role": "assistant"}]}
+    fitted, _ = fit(body, prefill_fields=needed)
     assert fitted.body == {
         "messages": [{"role": "user"}, {"role": "assistant", "prefix": True}],
         "go_on": True,
     }
+
+
+def test_message_before_one_that_the_server_refuses_is_the_last() -> None:
+    file = {"role": "user", "content": [{"type": "file"}]}
+    fitted, lost = fit(
+        {"messages": [{"role": "assistant", "content": "a"}, file]},
+        denied_fields=frozenset({"messages.content[type=file]"}),
+        prefill_fields={"go_on": True},
+    )
+    assert fitted.body == {"messages": [{"role": "assistant", "content": "a"}], "go_on": True}
+    assert lost == {("file", "messages", "dropped"): 1}
 
 
 def test_needed_headers_are_added() -> None:
@@ -431,8 +442,7 @@ OWN: dict[str, Any] = {"only_refusals": True}
 
 def test_every_change_to_a_request_of_the_dialect_is_counted() -> None:
     fitted, lost = fit(
-        {"seed": 5, "choice": "required", "messages": [{"role": "a"}, {"role": "b"}]},
-        prefill=True,
+        {"seed": 5, "choice": "required", "messages": [{"role": "a"}, {"role": "assistant"}]},
         renamed_fields={"seed": "random_seed"},
         replaced_values={
             "choice": {"required": {"choice": "any"}},
@@ -445,7 +455,7 @@ def test_every_change_to_a_request_of_the_dialect_is_counted() -> None:
     assert fitted.body == {
         "random_seed": 5,
         "choice": "any",
-        "messages": [{"role": "system"}, {"role": "b", "prefix": True}],
+        "messages": [{"role": "system"}, {"role": "assistant", "prefix": True}],
         "stream": True,
         "template": {"thinks": False},
     }
@@ -460,10 +470,13 @@ def test_every_change_to_a_request_of_the_dialect_is_counted() -> None:
 
 
 def test_what_a_server_needs_is_there_already() -> None:
-    body = {"stream": True, "messages": [{"prefix": True}], "template": {"a": 1, "thinks": False}}
+    body = {
+        "stream": True,
+        "messages": [{"role": "assistant", "prefix": True}],
+        "template": {"a": 1, "thinks": False},
+    }
     fitted, lost = fit(
         body,
-        prefill=True,
         replaced_values={"stream": {"no": {"stream": False}}},
         added_fields={"stream": True},
         prefill_fields={"messages.prefix": True, "template": {"thinks": False}},
@@ -475,8 +488,7 @@ def test_what_a_server_needs_is_there_already() -> None:
 
 def test_object_that_a_server_needs_joins_the_one_that_is_there() -> None:
     fitted, lost = fit(
-        {"messages": [{}], "template": {"a": 1, "thinks": True}},
-        prefill=True,
+        {"messages": [{"role": "assistant"}], "template": {"a": 1, "thinks": True}},
         prefill_fields={"template": {"thinks": False}},
     )
     assert fitted.body["template"] == {"a": 1, "thinks": False}

@@ -64,10 +64,9 @@ def fitted_for(
     version: str | None = None,
     *,
     headers: dict[str, str] | None = None,
-    prefill: bool = False,
 ) -> tuple[FittedBody, list[str]]:
     """Return a body fitted to a target, and the names of its losses."""
     losses = Losses()
     target = capabilities_for(dialect, server, model, version)
-    fitted = fit_fields(body, headers or {}, target, losses, prefill=prefill)
+    fitted = fit_fields(body, headers or {}, target, losses)
     return fitted, [loss.feature for loss in losses.list()]
