@@ -55,6 +55,7 @@ _STEPS_PER_BLOCK = 4
 _FILES = frozenset({"image", "document", "audio", "video"})
 _TEXTS = frozenset({"model_output", "text"})
 _OUTPUTS = _TEXTS | _FILES
+_FRAGMENTS = frozenset({"text", "thought_summary", "arguments_delta"})
 
 
 class OpenSteps:
@@ -226,8 +227,13 @@ class OpenSteps:
         # Stored until the stop, since results come in parts of which some replace others.
         if isinstance(step, ResultStep):
             self._store(index, value_bytes(delta))
-        if not step.read_delta(kind, delta, arguments_text(delta, raw), events):
-            self._blocks.add_opaque(kind or "delta", delta, events, index=step.index)
+        if step.read_delta(kind, delta, arguments_text(delta, raw), events):
+            return
+        # A fragment in a step of another type would be missing where it belongs: a call without
+        # its arguments could run.
+        if kind in _FRAGMENTS and isinstance(step, OutputStep | ThoughtStep | _CallStep):
+            raise malformed(f"{kind} in step {index}, which is of another type")
+        self._blocks.add_opaque(kind or "delta", delta, events, index=step.index)
 
     def _stop(self, index: int, events: list[Event]) -> None:
         step = self.open.pop(index, None)

@@ -14,6 +14,7 @@ import pytest
 from support.anthropic import reader as anthropic_reader
 from support.anthropic.adversarial import BROKEN, CLEAN, UNFINISHED, Row
 from support.gemini import reader as gemini_reader
+from support.gemini_interactions import reader as interactions_reader
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import reader as responses_reader
 from support.streams.mutations import chunked
@@ -25,6 +26,7 @@ STOPS = {
     "openai_chat": {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length"},
     "openai_responses": {"end_turn": "completed", "tool_use": "completed"},
     "gemini": {"end_turn": "STOP", "tool_use": "STOP"},
+    "gemini_interactions": {"end_turn": "completed", "tool_use": "requires_action"},
 }
 """The word of each target for a stop reason."""
 
@@ -97,11 +99,26 @@ def read_gemini(data: bytes) -> Got:
     )
 
 
+def read_interactions(data: bytes) -> Got:
+    got = interactions_reader.read(data)
+    texts = {"model_output": "", "thought": ""}
+    calls = []
+    for step in got.steps:
+        if step["type"] == "function_call":
+            calls.append((step["id"], step["name"], step["text"] or "{}"))
+        else:
+            texts[step["type"]] += step["text"]
+    usage = got.usage or {}
+    tokens = (usage.get("total_input_tokens", 0), usage.get("total_output_tokens", 0))
+    return Got(texts["model_output"], texts["thought"], calls, got.status, got.error, tokens)
+
+
 READERS = {
     "anthropic": read_anthropic,
     "openai_chat": read_chat,
     "openai_responses": read_responses,
     "gemini": read_gemini,
+    "gemini_interactions": read_interactions,
 }
 
 each_target = pytest.mark.parametrize("target", READERS)

@@ -11,19 +11,14 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from msgspec import Struct
-from support.anthropic import reader as anthropic_reader
 from support.bodies.json_values import is_json
-from support.gemini import reader as gemini_reader
 from support.gemini.adversarial import BROKEN, CLEAN, UNFINISHED
-from support.openai_chat import reader as chat_reader
-from support.openai_responses import reader as responses_reader
 from support.streams.mutations import chunked
+from support.streams.seen import DIALECTS, see
 
 from streamnorm import Completed, Transcoder, Usage
 
 STREAMS = {**CLEAN, **UNFINISHED}
-TARGETS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 STOPS = {
     "openai_chat": {
         "end_turn": "stop",
@@ -33,102 +28,10 @@ STOPS = {
     },
     "openai_responses": {"max_tokens": "max_output_tokens", "refusal": "content_filter"},
     "gemini": {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"},
+    "gemini_interactions": {"max_tokens": "incomplete", "tool_use": "requires_action"},
 }
 
-each_target = pytest.mark.parametrize("target", TARGETS)
-
-
-class Seen(Struct):
-    """What a client sees of a stream.
-
-    Attributes:
-        stop: The stop reason as the dialect spells it; None for none.
-        text: All text of the answer.
-        thoughts: All reasoning.
-        calls: Name and JSON text of the arguments of each call.
-        usage: Input and output tokens; None for none.
-        failed: Whether the stream ended with an error.
-    """
-
-    stop: str | None
-    text: str
-    thoughts: str
-    calls: list[tuple[str, str]]
-    usage: tuple[int, int] | None
-    failed: bool
-
-
-def seen(target: str, data: bytes) -> Seen:
-    """Return what a strict client of a dialect sees."""
-    return {
-        "anthropic": seen_by_anthropic,
-        "openai_chat": seen_by_chat,
-        "openai_responses": seen_by_responses,
-        "gemini": seen_by_gemini,
-    }[target](data)
-
-
-def seen_by_anthropic(data: bytes) -> Seen:
-    got = anthropic_reader.read(data, extras=True)
-    usage = (got.usage["input_tokens"], got.usage["output_tokens"]) if got.usage else None
-    calls = [(b["name"], b["input"]) for b in got.content if b["type"] == "tool_use"]
-    return Seen(
-        got.stop_reason,
-        "".join(b["text"] for b in got.content if b["type"] == "text"),
-        "".join(b["thinking"] for b in got.content if b["type"] == "thinking"),
-        calls,
-        usage,
-        got.error is not None,
-    )
-
-
-def seen_by_chat(data: bytes) -> Seen:
-    got = chat_reader.read(data, extras=True)
-    answer = got.answers.get(0, chat_reader.Answer())
-    usage = (got.usage["prompt_tokens"], got.usage["completion_tokens"]) if got.usage else None
-    return Seen(
-        None if got.error else answer.finish,
-        answer.texts.get("content", ""),
-        answer.texts.get("reasoning_content", ""),
-        [(call["name"], call["arguments"]) for call in answer.calls],
-        usage,
-        got.error is not None,
-    )
-
-
-def seen_by_responses(data: bytes) -> Seen:
-    got = responses_reader.read(data)
-    response = got.response or {}
-    usage = response.get("usage")
-    texts = [i["content"] for i in got.output if i["type"] == "message"]
-    thoughts = [i["summary"] for i in got.output if i["type"] == "reasoning"]
-    calls = [i for i in got.output if i["type"] == "function_call"]
-    return Seen(
-        (response.get("incomplete_details") or {}).get("reason"),
-        "".join(part["text"] for item in texts for part in item),
-        "".join(part["text"] for item in thoughts for part in item),
-        [(item["name"], item["arguments"]) for item in calls],
-        (usage["input_tokens"], usage["output_tokens"]) if usage else None,
-        response.get("status") == "failed",
-    )
-
-
-def seen_by_gemini(data: bytes) -> Seen:
-    got = gemini_reader.read(data)
-    calls = [part["functionCall"] for part in got.parts if "functionCall" in part]
-    counts = got.usage
-    output = ("candidatesTokenCount", "thoughtsTokenCount")
-    texts = [part for part in got.parts if "text" in part]
-    return Seen(
-        got.finish,
-        "".join(part["text"] for part in texts if not part["thought"]),
-        "".join(part["text"] for part in texts if part["thought"]),
-        [(call["name"], json.dumps(call["args"])) for call in calls],
-        None
-        if counts is None
-        else (counts["promptTokenCount"], sum(counts.get(key, 0) for key in output)),
-        got.error is not None,
-    )
+each_target = pytest.mark.parametrize("target", DIALECTS)
 
 
 def transcoded(stream: list[bytes], target: str) -> Iterator[tuple[Transcoder, bytes]]:
@@ -146,7 +49,7 @@ def transcoded(stream: list[bytes], target: str) -> Iterator[tuple[Transcoder, b
 def test_stream_is_clean_or_noted(name: str, target: str) -> None:
     stream, truth = STREAMS[name]
     for transcoder, data in transcoded(stream, target):
-        got = seen(target, data)
+        got = see(target, data, extras=True)
         notes = {note.kind: note.count for note in transcoder.notes}
         assert notes.get("unfinished_arguments", 0) == truth.unfinished
         if truth.unfinished and got.failed:  # Gemini has no place for half a call
@@ -160,7 +63,7 @@ def test_stream_is_clean_or_noted(name: str, target: str) -> None:
         finished = [(name, json.loads(args)) for name, args in got.calls if is_json(args)]
         assert finished == truth.calls
         assert len(got.calls) - len(finished) <= truth.unfinished
-        default = "STOP" if target == "gemini" else None
+        default = {"gemini": "STOP", "gemini_interactions": "completed"}.get(target)
         stops = STOPS.get(target)
         if not (truth.unfinished and target != "anthropic"):  # how they are written is theirs
             assert got.stop == (truth.stop if stops is None else stops.get(truth.stop, default))
@@ -173,7 +76,7 @@ def test_stream_is_clean_or_noted(name: str, target: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_stream_is_not_completed(name: str, target: str) -> None:
     for transcoder, data in transcoded(BROKEN[name], target):
-        got = seen(target, data)
+        got = see(target, data, extras=True)
         assert transcoder.outcome is not None
         assert not isinstance(transcoder.outcome, Completed)
         assert got.failed

@@ -100,7 +100,7 @@ def test_image_of_a_summary_is_opaque() -> None:
             "thought",
             ("thought_summary", {"content": {"text": "a"}}),
             ("thought_summary", {"content": {"type": "image"}}),
-            ("arguments_delta", {"arguments": "x"}),
+            ("memory_delta", {"note": "x"}),
             summary=[{"type": "image"}],
         )
     )
@@ -108,7 +108,7 @@ def test_image_of_a_summary_is_opaque() -> None:
         Opaque(OWN, "thought_summary", IMAGE),
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a")),
         Opaque(OWN, "thought_summary", IMAGE, 0),
-        Opaque(OWN, "arguments_delta", '{"type":"arguments_delta","arguments":"x"}', 0),
+        Opaque(OWN, "memory_delta", '{"type":"memory_delta","note":"x"}', 0),
         BlockStop(0),
     ]
 
