@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,9 @@ PROJECT = PYPROJECT["project"]
 
 
 def test_licence_and_readme_stand_at_the_top() -> None:
-    assert (PROJECT["license-files"], PROJECT["readme"]) == (["LICENSE"], "README.md")
+    assert PROJECT["license-files"] == ["LICENSE"]
+    readme = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    assert readme["fragments"] == [{"path": "README.md"}]
     assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
 
 
@@ -37,6 +40,21 @@ def test_index_links_to_code_pages_changes_and_issues() -> None:
     config = (ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8")
     assert f"\nsite_url: {pages}\n" in config
     assert f"\nrepo_url: {PROJECT['urls']['Homepage']}\n" in config
+
+
+def test_links_of_the_readme_lead_to_this_release_on_an_index() -> None:
+    """To the tag of the version: pages and pictures of later ones say other things."""
+    readme = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for rule in readme["substitutions"]:
+        assert f"/v{PROJECT['version']}/" in rule["replacement"]
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    assert set(re.findall(r"\]\((\w+:)?", text)) == {"https:"}
+
+
+def test_changelog_begins_with_the_version() -> None:
+    text = (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# Changelog\n\n## {PROJECT['version']}\n")
 
 
 def test_generator_of_the_site_is_pinned() -> None:
