@@ -50,8 +50,8 @@ def _take(reading: Reading, chunk: dict[str, Any], *, is_finished: bool) -> None
             usage.get("promptTokenCount", 0),
             usage.get("candidatesTokenCount", 0) + usage.get("thoughtsTokenCount", 0),
         )
-    blocked = (chunk.get("promptFeedback") or {}).get("blockReason")
-    if blocked:
+    blocked = (chunk.get("promptFeedback") or {}).get("blockReason", "")
+    if blocked and not blocked.endswith("_UNSPECIFIED"):
         reading.stop = blocked
     for candidate in chunk.get("candidates") or ():
         if candidate.get("index", 0) != 0:

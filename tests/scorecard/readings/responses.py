@@ -201,7 +201,7 @@ def _content(items: list[dict[str, Any]]) -> Content:
                     content.text += part.get("text") or part.get("refusal") or ""
             case "reasoning":
                 parts = item.get("summary") or item.get("content") or ()
-                content.reasoning += "".join(part.get("text", "") for part in parts)
+                content.reasoning += " ".join(part.get("text", "") for part in parts)
             case "function_call":
                 value = arguments_value(item.get("arguments"))
                 content.calls.append(Call(item.get("call_id"), item.get("name") or "", value))

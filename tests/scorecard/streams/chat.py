@@ -10,6 +10,7 @@ from support.openai_chat.chunks import DONE, calls, content, frame
 from test_adversarial import CLEAN, PARIS, STOPPED, A, in_turn
 
 from ..cases import Call, Case, Expected
+from .reasons_chat import REASONS
 
 __all__ = ["cases"]
 
@@ -40,7 +41,7 @@ def cases() -> list[Case]:
 
 
 def _case(name: str, frames: list[bytes], expected: Expected) -> Case:
-    return Case(name, "openai_chat", tuple(frames), expected, name)
+    return Case(name, "openai_chat", tuple(frames), expected, REASONS[name])
 
 
 def _of_row(name: str, frames: list[bytes], blocks: list[dict[str, str]], stop: str) -> Case:
