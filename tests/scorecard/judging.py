@@ -10,7 +10,7 @@ from .readings import READERS, Content, Reading
 __all__ = ["Fault", "FaultKind", "judge", "judge_exception", "judge_message"]
 
 FaultKind = Literal[
-    "grammar", "accumulated", "finalised", "stop", "usage", "truncation", "exception"
+    "grammar", "accumulated", "finalised", "stop", "usage", "truncation", "failure", "exception"
 ]
 """Kinds of faults.
 
@@ -19,7 +19,8 @@ accumulated: text, reasoning or calls are wrong for a client that joins deltas b
 finalised: they are wrong only for a client that acts when a block, item or choice ends.
 stop: the stop reason is another.
 usage: the input or output tokens are others.
-truncation: a cut or broken stream is shown as a success, or a whole one as a failure.
+truncation: a cut stream is shown as a success, or a whole one as a failure.
+failure: a stream that ends in an error or contradicts itself is shown as a success.
 exception: the converter raised for a whole stream.
 """
 
@@ -114,8 +115,7 @@ def judge_message(case: Case, message: dict[str, Any]) -> list[Fault]:
     expected = case.expected
     failed = bool(message.get("failed"))
     if expected.outcome != "completed":
-        wrong = f"a {expected.outcome} stream is shown as a success"
-        return [] if failed else [Fault("truncation", wrong)]
+        return [] if failed else [_shown_as_success(expected)]
     if failed:
         return [Fault("truncation", "a whole stream is shown as failed")]
     faults = [Fault("accumulated", detail) for detail in _differences(expected, content)]
@@ -135,13 +135,18 @@ def judge_exception(case: Case, detail: str) -> list[Fault]:
 def _judge_failed(expected: Expected, reading: Reading) -> list[Fault]:
     faults = []
     if reading.ended and not reading.failed:
-        faults.append(Fault("truncation", f"a {expected.outcome} stream is shown as a success"))
+        faults.append(_shown_as_success(expected))
     elif not reading.failed and reading.needs_end:
         faults.append(Fault("truncation", "the stream stops without an error"))
     text = reading.accumulated.text
     if expected.text is not None and not expected.text.startswith(text):
         faults.append(Fault("accumulated", f"text {text!r}, expected {expected.text!r}"))
     return faults
+
+
+def _shown_as_success(expected: Expected) -> Fault:
+    kind: FaultKind = "truncation" if expected.outcome == "truncated" else "failure"
+    return Fault(kind, f"a {expected.outcome} stream is shown as a success")
 
 
 def _judge_content(expected: Expected, reading: Reading) -> list[Fault]:

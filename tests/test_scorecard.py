@@ -1,0 +1,215 @@
+"""The scorecard: its streams, the judge, and every stream of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from scorecard.cases import SOURCES, TARGETS, Call, Case, Expected, all_cases
+from scorecard.judging import judge, judge_exception, judge_message
+from scorecard.ours import transcode
+from scorecard.table import Cell, Row, as_markdown, as_text
+from support.anthropic.frames import STOP, block, delta, end, start, stop
+from support.openai_chat.chunks import DONE, call, frame
+from support.openai_responses.adversarial import (
+    added,
+    args,
+    done,
+    message,
+    numbered,
+    snapshot,
+    text,
+)
+from support.openai_responses.adversarial import call as item
+from support.openai_responses.adversarial import end as completed
+
+# At least as many streams as the table promises, by family.
+COUNTS = [
+    (60, ["openai_chat"]),
+    (30, ["anthropic"]),
+    (30, ["openai_responses"]),
+    (20, ["gemini"]),
+    (20, ["bedrock_converse", "bedrock_invoke"]),
+    (20, ["ui_message_stream", "ag_ui"]),
+]
+PARIS = '{"city":"Paris"}'
+WANTED = Expected(
+    text="Hi",
+    calls=(Call("call_0", "get_weather", {"city": "Paris"}),),
+    stop="tool_use",
+    usage=(20, 7),
+)
+CASE = Case("text and a call", "openai_chat", (), WANTED, "any server")
+CUT = Case("cut", "openai_chat", (), Expected(text="Hi", outcome="truncated"), "any server")
+BROKEN = Case("broken", "openai_chat", (), Expected(text=None, outcome="failed"), "any server")
+
+
+@pytest.mark.parametrize(("least", "sources"), COUNTS)
+def test_each_family_has_its_streams(least: int, sources: list[str]) -> None:
+    cases = [case for source in sources for case in all_cases(source)]
+    assert len(cases) >= least
+    assert len({(case.source, case.name) for case in cases}) == len(cases)
+    assert all(case.data and case.why for case in cases)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_each_stream_is_clean_in_two_targets(source: str) -> None:
+    for number, case in enumerate(all_cases(source)):
+        for target in (TARGETS[number % 4], TARGETS[(number + 1) % 4]):
+            assert judge(case, target, transcode(case, target)) == [], case.name
+
+
+# What the judge finds, in streams written by hand
+
+
+def anthropic(*, before_stop: tuple[bytes, ...] = ()) -> list[bytes]:
+    named = {"id": "call_0", "name": "get_weather", "input": {}}
+    return [
+        start(usage={"input_tokens": 20, "output_tokens": 1}),
+        block(0, "text", text=""),
+        delta(0, "text_delta", text="Hi"),
+        stop(0),
+        block(1, "tool_use", **named),
+        delta(1, "input_json_delta", partial_json=PARIS[:8]),
+        delta(1, "input_json_delta", partial_json=PARIS[8:]),
+        *before_stop,
+        stop(1),
+        end("tool_use", usage={"output_tokens": 7}),
+        STOP,
+    ]
+
+
+def chat() -> list[bytes]:
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return frame({**head, "choices": [choice]})
+
+    usage = {"prompt_tokens": 20, "completion_tokens": 7}
+    return [
+        chunk({"role": "assistant", "content": "Hi"}),
+        chunk({"tool_calls": [call(0, "call_0", "get_weather", PARIS[:8])]}),
+        chunk({"tool_calls": [call(0, arguments=PARIS[8:])]}),
+        chunk({}, "tool_calls"),
+        frame({**head, "choices": [], "usage": usage}),
+        DONE,
+    ]
+
+
+def responses() -> list[bytes]:
+    part = {"type": "response.content_part.added", "output_index": 0, "content_index": 0}
+    events = numbered(
+        *(snapshot("created"), added(0, message()), part, *text(0, "msg", "Hi")),
+        *(done(0, message("Hi")), added(1, item(0)), *args(1, "fc_0", PARIS[:8], PARIS[8:])),
+        *(done(1, item(0, PARIS)), completed(message("Hi"), item(0, PARIS))),
+    )
+    return [f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events]
+
+
+def gemini() -> list[bytes]:
+    named = {"id": "call_0", "name": "get_weather", "args": {"city": "Paris"}}
+    usage = {"promptTokenCount": 20, "candidatesTokenCount": 7, "totalTokenCount": 27}
+    chunks: list[dict[str, Any]] = [
+        {"candidates": [{"content": {"parts": [part]}}]}
+        for part in ({"text": "Hi"}, {"functionCall": named})
+    ]
+    end = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": usage}
+    return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in [*chunks, end]]
+
+
+BY_HAND = {
+    "anthropic": anthropic(),
+    "openai_chat": chat(),
+    "openai_responses": responses(),
+    "gemini": gemini(),
+}
+# Changed bytes of the streams above, and the kinds of the faults.
+REPLACED: list[tuple[str, str, str, set[str]]] = [
+    ("anthropic", '"Hi"', '"Ho"', {"accumulated"}),
+    ("anthropic", '"index": 1', '"index": 2', {"grammar", "accumulated"}),
+    ("anthropic", "event: message_stop", "event: stop", {"grammar", "truncation"}),
+    ("anthropic", '"tool_use", "stop_sequence"', '"end_turn", "stop_sequence"', {"stop"}),
+    ("anthropic", '"output_tokens": 7', '"output_tokens": 0', {"usage"}),
+    ("openai_chat", '"content": "Hi"', '"content": null', {"accumulated"}),
+    ("openai_chat", '"finish_reason": "tool_calls"', '"finish_reason": "stop"', {"stop"}),
+    ("openai_chat", '"finish_reason": "tool_calls"', '"finish_reason": "eos"', {"grammar", "stop"}),
+    ("openai_chat", '"object": "chat.completion.chunk", ', "", {"grammar"}),
+    ("openai_chat", '"prompt_tokens": 20', '"prompt_tokens": 2', {"usage"}),
+    ("openai_chat", "[DONE]", "{}", {"grammar"}),
+    ("openai_responses", '"delta": "Hi"', '"delta": "Ho"', {"accumulated"}),
+    ("openai_responses", '"item_id": "fc_0"', '"item_id": "fc_1"', {"grammar"}),
+    ("openai_responses", '"text": "Hi"', '"text": "Ho"', {"finalised"}),
+    ("openai_responses", '"output_tokens": 7', '"output_tokens": 9', {"usage"}),
+    ("gemini", '"city"', '"town"', {"accumulated"}),
+    ("gemini", '"STOP"', '"MAX_TOKENS"', {"stop"}),
+    ("gemini", '"promptTokenCount"', '"promptTokens"', {"usage"}),
+    ("gemini", '{"city": "Paris"}', '"Paris"', {"grammar", "accumulated"}),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_stream_by_hand_is_clean(target: str) -> None:
+    assert judge(CASE, target, b"".join(BY_HAND[target])) == []
+
+
+@pytest.mark.parametrize(("target", "old", "new", "kinds"), REPLACED)
+def test_changed_stream_has_its_kinds_of_faults(
+    target: str, old: str, new: str, kinds: set[str]
+) -> None:
+    whole = b"".join(BY_HAND[target]).decode()
+    assert old in whole
+    faults = judge(CASE, target, whole.replace(old, new).encode())
+    assert {fault.kind for fault in faults} == kinds
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_success_of_a_broken_stream_is_a_fault(target: str) -> None:
+    whole = b"".join(BY_HAND[target])
+    assert "truncation" in {fault.kind for fault in judge(CUT, target, whole)}
+    assert [fault.kind for fault in judge(BROKEN, target, whole)] == ["failure"]
+    assert judge_exception(CUT, "raised") == []
+    assert [fault.kind for fault in judge_exception(CASE, "raised")] == ["exception"]
+
+
+def test_arguments_behind_the_stop_are_wrong_only_when_finalised() -> None:
+    frames = anthropic()
+    late = [*frames[:6], frames[7], frames[6], *frames[8:]]
+    faults = judge(CASE, "anthropic", b"".join(late))
+    assert {fault.kind for fault in faults} == {"grammar", "finalised"}
+
+
+def test_event_without_a_field_is_a_fault() -> None:
+    out = b"".join(anthropic()).replace(b'"delta"', b'"d"')
+    assert {fault.kind for fault in judge(CASE, "anthropic", out)} == {"grammar"}
+
+
+def test_message_of_a_decoder_is_judged() -> None:
+    calls = [{"id": "call_0", "name": "get_weather", "arguments": {"city": "Paris"}}]
+    whole = {"text": "Hi", "calls": calls, "stop": "tool_use", "usage": [20, 7]}
+    assert judge_message(CASE, whole) == []
+    assert judge_message(CUT, {"text": "Hi", "failed": True}) == []
+    wrong = {**whole, "calls": [], "stop": "end_turn", "usage": None}
+    kinds = [fault.kind for fault in judge_message(CASE, wrong)]
+    assert kinds == ["accumulated", "stop", "usage"]
+    assert [fault.kind for fault in judge_message(BROKEN, whole)] == ["failure"]
+    assert [fault.kind for fault in judge_message(CASE, {"failed": True})] == ["truncation"]
+
+
+def test_table_counts_clean_streams_and_kinds() -> None:
+    cell = Cell()
+    for name in ("Hi", "Ho"):
+        out = b"".join(anthropic()).replace(b'"Hi"', f'"{name}"'.encode())
+        cell.add(judge(CASE, "anthropic", out))
+    rows = [Row("openai_chat", "anthropic", (cell, None))]
+    assert as_text(["a", "b"], rows).splitlines() == [
+        "source → target          a    b",
+        "openai_chat → anthropic  1/2  –",
+        "    a: accumulated 1",
+    ]
+    assert as_markdown(["a", "b"], rows).splitlines() == [
+        "| Source | Target | a | b |",
+        "| --- | --- | ---: | ---: |",
+        "| `openai_chat` | `anthropic` | 1/2<br>accumulated 1 | – |",
+    ]
