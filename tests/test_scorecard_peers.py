@@ -1,0 +1,69 @@
+"""A peer of the scorecard in its own process: its streams, refusals, exceptions and crashes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scorecard import peers
+from scorecard.cases import Call, Case, Expected
+
+_SCRIPT = f"""
+import asyncio, json, os, sys, urllib.request
+sys.path.insert(0, {str(Path(peers.__file__).parent)!r})
+from driver import run
+
+async def ask(source, target, request):
+    print("noise of the peer")
+    tool = request["tools"][0]["name"]
+    if tool == "raises":
+        raise ValueError("wrong")
+    if tool == "crashes":
+        os._exit(3)
+    if tool == "refuses":
+        return 400, b"no such tool"
+    body = json.dumps(request).encode()
+    answer = await asyncio.to_thread(urllib.request.urlopen, sys.argv[1] + "/v1/messages", body)
+    return 200, answer.read()
+
+run("1.2", [("openai_chat", "anthropic")], ask)
+"""
+
+
+@pytest.fixture
+def peer(tmp_path: Path) -> Iterator[peers.Peer]:
+    """A peer that passes on the upstream's stream, if its client has the tool `passes`."""
+    script = tmp_path / "drive.py"
+    script.write_text(_SCRIPT)
+    with peers.Peer("fake", (sys.executable, str(script))) as peer:
+        yield peer
+
+
+def case(tool: str) -> Case:
+    expected = Expected(calls=(Call("call_a", tool, {}),))
+    return Case(tool, "anthropic", (b"data: 1\n\n", b"data: 2\n\n"), expected, "")
+
+
+def test_peer_answers_stream_by_stream_and_starts_again_after_a_crash(peer: peers.Peer) -> None:
+    cases = [case(tool) for tool in ("passes", "raises", "crashes", "refuses", "passes")]
+    assert [outcome[1:] for outcome in peer.run(cases, "anthropic")] == [
+        (b"data: 1\n\ndata: 2\n\n", None),
+        (b"", "ValueError: wrong"),
+        (b"", "the process ended with code 3"),
+        (b"", "HTTP 400: no such tool"),
+        (b"data: 1\n\ndata: 2\n\n", None),
+    ]
+    assert (peer.version, peer.converts("openai_chat", "anthropic")) == ("1.2", True)
+    assert not peer.converts("anthropic", "openai_chat")
+
+
+def test_peer_shows_the_request_that_it_sent_upstream(peer: peers.Peer) -> None:
+    sent = {"model": "m", "tools": [{"name": "passes"}]}
+    refused = {"model": "m", "tools": [{"name": "refuses"}]}
+    requests = [("anthropic", sent), ("anthropic", refused)]
+    assert list(peer.run_requests(requests, "openai_chat")) == [
+        ("/v1/messages", sent, None),
+        (None, None, "HTTP 400: no such tool"),
+    ]
