@@ -9,6 +9,7 @@ that the client leaves.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -493,18 +494,21 @@ class Connection:
 
     async def _has_successor(self, steering: Steering, lane: _Lane) -> bool:
         """Return whether a successor response begins; if not, send the failures."""
-        has_successor = False
-        with anyio.CancelScope() as waiting, self._owner.draining.running(waiting):
+        has_successor, running = False, self._owner.draining.running
+        with anyio.CancelScope() as waiting, running(waiting):
             has_successor = await steering.has_successor(self._first_byte_s)
-        for text in steering.take_held(lane.stream_id):
-            await self._say(text)
-        if has_successor:
-            return True
-        if steering.queued:
-            self._state.queue(lane.latest_id, steering.queued, steering.queued_bytes)
-        for text in steering.take_failures(lane.stream_id):
-            await self._say(text)
-        return False
+        texts = steering.take_held(lane.stream_id)
+        if not has_successor:
+            if steering.queued:
+                self._state.queue(lane.latest_id, steering.queued, steering.queued_bytes)
+            texts += steering.take_failures(lane.stream_id)
+        # A gateway that stops returns the input before it ends; after its grace, a client that does
+        # not read holds it no longer than a close does.
+        limit_s = _CLOSE_S if waiting.cancel_called else math.inf
+        with anyio.move_on_after(limit_s) as sending, running(sending):
+            for text in texts:
+                await self._say(text)
+        return has_successor
 
     async def _attend(
         self, create: Create, writer: MessageWriter, call: CallRecord, states: Continuation

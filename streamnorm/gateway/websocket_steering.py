@@ -21,7 +21,15 @@ from msgspec import Struct, structs
 from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.codec.socket_events import name_stream
 from streamnorm._core.errors import RemoteProtocolError
-from streamnorm._core.json import compact, count_of, dumps, is_array, is_object, object_in
+from streamnorm._core.json import (
+    compact,
+    count_of,
+    dumps,
+    is_array,
+    is_object,
+    object_in,
+    string_of,
+)
 from streamnorm._core.limits import Limits
 from streamnorm._upstream.requests import refusals
 from streamnorm.gateway.websocket_messages import Create
@@ -48,6 +56,13 @@ _LOST: Fault = (
     "successor_creation_failed",
     "the response that answers the input was not created",
 )
+_CODES = frozenset(
+    {
+        *(fault[0] for fault in (INVALID, NOT_FOUND, NOT_SUPPORTED, OVER, _LOST)),
+        *("too_many_pending_steers", "response_not_active"),
+    }
+)
+"""All codes of the failure of a steer (`types/responses/response_steer_error_code.py`)."""
 
 _MAX_STEERS = 16  # of a response, whose outcome is not known
 # A failure returns the input, in which JSON may escape each character.
@@ -133,6 +148,27 @@ def _with_fields(create: Create, fields: dict[str, Any]) -> Create:
     body = {**(create.request.decoded or {}), **fields}
     request = structs.replace(create.request, body=dumps(body), decoded=body)
     return structs.replace(create, request=request)
+
+
+def _fault_of_steer(event: dict[str, Any]) -> Fault | None:
+    """Return the fault of a steer in an `error` event with status 400; None if it has another's.
+
+    Args:
+        event: The event, while a response runs and a steer is not acknowledged.
+    """
+    given = event.get("error")
+    error: dict[str, Any] = given if is_object(given) else {}
+    code, message, param = string_of(error, "code"), string_of(error, "message"), error.get("param")
+    if code in _CODES:
+        return code, message or NOT_SUPPORTED[1]
+    if param == "type" or STEER in message:
+        return NOT_SUPPORTED
+    # An `error` event does not name the message that it answers.  Another code, such as
+    # `context_length_exceeded` or `websocket_connection_limit_reached`, or a field of the create is
+    # of the response or its connection.  Without either it is taken for the steer's: the form of a
+    # response that fails once it has begun is `response.failed`.
+    says_nothing = code in ("", error.get("type")) and not param
+    return NOT_SUPPORTED if says_nothing else None
 
 
 class _Steer(Struct):
@@ -281,10 +317,13 @@ class Steering:
         found = next((each for each in self._open if each.id is None), None)
         if found is None or not self.is_active or error.get("status") != 400:
             return None
+        fault = _fault_of_steer(error)
+        if fault is None:
+            return None
         self._open.remove(found)
         # Within the response the numbers must not begin anew.
         number = count_of(error.get("sequence_number"))
-        return found.asked.failure(NOT_SUPPORTED, None, number=number).encode()
+        return found.asked.failure(fault, None, number=number).encode()
 
     # The end of the response
 

@@ -29,6 +29,7 @@ class Socket:
         accepted: Message that accepted the handshake; None before, and if it was refused.
         denied: Status and body of the response that refused it; None if none did.
         can_send: Clear it to take nothing, as a server whose client does not read.
+        is_held: Whether a message waits for that.
         is_gone: Whether the client has left, which a server finds when it sends.
         fault: Raised by the server at the next message.
     """
@@ -39,6 +40,7 @@ class Socket:
         self.denied: tuple[int, dict[str, str], Any] | None = None
         self.can_send = asyncio.Event()
         self.can_send.set()
+        self.is_held = False
         self._to_app: asyncio.Queue[Message] = asyncio.Queue()
         self._to_client: asyncio.Queue[Message | None] = asyncio.Queue()
         self._start: Message = {}
@@ -51,6 +53,7 @@ class Socket:
 
     async def take(self, message: Message) -> None:
         """Store a message of the gateway: its ASGI `send`."""
+        self.is_held = not self.can_send.is_set()
         await self.can_send.wait()
         fault, self.fault = self.fault, None
         if fault is not None:
