@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +40,7 @@ ROUTES = [
 ]
 FORM = ("content-type", "application/x-www-form-urlencoded")
 HOST = ("host", "localhost")
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(autouse=True)
@@ -222,6 +225,18 @@ async def test_request_of_another_site_is_refused() -> None:
         assert evil.status == 403
         origin = ("origin", "http://evil.example")
         assert (await post_key(app, ADMIN_KEY, origin)).status == 403
+
+
+@pytest.mark.parametrize("page", ["gateway.md", "dashboard.md"])
+async def test_form_is_posted_through_the_nginx_of_the_documentation(page: str) -> None:
+    """At a port other than the default, which nginx's `$host` lacks."""
+    text = (DOCS / page).read_text()
+    (variable,) = set(re.findall(r"proxy_set_header Host (\S+?)[;`]", text))
+    passed = {"$http_host": "gw.example:8443", "$host": "gw.example"}
+    headers = (("host", passed[variable]), ("origin", "https://gw.example:8443"), FORM)
+    async with watched(client_keys="env:CLIENT_KEYS") as app:
+        body = f"key={ADMIN_KEY}".encode()
+        assert (await called(app, "/dashboard/login", body, headers=headers)).status == 303
 
 
 @pytest.mark.parametrize(
