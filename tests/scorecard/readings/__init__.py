@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import anthropic, chat, gemini, responses
-from .reading import Content, Reading
+from .reading import Content, Reading, join_surrogates
 
-__all__ = ["READERS", "Content", "Reading"]
+__all__ = ["READERS", "Content", "Reading", "join_surrogates"]
 
 READERS: dict[str, Callable[[bytes], Reading]] = {
     "anthropic": anthropic.read,

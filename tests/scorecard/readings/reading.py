@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 from ..cases import Call
 
-__all__ = ["Content", "Reading", "ServerEvent", "arguments_value", "server_events"]
+__all__ = [
+    "Content",
+    "Reading",
+    "ServerEvent",
+    "arguments_value",
+    "join_surrogates",
+    "server_events",
+]
 
 
 @dataclass
@@ -106,7 +113,12 @@ def arguments_value(text: str | None) -> Any:
     if not text:
         return {}
     try:
-        value = json.loads(text)
+        value = json.loads(join_surrogates(text))
     except ValueError:
         return text
     return value if isinstance(value, dict) else text
+
+
+def join_surrogates(text: str) -> str:
+    """Return a text whose surrogate pairs are characters, as they are for clients in JavaScript."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -41,7 +41,19 @@ def cases() -> list[Case]:
 
 
 def _case(name: str, frames: list[bytes], expected: Expected) -> Case:
-    return Case(name, "openai_chat", tuple(frames), expected, REASONS[name])
+    return Case(name, "openai_chat", tuple(map(_complete, frames)), expected, REASONS[name])
+
+
+# What the builders of tests leave out, and every server sends.
+_HEAD = {"object": '"chat.completion.chunk"', "created": "1764288000", "model": '"gpt"'}
+
+
+def _complete(frame: bytes) -> bytes:
+    """Return a chunk with the fields that the API requires; its other bytes stay as they are."""
+    if b'"choices": [' not in frame:
+        return frame
+    missing = "".join(f'"{k}": {v}, ' for k, v in _HEAD.items() if f'"{k}": '.encode() not in frame)
+    return frame.replace(b"data: {", b"data: {" + missing.encode(), 1)
 
 
 def _of_row(name: str, frames: list[bytes], blocks: list[dict[str, str]], stop: str) -> Case:
@@ -97,7 +109,11 @@ def _of_truth(name: str, frames: list[bytes], truth: adversarial.Truth) -> Case:
     whole = tuple(Call(ids[tool], tool, arguments) for tool, arguments in truth.calls)
     unfinished = tuple(Call(ids[tool], tool, _UNFINISHED_TEXT) for tool in truth.unfinished)
     expected = Expected(
-        text=truth.text, reasoning=truth.thoughts, calls=(*whole, *unfinished), stop=truth.stop
+        text=truth.text,
+        reasoning=truth.thoughts,
+        calls=(*whole, *unfinished),
+        stop=truth.stop,
+        usage=(20, 7) if any(b'"prompt_tokens"' in frame for frame in frames) else None,
     )
     return _case(name, frames, expected)
 

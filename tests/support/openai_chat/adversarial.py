@@ -51,7 +51,8 @@ WHOLE_A = call(0, "call_a", "get_weather", PARIS)
 HALF_B = call(1, "call_b", "get_time", TOKYO[:6])
 WHOLE_B = call(1, "call_b", "get_time", TOKYO)
 CALLED, STOPPED = chunk({}, "tool_calls"), chunk({}, "stop")
-USAGE = frame({"id": "chatcmpl-1", "choices": [], "usage": {"prompt_tokens": 2}})
+COUNTS = {"prompt_tokens": 20, "completion_tokens": 7, "total_tokens": 27}
+USAGE = frame({"id": "chatcmpl-1", "choices": [], "usage": COUNTS})
 END = [CALLED, USAGE, DONE]
 
 
@@ -95,7 +96,7 @@ CLEAN: dict[str, tuple[list[bytes], Truth]] = {
         Truth("tool_use", "a", calls=ONE),
     ),
     "finish on every chunk": (
-        [content("a", "stop"), content("b", "stop"), chunk({}, "stop", usage={}), DONE],
+        [content("a", "stop"), content("b", "stop"), chunk({}, "stop", usage=COUNTS), DONE],
         Truth("end_turn", "ab"),
     ),
     "finish, then all arguments again": (
