@@ -32,9 +32,15 @@ _MAX_S = 600  # of a command, on a machine that does other work
 DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
-    *(page for folder in ("", "api/", "clients/") for page in sorted(DOCS.glob(f"{folder}*.md"))),
+    *(
+        page
+        for folder in ("", "api/", "clients/", "migrate/")
+        for page in sorted(DOCS.glob(f"{folder}*.md"))
+    ),
 ]
-# Drawings, and what `test_docs_gateway` checks.
+# Their commands and programs run in `test_docs_migrate`.
+MIGRATIONS = {page.name for page in PAGES if page.parent.name == "migrate"}
+# Drawings, and what `test_docs_gateway` and `test_docs_migrate` check.
 NOT_RUN = ("text", "jsx", "toml", "json", "yaml", "nginx", "mermaid")
 
 
@@ -99,7 +105,7 @@ def test_every_block_is_of_a_kind_that_runs() -> None:
 
 
 EXCERPTS = [block for block in BLOCKS if block.title]
-PROGRAMS = [block for block in blocks("python") if not block.title]
+PROGRAMS = [block for block in blocks("python") if not block.title and block.page not in MIGRATIONS]
 SCRIPTS = [block for block in PROGRAMS if "def test_" not in block.code]
 TESTS = [block for block in PROGRAMS if "def test_" in block.code]
 
@@ -156,6 +162,8 @@ class Command(NamedTuple):
 
 def _commands() -> Iterator[Command]:
     for block in blocks("console"):
+        if block.page in MIGRATIONS:
+            continue
         for text in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
             line, _, output = text.partition("\n")
             yield Command(block, line, output)
@@ -453,6 +461,24 @@ def test_pages_are_ordered_by_the_same_tasks_everywhere() -> None:
         assert listed[task] == menu[task]
         assert [page for page in first[task] if page not in others] == menu[task]
         assert [page for page in readme[task] if page not in others] == menu[task]
+
+
+def test_pages_end_in_a_next_step() -> None:
+    """A reader who has done the task of a page is told which page goes on."""
+    config = (DOCS / "mkdocs.yml").read_text(encoding="utf-8")
+    menu = groups(config.split("\ntheme:")[0], r"^  - (\w.*):$", r"^      - .*: ([\w/-]+\.md)$")
+    for name in ("index.md", "tour.md", *(page for task in TASKS for page in menu[task])):
+        *_, last = (DOCS / name).read_text("utf-8").rstrip().split("\n\n")
+        assert re.match(r"\*\*Next:\*\* (?s:.)*\]\([\w./#-]+\)", last), name
+
+
+def test_readme_and_first_page_offer_the_same_parts() -> None:
+    tables = [
+        (path.read_text("utf-8").split("\n## Which part do I need?\n\n")[1].split("\n\n")[0])
+        for path in (DOCS / "index.md", ROOT / "README.md")
+    ]
+    assert tables[0].count("\n| ") > 10
+    assert tables[0] == tables[1].replace("](docs/", "](")
 
 
 def contribution_files() -> list[str]:
