@@ -8,6 +8,7 @@ from typing import Any
 from support.anthropic.adversarial import BROKEN, CLEAN, UNFINISHED, Row
 
 from ..cases import Call, Case, Expected
+from .anthropic_servers import server_cases
 from .reasons_anthropic import REASONS
 
 __all__ = ["cases"]
@@ -19,6 +20,7 @@ def cases() -> list[Case]:
     return [
         *(_case(name, row[0], _message(row)) for name, row in rows.items()),
         *(_case(name, frames, _failure(name)) for name, frames in BROKEN.items()),
+        *server_cases(),
     ]
 
 

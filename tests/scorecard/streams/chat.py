@@ -10,6 +10,7 @@ from support.openai_chat.chunks import DONE, calls, content, frame
 from test_adversarial import CLEAN, PARIS, STOPPED, A, in_turn
 
 from ..cases import Call, Case, Expected
+from .chat_servers import complete, server_rows
 from .reasons_chat import REASONS
 
 __all__ = ["cases"]
@@ -37,23 +38,13 @@ def cases() -> list[Case]:
         *(_of_truth(name, *row) for name, row in adversarial.CLEAN.items()),
         *(_of_truth(name, *row) for name, row in adversarial.UNFINISHED.items()),
         *(_broken(name, frames) for name, frames in adversarial.BROKEN.items()),
+        *(_case(name, frames, wanted, why) for name, frames, wanted, why in server_rows()),
     ]
 
 
-def _case(name: str, frames: list[bytes], expected: Expected) -> Case:
-    return Case(name, "openai_chat", tuple(map(_complete, frames)), expected, REASONS[name])
-
-
-# What the builders of tests leave out, and every server sends.
-_HEAD = {"object": '"chat.completion.chunk"', "created": "1764288000", "model": '"gpt"'}
-
-
-def _complete(frame: bytes) -> bytes:
-    """Return a chunk with the fields that the API requires; its other bytes stay as they are."""
-    if b'"choices": [' not in frame:
-        return frame
-    missing = "".join(f'"{k}": {v}, ' for k, v in _HEAD.items() if f'"{k}": '.encode() not in frame)
-    return frame.replace(b"data: {", b"data: {" + missing.encode(), 1)
+def _case(name: str, frames: list[bytes], expected: Expected, why: str | None = None) -> Case:
+    sent = tuple(map(complete, frames))
+    return Case(name, "openai_chat", sent, expected, why or REASONS[name])
 
 
 def _of_row(name: str, frames: list[bytes], blocks: list[dict[str, str]], stop: str) -> Case:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from support.gemini.adversarial import BROKEN, CLEAN, UNFINISHED, Truth
 
 from ..cases import Call, Case, Expected
+from .gemini_servers import server_cases
 from .reasons_gemini import REASONS
 
 __all__ = ["cases"]
@@ -19,6 +20,7 @@ def cases() -> list[Case]:
     return [
         *(_case(name, frames, _message(name, truth)) for name, (frames, truth) in rows.items()),
         *(_case(name, frames, _failure(name)) for name, frames in BROKEN.items()),
+        *server_cases(),
     ]
 
 

@@ -8,6 +8,7 @@ from support.openai_responses.adversarial import BROKEN, CLEAN, Event
 
 from ..cases import Call, Case, Expected
 from .reasons_responses import REASONS
+from .responses_servers import server_cases
 
 __all__ = ["cases"]
 
@@ -21,6 +22,7 @@ def cases() -> list[Case]:
             for name, (events, blocks, stop) in CLEAN.items()
         ),
         *(_case(name, events, failed) for name, events in BROKEN.items()),
+        *server_cases(),
     ]
 
 
