@@ -240,6 +240,27 @@ def local(text: str, url: str) -> str:
     return text.replace("http://127.0.0.1:8000", url).replace("https://api.anthropic.com", url)
 
 
+def test_numbers_of_the_readme_are_what_its_commands_print() -> None:
+    """`ls` names the servers, `streamnorm inspect` counts the recordings."""
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    recordings = ROOT / "recordings"
+    chat, anthropic = (
+        {folder.name for folder in (recordings / dialect).iterdir()}
+        for dialect in ("openai_chat", "anthropic")
+    )
+    assert "OpenAI and some thirty compatible servers" in text
+    assert 30 <= len(chat - {"openai", "gateway"}) < 35
+    assert "Anthropic, Bedrock, Vertex and eight compatible servers" in text
+    vendors = {"anthropic", "bedrock", "vertex"}
+    # Two folders hold streams of no server in particular.
+    assert len(anthropic - vendors - {"proxy", "streamnorm"}) == 8
+    assert "`ls recordings/openai_chat recordings/anthropic`" in text
+    (count,) = re.findall(r"more than (\d+) recordings \(`streamnorm inspect recordings`", text)
+    suffixes = (".sse", ".eventstream", ".ws.jsonl")
+    found = sum(path.name.endswith(suffixes) for path in recordings.rglob("*.*"))
+    assert int(count) < found <= int(count) + 20
+
+
 def test_shell_blocks_are_the_two_commands() -> None:
     """Installing needs a network, so here only what follows it runs; `.ci/run` runs all."""
     main_job, tests = (
