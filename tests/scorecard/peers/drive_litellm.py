@@ -40,6 +40,10 @@ MODELS: dict[str, dict[str, Any]] = {
         "model": "bedrock/converse/anthropic.claude-sonnet-4-5-20250929-v1:0",
         "aws_bedrock_runtime_endpoint": UPSTREAM,
     },
+    "bedrock_invoke": {
+        "model": "bedrock/invoke/anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "aws_bedrock_runtime_endpoint": UPSTREAM,
+    },
 }
 TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini")
 _started: list[Any] = []

@@ -27,15 +27,9 @@ const PROVIDERS = {
   openai_responses: [`${upstream}/v1/responses`, ["openai-responses"]],
   gemini: [`${upstream}/v1beta/models/`, ["gemini"]],
 };
-// Its transformers read the answers of these three, and write those of Anthropic and of Chat.
-const PAIRS = [
-  ["openai_chat", "anthropic"],
-  ["openai_responses", "anthropic"],
-  ["gemini", "anthropic"],
-  ["openai_responses", "openai_chat"],
-  ["gemini", "openai_chat"],
-];
-const PATHS = { openai_chat: "/v1/chat/completions", anthropic: "/v1/messages" };
+// What its route of Chat Completions writes is its own form between two transformers: without an
+// end, and with another index of the choice for each part.
+const PAIRS = Object.keys(PROVIDERS).map((source) => [source, "anthropic"]);
 
 const providers = Object.entries(PROVIDERS).map(([name, [api_base_url, use]]) => ({
   name,
@@ -55,10 +49,10 @@ while (!server.llmService) await new Promise((resolve) => setTimeout(resolve, 10
 await server.start();
 answers(`${JSON.stringify({ version, converts: PAIRS })}\n`);
 
-async function ask({ source, target, request }) {
+async function ask({ source, request }) {
   const response = await server.app.inject({
     method: "POST",
-    url: PATHS[target],
+    url: "/v1/messages",
     headers: { "anthropic-version": "2023-06-01" },
     payload: { ...request, model: `${source},m` },
   });

@@ -33,13 +33,13 @@ _EMPTY_STREAMS = {
 }
 
 
-# Fields that every server of Chat sends; any-llm reads no chunk without them.
 _CHAT_FIELDS = {
     "id": "chatcmpl-1",
     "object": "chat.completion.chunk",
     "created": 1764288000,
     "model": "gpt",
 }
+_CHAT_COUNTS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
 class Outcome(NamedTuple):
@@ -229,13 +229,22 @@ class Peer:
 
 
 def _complete(frame: bytes) -> bytes:
-    """Add to a chunk what the scorecard's leave out and every server of Chat sends."""
+    """Add to a chunk what the scorecard's leave out and every server of Chat sends.
+
+    any-llm reads no chunk without it.
+    """
     head, _, rest = frame.partition(b"data: ")
     payload, end, rest = rest.partition(b"\r\n" if b"\r\n" in rest else b"\n")
     try:
         value = json.loads(payload)
     except ValueError:
         return frame
-    if not isinstance(value, dict) or "choices" not in value or value.keys() >= _CHAT_FIELDS.keys():
+    if not isinstance(value, dict) or "choices" not in value:
         return frame
-    return head + b"data: " + json.dumps({**_CHAT_FIELDS, **value}).encode() + end + rest
+    complete = {**_CHAT_FIELDS, **value}
+    usage = complete.get("usage")
+    if isinstance(usage, dict):
+        complete["usage"] = {**_CHAT_COUNTS, **usage}
+    if complete == value:
+        return frame
+    return head + b"data: " + json.dumps(complete).encode() + end + rest
