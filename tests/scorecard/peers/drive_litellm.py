@@ -78,4 +78,4 @@ async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
 
 if __name__ == "__main__":
     pairs = [(source, target) for source in MODELS for target in TARGETS if source != target]
-    run(version("litellm"), pairs, ask)
+    run(version("litellm"), pairs, ask, _app)

@@ -74,7 +74,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     let least = Infinity;
     for (let round = 0; round < (job.rounds ?? 1); round++) {
       const begun = process.cpuUsage();
-      const { status, out } = await within(30, ask(job));
+      const { status, out } = await within(60, ask(job));
       const spent = process.cpuUsage(begun);
       least = Math.min(least, (spent.user + spent.system) / 1e6);
       answer = { status, out: out.toString("base64"), error: null, cpu_s: least };

@@ -48,4 +48,4 @@ async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
 
 if __name__ == "__main__":
     pairs = [(source, target) for source in DIALECTS for target in DIALECTS if source != target]
-    run(version("rosetta-llm"), pairs, ask)
+    run(version("rosetta-llm"), pairs, ask, _app)

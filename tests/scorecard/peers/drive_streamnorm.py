@@ -35,7 +35,7 @@ async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
         transport = TranscodingTransport(client=target, upstream=source, base_url=BASES[source])
         client = _clients[source, target] = httpx.AsyncClient(transport=transport)
     url = "http://client" + path_of(target, "m")
-    async with client.stream("POST", url, json=request, timeout=30) as response:
+    async with client.stream("POST", url, json=request, timeout=60) as response:
         parts = [part async for part in response.aiter_raw()]
     return response.status_code, b"".join(parts)
 

@@ -25,7 +25,7 @@ __all__ = ["Answer", "ask_asgi", "path_of", "run", "sse"]
 Answer = tuple[int, bytes]
 Ask = Callable[[str, str, dict[str, Any]], Awaitable[Answer]]
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 60.0
 _PATHS = {
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
@@ -107,15 +107,27 @@ async def _answer(ask: Ask, job: dict[str, Any]) -> dict[str, Any]:
     return {"status": status, "out": base64.b64encode(out).decode(), "error": None, "cpu_s": least}
 
 
-def run(version: str, converts: list[tuple[str, str]], ask: Ask) -> None:
-    """Answer the jobs of stdin until it ends."""
-    asyncio.run(_run(version, converts, ask))
+def run(
+    version: str,
+    converts: list[tuple[str, str]],
+    ask: Ask,
+    start: Callable[[], Awaitable[object]] | None = None,
+) -> None:
+    """Start the peer, and answer the jobs of stdin until it ends."""
+    asyncio.run(_run(version, converts, ask, start))
 
 
-async def _run(version: str, converts: list[tuple[str, str]], ask: Ask) -> None:
+async def _run(
+    version: str,
+    converts: list[tuple[str, str]],
+    ask: Ask,
+    start: Callable[[], Awaitable[object]] | None,
+) -> None:
     # The peer's own output must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    if start is not None:
+        await start()
     print(json.dumps({"version": version, "converts": converts}), file=answers, flush=True)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "Peer", "RequestOutcome"]
 
-# LiteLLM's proxy takes a minute to import where other work has the cores.
-_START_S = 180.0
-_ANSWER_S = 60.0
+# LiteLLM's proxy takes minutes to import where other work has the cores.
+_START_S = 600.0
+_ANSWER_S = 90.0
 _FAILED = 400
 _EVENTSTREAM = "application/vnd.amazon.eventstream"
 _MEDIA_TYPES = {"bedrock_converse": _EVENTSTREAM, "bedrock_invoke": _EVENTSTREAM}
