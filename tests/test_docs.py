@@ -25,6 +25,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
 from streamnorm._core.losses import Capabilities
 from streamnorm._registry import DIALECTS
+from streamnorm.gateway import Gateway, read_config
 from streamnorm.testing import FakeProvider
 
 ROOT = Path(__file__).parent.parent
@@ -170,15 +171,21 @@ def _commands() -> Iterator[Command]:
 
 
 COMMANDS = list(_commands())
-SERVING = [
+_SERVING = [
     command for command in COMMANDS if command.line.split()[1] in ("record", "replay", "serve")
 ]
+# `test_docs_gateway` runs those of the gateway's page in its sessions.  A line that several pages
+# have is run with the configuration of one; the others are read.
+SERVING = [
+    *{command.line: command for command in _SERVING if command.block.page != "gateway.md"}.values()
+]
+CONFIGURED = [command for command in _SERVING if "gateway.toml" in command.line]
 RUNNING = [command for command in COMMANDS if command.line.startswith("streamnorm run ")]
 # Others ask a server that runs, or run another program: see `test_docs_gateway`.
 ENDING = [
     command
     for command in COMMANDS
-    if command not in (*SERVING, *RUNNING) and command.line.startswith("streamnorm ")
+    if command not in (*_SERVING, *RUNNING) and command.line.startswith("streamnorm ")
 ]
 
 
@@ -210,6 +217,13 @@ def test_serving_command_listens(
     with running(*arguments) as server:
         assert server.url.startswith("http://127.0.0.1:")
         server.end(signal.SIGINT)
+
+
+@pytest.mark.parametrize("command", CONFIGURED, ids=str)
+def test_configuration_of_a_serving_command_starts(command: Command, tmp_path: Path) -> None:
+    config = tmp_path / "gateway.toml"
+    config.write_text(blocks("toml", command.block.page)[0].code, encoding="utf-8")
+    assert Gateway(read_config(config), environ={"ANTHROPIC_API_KEY": "sk-ant-0123456789"})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a command for POSIX")
