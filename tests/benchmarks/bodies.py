@@ -21,7 +21,7 @@ from streamnorm import (
 MESSAGES = 1000
 SIZE = 2_000_000
 BAR = 5.0
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 
 # Text in ASCII alone is decoded and encoded the fastest, which leaves the least to translate in.
 _ASCII = 'def f(x: str) -> str:  # "a"\n    return x.removeprefix("a") + "\\n"\n'

@@ -7,7 +7,7 @@ import tracemalloc
 from typing import NamedTuple
 
 from timing import Figure
-from workloads import anthropic, chat, gemini, responses
+from workloads import anthropic, chat, gemini, interactions, responses
 
 import streamnorm
 
@@ -49,6 +49,8 @@ def report(rounds: int) -> list[Figure]:
         ("anthropic", "openai_chat", anthropic.frames(anthropic.text(_EVENTS))),
         ("openai_responses", "anthropic", responses.frames(responses.text(_EVENTS))),
         ("gemini", "openai_chat", gemini.frames(gemini.text(_EVENTS))),
+        ("gemini_interactions", "openai_chat", interactions.frames(interactions.text(_EVENTS))),
+        ("openai_chat", "gemini_interactions", chat.frames(chat.text(_EVENTS))),
     ):
         frames = _ascii(frames)
         start = _first_text(source, target, frames)

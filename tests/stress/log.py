@@ -50,7 +50,9 @@ from streamnorm import StreamnormError
 from streamnorm.log import Log, LogError, State, open_log
 from streamnorm.state import StoreError
 
-TARGETS = ("openai_chat", "anthropic", "openai_responses", "ui_message_stream")
+TARGETS = (
+    *("openai_chat", "anthropic", "openai_responses", "gemini_interactions", "ui_message_stream"),
+)
 LEASE_S = 1.0
 PIECE = 40  # bytes of a read
 _BODIES = [
@@ -64,6 +66,7 @@ _TERMINALS = {
     "openai_chat": b"data: [DONE]",
     "anthropic": b"event: message_stop",
     "openai_responses": b"event: response.completed",
+    "gemini_interactions": b"event: interaction.completed",
     "ui_message_stream": b'"type":"finish"',
 }
 
