@@ -44,7 +44,7 @@ from streamnorm.dialects.gemini_interactions.wire import (
 )
 
 _ANNOTATIONS = "text_annotation_delta"
-_MAX_UNCOUNTED = 64  # fragments of a text that are counted at once
+_MAX_UNCOUNTED = 32  # fragments of a text that are counted at once: 70 bytes each
 
 
 class OutputText(Struct):
