@@ -197,7 +197,7 @@ def test_answer_in_its_own_dialect_is_not_changed_unless_asked_to() -> None:
     assert [block.get("name") for block in renamed["blocks"]] == [None, "g"]
 
 
-@pytest.mark.parametrize("target", ["anthropic", "gemini"])
+@pytest.mark.parametrize("target", ["anthropic", "gemini", "gemini_interactions"])
 def test_other_answers_of_a_body_are_losses(target: str) -> None:
     said = {"role": "assistant", "content": "Hi"}
     choices = [{"index": n, "finish_reason": "stop", "message": said} for n in range(3)]

@@ -166,7 +166,9 @@ def test_results_of_the_request_that_a_conversation_begins_with_stay_as_they_are
     assert Conversation.from_json(chat.to_json()) == chat
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "dialect", ["anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_the_answer_has_the_names_of_the_client_again(dialect: str) -> None:
     reply = Reply(tools={"ns__weather": ToolName("weather", "ns")})
     renamed = Message("m", "m", (ToolCall("c1", "ns__weather", "{}"),), "tool_use")

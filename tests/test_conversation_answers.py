@@ -38,7 +38,7 @@ from streamnorm._core.bodies.request import ToolName
 SAID = InputMessage("user", (Text("Hello"),))
 MESSAGE = Message("m", "some-model", (Text("Hi"), ToolCall("c1", "f", '{"a":1}')), "tool_use")
 EVENTS = message_events(MESSAGE)
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 
 
 def begun() -> Conversation:

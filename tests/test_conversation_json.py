@@ -43,7 +43,7 @@ GEMINI = {
     "generationConfig": {"temperature": 0, "topK": 1},
 }
 BODIES = {"anthropic": ANTHROPIC, "gemini": GEMINI}
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 
 
 def reloaded(chat: Conversation) -> Conversation:

@@ -87,7 +87,7 @@ async def test_cut_array_is_truncated(dialect: str | None, end: int) -> None:
 
 
 @each_name
-@pytest.mark.parametrize("to", ["anthropic", "gemini"])
+@pytest.mark.parametrize("to", ["anthropic", "gemini", "gemini_interactions"])
 async def test_array_is_transcoded_to_an_event_stream(dialect: str | None, to: str) -> None:
     async with client(WHOLE) as http, http.stream("POST", "http://a/") as response:
         stream = streamnorm.transcode(response, to=to, dialect=dialect)

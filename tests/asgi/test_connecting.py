@@ -21,7 +21,7 @@ from streamnorm.asgi import EventStreamResponse
 pytestmark = pytest.mark.anyio
 
 families = pytest.mark.parametrize("family", [httpx, httpx2])
-TARGETS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+TARGETS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 NO_KEY = b'{"error":{"message":"no such key","type":"invalid_request_error","code":"bad_key"}}'
 SLOW = b'{"error":{"message":"slow down","type":"rate_limit_error"}}'
 WHOLE_JSON = b'{"choices":[{"message":{"content":"secret"}}]}'
@@ -68,7 +68,7 @@ def message_of(caller: Client, to: str) -> str:
         case "anthropic":
             assert body["type"] == "error"
             assert set(error) == {"type", "message"}
-        case "gemini":
+        case "gemini" | "gemini_interactions":
             assert set(error) == {"code", "message", "status"}
             assert error["code"] == caller.status
         case _:

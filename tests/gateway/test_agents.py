@@ -170,7 +170,7 @@ def named_tools(body: dict[str, Any]) -> list[str]:
     return [(tool.get("function") or tool.get("custom") or tool)["name"] for tool in declared]
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "gemini", "gemini_interactions"])
 async def test_codex_works_on_another_provider(dialect: str) -> None:
     patch = tool_call("apply_patch", input=PATCH)
     if dialect == "openai_chat":  # which has such tools
@@ -247,7 +247,9 @@ async def test_gemini_cli_gets_and_returns_the_signatures_of_another_provider() 
 # opencode
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "dialect", ["anthropic", "openai_responses", "gemini", "gemini_interactions"]
+)
 async def test_title_of_opencode_is_streamed_with_its_usage(dialect: str) -> None:
     body = {
         "model": "small",

@@ -200,7 +200,7 @@ async def test_every_request_of_a_page_gets_an_answer(page: str) -> None:
 
 
 @pytest.mark.parametrize("client", POSTS)
-@pytest.mark.parametrize("upstream", ["anthropic", "gemini"])
+@pytest.mark.parametrize("upstream", ["anthropic", "gemini", "gemini_interactions"])
 async def test_body_of_too_many_values_is_refused(client: str, upstream: str) -> None:
     """A million empty objects of 3 MB would take some 80 MB, and a request of them more."""
     path, fields = POSTS[client]

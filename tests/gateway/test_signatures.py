@@ -341,7 +341,7 @@ async def test_access_keys_alone_let_nobody_else_in(client: str) -> None:
     assert caller.status == 401
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "gemini", "gemini_interactions"])
 async def test_signature_never_reaches_an_upstream(dialect: str) -> None:
     headers = {**signed(token=SESSION), "host": "localhost", "x-amzn-trace-id": "Root=1"}
     headers |= {"amz-sdk-request": "attempt=1", "amz-sdk-invocation-id": "1"}

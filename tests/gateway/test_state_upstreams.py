@@ -108,7 +108,7 @@ THOUGHT = Message(blocks=(Reasoning(("Hm.",), "c2ln", "anthropic"), Text("One.")
 
 
 @streams
-@pytest.mark.parametrize("other", [NATIVE, "openai_chat", "gemini"])
+@pytest.mark.parametrize("other", [NATIVE, "openai_chat", "gemini", "gemini_interactions"])
 async def test_conversation_goes_on_at_another_upstream_and_comes_back(
     other: str, *, stream: bool
 ) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 RESPONSES = "/v1/responses"
 REQUEST: dict[str, Any] = {"model": "m", "input": [{"role": "user", "content": "Hi."}]}
-UPSTREAMS = ["openai_chat", "anthropic", "gemini"]
+UPSTREAMS = ["openai_chat", "anthropic", "gemini", "gemini_interactions"]
 
 
 @pytest.mark.parametrize("stream", [False, True])

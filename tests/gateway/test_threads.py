@@ -22,7 +22,9 @@ REJECTION = {"error_code": "thread_not_found"}
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "dialect", ["openai_chat", "openai_responses", "gemini", "gemini_interactions"]
+)
 async def test_thread_is_refused_as_the_sdk_expects_it(dialect: str, *, stream: bool) -> None:
     async with opened(dialect=dialect) as app:
         status, body = await asked(app, MESSAGES, {**REQUEST, "stream": stream})

@@ -13,7 +13,7 @@ from streamnorm.gateway import Gateway
 pytestmark = pytest.mark.anyio
 
 BODY = b'{"error":{"message":"Odd.","type":"odd","code":999}}'
-DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
+DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini", "gemini_interactions")
 
 
 def response(status: int) -> bytes:

@@ -194,7 +194,7 @@ def test_headers_of_a_cloud_pass_from_the_cloud_itself() -> None:
     assert returned("openai_chat", "anthropic", received) == {"x-request-id": "r-1"}
 
 
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "gemini", "gemini_interactions"])
 def test_signature_of_a_request_is_no_key_for_another(upstream: str) -> None:
     signature = "AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/bedrock/aws4_request"
     assert sent("anthropic", upstream, {"authorization": signature, "x-amz-date": "now"}) == {}

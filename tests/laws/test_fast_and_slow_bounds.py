@@ -168,7 +168,7 @@ def test_first_loss_is_raised_by_the_same_event(name: str) -> None:
             assert_same_without_run(CHUNKINGS[cut](stream.events), route)
 
 
-@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "gemini", "gemini_interactions"])
 def test_second_part_of_a_summary_is_lost_with_its_first_delta(target: str) -> None:
     """No other dialect has parts."""
     stream = delta_stream("responses summary", 6)
@@ -177,7 +177,9 @@ def test_second_part_of_a_summary_is_lost_with_its_first_delta(target: str) -> N
     assert reading.raised == f"reasoning_parts in block would be lost in chunk {second}"
 
 
-@pytest.mark.parametrize("target", ["anthropic", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "target", ["anthropic", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_logprobs_amid_deltas_are_lost_with_theirs(target: str) -> None:
     stream = delta_stream("chat text", 6)
     at = stream.middle

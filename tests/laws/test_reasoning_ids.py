@@ -15,7 +15,7 @@ from support.streams.content import decode, transcode
 from streamnorm import Reasoning, accumulate, decode_request, encode_message, encode_request
 from streamnorm.validation import validate_request
 
-CLIENTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+CLIENTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 TOOL = {"name": "look", "parameters": {"type": "object", "properties": {}}}
 REASONING = [
     {
@@ -71,6 +71,8 @@ def streamed(answer: bytes, client: str) -> dict[str, Any]:
         return anthropic_message(out)
     if client == "gemini":
         return gemini_content(out)
+    if client == "gemini_interactions":
+        return interaction_steps(out)
     if client == "openai_chat":
         return chat_message(out)
     return responses_output(out)
@@ -140,6 +142,25 @@ def gemini_content(stream: bytes) -> dict[str, Any]:
     return {"candidates": [{"content": {"role": "model", "parts": parts}}]}
 
 
+def interaction_steps(stream: bytes) -> dict[str, Any]:
+    """Return the steps as google-genai's deltas add up."""
+    steps: list[dict[str, Any]] = []
+    for event in payloads(stream):
+        delta = event.get("delta", {})
+        match delta.get("type", event["event_type"]):
+            case "step.start":
+                steps.append(event["step"])
+            case "thought_summary":
+                steps[-1].setdefault("summary", []).append(delta["content"])
+            case "thought_signature":
+                steps[-1]["signature"] = delta["signature"]
+            case "arguments_delta":
+                steps[-1]["arguments"] = json.loads(delta["arguments"])
+            case _:
+                pass
+    return {"steps": steps}
+
+
 def next_request(answer: dict[str, Any], client: str) -> tuple[dict[str, Any], str]:
     """Return the request of a client with the results of its calls, and its path."""
     match client:
@@ -175,6 +196,15 @@ def next_request(answer: dict[str, Any], client: str) -> tuple[dict[str, Any], s
             items = [{"role": "user", "content": "Go"}, *answer["output"], *results]
             tools = [{"type": "function", **TOOL}]
             return {"model": "m", "input": items, "tools": tools}, "/v1/responses"
+        case "gemini_interactions":
+            results = [
+                {"type": "function_result", "call_id": step["id"], "result": "seen"}
+                for step in answer["steps"]
+                if step["type"] == "function_call"
+            ]
+            steps = [user_input("Go"), *answer["steps"], *(results or [user_input("go on")])]
+            tools = [{"type": "function", **TOOL}]
+            return {"model": "m", "input": steps, "tools": tools}, "/v1beta/interactions"
         case _:
             content = answer["candidates"][0]["content"]
             calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
@@ -193,6 +223,10 @@ def next_request(answer: dict[str, Any], client: str) -> tuple[dict[str, Any], s
             contents = [user, content, last]
             body = {"contents": contents, "tools": [{"functionDeclarations": [TOOL]}]}
             return body, "/v1beta/models/m:generateContent"
+
+
+def user_input(text: str) -> dict[str, Any]:
+    return {"type": "user_input", "content": [{"type": "text", "text": text}]}
 
 
 def sent_back(answer: dict[str, Any], client: str) -> list[dict[str, Any]]:
@@ -229,7 +263,9 @@ def test_streamed_reasoning_comes_back_under_its_own_id(client: str) -> None:
     assert reasoning_of(items) == ISSUED
 
 
-@pytest.mark.parametrize("client", ["anthropic", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "client", ["anthropic", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_reasoning_of_a_whole_answer_comes_back_under_its_own_id(client: str) -> None:
     """Whole answers of Chat Completions have no field for reasoning that is signed."""
     answer = upstream(REASONING[0], CALLS[0], REASONING[1], CALLS[1])
@@ -255,7 +291,7 @@ def test_claude_code_survives_its_second_turn_on_openai() -> None:
     assert [items[1]["call_id"], items[3]["call_id"]] == ["call_1", "call_2"]
 
 
-@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "gemini", "gemini_interactions"])
 def test_reasoning_reaches_no_other_vendor(client: str) -> None:
     answer = streamed(upstream(REASONING[0], CALLS[0]), client)
     body, path = next_request(answer, client)
@@ -267,7 +303,9 @@ def test_reasoning_reaches_no_other_vendor(client: str) -> None:
             assert "rs_0123abcd" not in sent
 
 
-@pytest.mark.parametrize("client", ["anthropic", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "client", ["anthropic", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_reasoning_without_what_it_was_produced_with_is_dropped(client: str) -> None:
     """An answer that was cut while the model reasoned, or whose call was edited out.
 

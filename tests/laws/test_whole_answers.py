@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from streamnorm import (
 )
 from streamnorm.recording import Recording
 
-DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini")
+DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini", "gemini_interactions")
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
@@ -77,7 +78,7 @@ def test_whole_answer_loses_what_the_stream_loses(recording: Recording) -> None:
     if not isinstance(outcome, Completed):
         return
     message = accumulate(events)
-    for target in (*DIALECTS, "gemini_interactions", "bedrock_converse"):
+    for target in (*DIALECTS, "bedrock_converse"):
         whole = whole_losses(message, target)
         if whole is not None:
             differing = kinds_of(encode(events, target)[1]) ^ kinds_of(whole)
@@ -137,7 +138,9 @@ and finish reasons that mean failure."""
 @each_dialect
 def test_answer_of_the_types_in_its_own_dialect_loses_nothing(dialect: str) -> None:
     refused = 0
-    for body in generated_answers(dialect):
+    # Of 2,600 interactions most differ in a field that no other code reads: a share of them.
+    step = 7 if dialect == "gemini_interactions" else 1
+    for body in islice(generated_answers(dialect), 0, None, step):
         try:
             decode_message(body, dialect)
         except (DecodeError, UpstreamError):

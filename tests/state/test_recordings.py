@@ -26,7 +26,7 @@ from streamnorm import (
 from streamnorm.recording import Recording
 from streamnorm.state import MemoryStore, Turn
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 TOOLS = [
     {"type": "function", "name": name, "parameters": {"type": "object"}, "strict": False}
     for name in ("get_weather", "get_time")

@@ -25,7 +25,7 @@ from streamnorm.sse import Frame
 
 WHOLE = array(*CHUNKS)
 NAMES = ["gemini", None]
-TARGETS = ["anthropic", "openai_chat", "openai_responses", "gemini"]
+TARGETS = ["anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions"]
 each_name = pytest.mark.parametrize("source", NAMES)
 each_size = pytest.mark.parametrize("size", [1, 7, 1 << 20])
 

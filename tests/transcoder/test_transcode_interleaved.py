@@ -14,7 +14,7 @@ from support.streams.run_comparison import every_frame_in_full, transcode_each_w
 
 from streamnorm import Completed, Failed, Limits, Reasoning
 
-TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini")
+TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini", "gemini_interactions")
 SOURCES = ("openai_chat", "openai_responses")
 """The dialects whose calls are interleaved in recorded streams."""
 

@@ -92,7 +92,9 @@ def test_time_is_that_of_the_caller_where_the_answer_has_none() -> None:
     assert json.loads(found.body)["created"] == 1700000000
 
 
-@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "client", ["anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_stream_that_nobody_asked_for_is_read_to_its_end(client: str) -> None:
     writer = encoder("openai_chat")
     message = Message("c-1", "m", (Text("Hi."),), "end_turn", usage=Usage(3, 2))
@@ -179,7 +181,7 @@ SCREENSHOT = {
 }
 
 
-@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "gemini", "gemini_interactions"])
 def test_call_that_waits_for_the_client_is_the_error_of_a_stream(client: str) -> None:
     """Another status than 400 would be asked again, and paid again, for the same answer."""
     body = {**RUNNING, "status": "completed", "output": [SCREENSHOT]}
@@ -263,7 +265,9 @@ def test_fields_of_the_vendor_pass_to_its_own_clients(
         ),
     ],
 )
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "upstream", ["anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_request_that_is_too_long_is_refused_as_the_client_knows_it(
     client: str, fields: dict[str, Any], upstream: str
 ) -> None:

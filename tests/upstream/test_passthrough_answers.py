@@ -128,7 +128,7 @@ def test_body_that_is_no_json_is_refused(
     assert raised.value.error.status_hint == status
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "gemini"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "gemini", "gemini_interactions"])
 def test_no_other_dialect_is_asked(dialect: str) -> None:
     upstream = Upstream(dialect=dialect, base_url="https://h")
     with pytest.raises(RequestRefused, match="only the vendor's own server") as raised:

@@ -271,7 +271,7 @@ def test_body_beyond_the_bounds_is_a_bad_request() -> None:
     assert "expected at most 10" in refusal.error.message
 
 
-@pytest.mark.parametrize("target", ["openai_chat", "anthropic", "gemini"])
+@pytest.mark.parametrize("target", ["openai_chat", "anthropic", "gemini", "gemini_interactions"])
 @pytest.mark.parametrize(
     ("state", "name", "code"),
     [

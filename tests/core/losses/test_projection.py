@@ -271,7 +271,7 @@ def test_blocks_after_a_dropped_one_move_up() -> None:
     ]
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "gemini"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "gemini", "gemini_interactions"])
 def test_namespace_is_lost_where_names_stand_alone(dialect: str) -> None:
     namespaced = block(0, ToolCall("c", "get", namespace="crm"), JSONDelta(0, "{}"))
     written, losses = project([START, USAGE, *namespaced, MessageStop("tool_use")], dialect)

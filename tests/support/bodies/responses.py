@@ -19,6 +19,7 @@ import httpx
 from anthropic.lib.streaming._beta_messages import accumulate_event
 from anthropic.types.beta import BetaMessage
 from google.genai import types as genai
+from google.genai._gaos.types import interactions
 from openai._models import construct_type
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
@@ -154,12 +155,14 @@ _JUDGES: dict[str, Callable[[bytes], dict[str, Any] | None]] = {
 _MODELS: dict[str, type[BaseModel]] = {
     "anthropic": BetaMessage,
     "gemini": genai.GenerateContentResponse,
+    "gemini_interactions": interactions.Interaction,
     "openai_chat": ChatCompletion,
     "openai_responses": Response,
 }
 _COMPLETE: dict[str, dict[str, Any]] = {
     "anthropic": {"stop_reason": "end_turn"},
     "gemini": {},
+    "gemini_interactions": {"status": "completed"},
     "openai_chat": {},
     "openai_responses": {"status": "completed", "error": None},
 }

@@ -20,7 +20,7 @@ from streamnorm import (
 )
 
 FORMATS = frozenset({"image/jpeg", "image/png"})
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 
 
 @pytest.mark.parametrize(
@@ -162,17 +162,25 @@ def heic(dialect: str) -> dict[str, Any]:
                 }
             ]
         },
+        "gemini_interactions": {
+            "model": "m",
+            "input": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image", "mime_type": "image/heic", "data": "aGk="},
+            ],
+        },
     }[dialect]
 
 
 @pytest.mark.parametrize("source", DIALECTS)
 @pytest.mark.parametrize("target", DIALECTS)
-def test_heic_is_for_gemini_alone(source: str, target: str) -> None:
+def test_heic_is_for_google_alone(source: str, target: str) -> None:
     path = "/v1beta/models/m:generateContent"
     encoded = translate_request(heic(source), dialect=source, to=target, path=path)
     lost = [loss.feature for loss in encoded.losses]
-    assert ("image_dropped" in lost) is (target not in (source, "gemini"))
-    assert ("heic" in str(encoded.body)) is (target in (source, "gemini"))
+    is_kept = target in (source, "gemini", "gemini_interactions")
+    assert ("image_dropped" in lost) is not is_kept
+    assert ("heic" in str(encoded.body)) is is_kept
 
 
 @pytest.mark.parametrize("target", DIALECTS)

@@ -53,7 +53,9 @@ def without(event: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in event.items() if name not in names}
 
 
-@pytest.mark.parametrize("source", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "source", ["anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_what_we_write_has_no_violation(source: str) -> None:
     for recording in recordings(source):
         run = Transcoder(source, "ag_ui", server=recording.server)

@@ -60,7 +60,9 @@ def test_field_and_beta_are_relayed_to_anthropic(server: str | None) -> None:
     assert made.losses == ()
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "dialect", ["openai_chat", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_field_and_beta_are_one_loss_in_another_dialect(dialect: str) -> None:
     assert lost(encoded(dialect, None, BETA)) == [DROPPED]
     others = [Loss("betas", "request", 1, "dropped"), DROPPED]
@@ -147,7 +149,9 @@ def test_results_of_a_stream_are_relayed_under_another_model() -> None:
     assert run.losses == ()
 
 
-@pytest.mark.parametrize("target", ["openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "target", ["openai_chat", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_results_reach_no_client_of_another_dialect(target: str) -> None:
     out, _ = transcode([stream()], "anthropic", target)
     whole = translate_message(ANSWER, to=target, dialect="anthropic")

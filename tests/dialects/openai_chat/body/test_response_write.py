@@ -223,7 +223,9 @@ def cited(message: Message) -> list[Any]:
 
 @given(d=draws(320))
 def test_a_body_is_read_as_the_stream_of_the_same_answer(d: Draws) -> None:
-    source = d.pick(("anthropic", "openai_chat", "openai_responses", "gemini"))
+    source = d.pick(
+        ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
+    )
     message = accumulate(decode(make_source(d, source).frames, source).events)
     assume(message.stop_reason is not None)
     try:

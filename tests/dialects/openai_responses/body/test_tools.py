@@ -216,7 +216,7 @@ def test_server_tool_of_another_vendor(tool: ServerTool, value: dict[str, Any]) 
     assert problems(OWN, body) == []
 
 
-@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "gemini", "gemini_interactions"])
 def test_search_for_tools_that_the_client_executes_is_offered_by_no_other_vendor(
     target: str,
 ) -> None:

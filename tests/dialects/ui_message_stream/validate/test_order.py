@@ -33,7 +33,9 @@ def inside(*chunks: Any) -> list[str]:
     return check(START, STEP, *chunks, END_STEP, FINISH, "[DONE]")
 
 
-@pytest.mark.parametrize("source", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "source", ["anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions"]
+)
 def test_what_we_write_has_no_violation(source: str) -> None:
     for recording in recordings(source):
         run = Transcoder(source, "ui_message_stream", server=recording.server)
