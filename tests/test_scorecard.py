@@ -9,7 +9,9 @@ import pytest
 from scorecard.cases import SOURCES, TARGETS, Call, Case, Expected, all_cases
 from scorecard.judging import judge, judge_exception, judge_message
 from scorecard.ours import transcode
+from scorecard.requests import Written, broken_rules, translate
 from scorecard.table import Cell, Row, as_markdown, as_text
+from scorecard.vendor_requests import BEDROCK, GEMINI
 from support.anthropic.frames import STOP, block, delta, end, start, stop
 from support.openai_chat.chunks import DONE, call, frame
 from support.openai_responses.adversarial import (
@@ -23,6 +25,10 @@ from support.openai_responses.adversarial import (
 )
 from support.openai_responses.adversarial import call as item
 from support.openai_responses.adversarial import end as completed
+from support.rules.translations import Translation
+
+from streamnorm.profiles import VENDOR
+from streamnorm.profiles.rules import shipped_rules
 
 # At least as many streams as the table promises, by family.
 COUNTS = [
@@ -201,7 +207,7 @@ def test_table_counts_clean_streams_and_kinds() -> None:
     cell = Cell()
     for name in ("Hi", "Ho"):
         out = b"".join(anthropic()).replace(b'"Hi"', f'"{name}"'.encode())
-        cell.add(judge(CASE, "anthropic", out))
+        cell.add([fault.kind for fault in judge(CASE, "anthropic", out)])
     rows = [Row("openai_chat", "anthropic", (cell, None))]
     assert as_text(["a", "b"], rows).splitlines() == [
         "source → target          a    b",
@@ -211,5 +217,19 @@ def test_table_counts_clean_streams_and_kinds() -> None:
     assert as_markdown(["a", "b"], rows).splitlines() == [
         "| Source | Target | a | b |",
         "| --- | --- | ---: | ---: |",
-        "| `openai_chat` | `anthropic` | 1/2<br>accumulated 1 | – |",
+        "| `openai_chat` | `anthropic` | 1/2 | – |",
     ]
+
+
+@pytest.mark.parametrize("case", [*GEMINI, *BEDROCK], ids=str)
+def test_request_for_gemini_or_bedrock_keeps_their_rules(case: Translation) -> None:
+    rules = [rule for rule in shipped_rules() if rule.id == case.rule]
+    assert any(rule.holds_for(VENDOR, case.model) for rule in rules)
+    assert broken_rules(case, translate(case)) == set()
+
+
+def test_broken_rules_of_a_request_are_found() -> None:
+    (case,) = [each for each in GEMINI if each.rule == "gemini.last_turn"]
+    answer = {"role": "model", "parts": [{"text": "Hot."}]}
+    assert broken_rules(case, Written({"contents": [answer]})) == {"gemini.last_turn"}
+    assert broken_rules(case, Written(None)) == {"refused"}

@@ -12,6 +12,7 @@ from .cases import SOURCES, TARGETS, Case, all_cases
 from .judging import Fault, judge, judge_exception
 from .ours import OURS, transcode
 from .peers import Peer, find_peers
+from .requests import Written, all_requests, broken_rules, client_body, translate
 from .table import Cell, Row, as_markdown, as_text
 
 __all__ = ["main"]
@@ -26,43 +27,29 @@ class _Converted(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, or one case; return 1 if a stream of ours has a fault."""
+    """Print the table, or one case; return 1 if a stream or request of ours has a fault."""
     options = _parser().parse_args(arguments)
     with ExitStack() as stack:
         wanted = {name.casefold() for name in options.peer or ()}
-        peers = [
+        converters: list[Peer | None] = [
             stack.enter_context(peer)
             for peer in find_peers()
             if not wanted or peer.name.casefold() in wanted
         ]
-        converters: list[Peer | None] = [*peers]
         if not wanted or OURS in wanted:
             converters.insert(0, None)
-        rows, ours_is_clean = [], True
-        for source in options.source or SOURCES:
-            cases = [case for case in all_cases(source) if options.case in (None, case.name)]
-            for target in (options.target or TARGETS) if cases else ():
-                cells: list[Cell | None] = []
-                for peer in converters:
-                    if peer is not None and not peer.converts(source, target):
-                        cells.append(None)
-                        continue
-                    cell = Cell()
-                    for converted in _convert(peer, cases, target):
-                        cell.add(converted.faults)
-                        if options.case is not None:
-                            _show(peer, target, converted)
-                    cells.append(cell)
-                    ours_is_clean &= peer is not None or cell.clean == cell.total
-                rows.append(Row(source, target, tuple(cells)))
+        rows_of = _request_rows if options.requests else _stream_rows
+        rows = list(rows_of(converters, options))
         names = [OURS if peer is None else f"{peer.name} {peer.version}" for peer in converters]
     if options.case is None:
         print(as_markdown(names, rows) if options.markdown else as_text(names, rows))
-    return 0 if ours_is_clean else 1
+    ours = [row.cells[0] for row in rows] if None in converters else []
+    return 0 if all(cell is None or cell.clean == cell.total for cell in ours) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m tests.scorecard", description=__doc__)
+    parser.add_argument("--requests", action="store_true", help="requests in place of streams")
     parser.add_argument("--source", action="append", choices=SOURCES, help="only this source")
     parser.add_argument("--target", action="append", choices=TARGETS, help="only this target")
     parser.add_argument("--peer", action="append", help=f"only this column; {OURS} is ours")
@@ -71,10 +58,27 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _stream_rows(converters: Sequence[Peer | None], options: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each pair of dialects."""
+    for source in options.source or SOURCES:
+        cases = [case for case in all_cases(source) if options.case in (None, case.name)]
+        for target in (options.target or TARGETS) if cases else ():
+            cells: list[Cell | None] = []
+            for peer in converters:
+                if peer is not None and not peer.converts(source, target):
+                    cells.append(None)
+                    continue
+                cells.append(cell := Cell())
+                for converted in _convert(peer, cases, target):
+                    cell.add([fault.kind for fault in converted.faults])
+                    if options.case is not None:
+                        _show(peer, target, converted)
+            yield Row(source, target, tuple(cells))
+
+
 def _convert(peer: Peer | None, cases: list[Case], target: str) -> Iterator[_Converted]:
     """Yield the streams that a converter writes for a client of the target."""
-    name = OURS if peer is None else peer.name
-    print(f"{name}: {len(cases)} streams, {cases[0].source} to {target}", file=sys.stderr)
+    _print_progress(peer, f"{len(cases)} streams, {cases[0].source} to {target}")
     if peer is None:
         for case in cases:
             out = transcode(case, target)
@@ -83,6 +87,42 @@ def _convert(peer: Peer | None, cases: list[Case], target: str) -> Iterator[_Con
     for case, out, error in peer.run(cases, target):
         faults = judge(case, target, out) if error is None else judge_exception(case, error)
         yield _Converted(case, out, faults)
+
+
+def _request_rows(converters: Sequence[Peer | None], options: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each pair of dialects; servers other than the vendor's have rows of ours."""
+    requests = list(all_requests())
+    pairs = sorted({(case.source, case.target, case.server is None) for case in requests})
+    for source, target, is_vendor in pairs:
+        if (options.source and source not in options.source) or (
+            options.target and target not in options.target
+        ):
+            continue
+        cases = [
+            case
+            for case in requests
+            if (case.source, case.target, case.server is None) == (source, target, is_vendor)
+        ]
+        cells: list[Cell | None] = []
+        for peer in converters:
+            # Which server a peer writes for is no part of its request.
+            if peer is not None and not (is_vendor and peer.converts(target, source)):
+                cells.append(None)
+                continue
+            _print_progress(peer, f"{len(cases)} requests, {source} to {target}")
+            cells.append(cell := Cell())
+            if peer is None:
+                written: Iterator[Written] = map(translate, cases)
+            else:
+                asked = peer.run_requests([(source, client_body(case)) for case in cases], target)
+                written = (Written(body, path) for path, body, _ in asked)
+            for case, sent in zip(cases, written, strict=True):
+                cell.add(broken_rules(case, sent))
+        yield Row(source, target if is_vendor else f"{target}, other servers", tuple(cells))
+
+
+def _print_progress(peer: Peer | None, work: str) -> None:
+    print(f"{OURS if peer is None else peer.name}: {work}", file=sys.stderr)
 
 
 def _show(peer: Peer | None, target: str, converted: _Converted) -> None:

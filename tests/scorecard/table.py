@@ -1,35 +1,33 @@
-"""Counts of clean streams by source, target and converter, as text and as Markdown."""
+"""Counts of what is clean by source, target and converter, as text and as Markdown."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-
-from .judging import Fault
 
 __all__ = ["Cell", "Row", "as_markdown", "as_text"]
 
 
 @dataclass
 class Cell:
-    """What a converter made of the streams of one source for one target.
+    """What a converter made of the streams or requests of one source for one target.
 
     Attributes:
-        total: Streams that were converted.
-        clean: Streams without a fault.
-        kinds: Streams that have a fault, by its kind.
+        total: Streams or requests that were converted.
+        clean: Those without a fault.
+        kinds: How many have a fault, by its kind, or break a rule, by its id.
     """
 
     total: int = 0
     clean: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
 
-    def add(self, faults: Sequence[Fault]) -> None:
-        """Count one stream."""
+    def add(self, kinds: Collection[str]) -> None:
+        """Count one stream or request with the kinds of its faults."""
         self.total += 1
-        self.clean += not faults
-        self.kinds.update({fault.kind for fault in faults})
+        self.clean += not kinds
+        self.kinds.update(set(kinds))
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,8 @@ class Row:
     """One line of the table.
 
     Attributes:
-        source: The dialect of the streams.
-        target: The dialect that they are converted to.
+        source: The dialect that is read.
+        target: The dialect that is written.
         cells: A cell for each converter; None for one that does not convert these.
     """
 
@@ -62,10 +60,10 @@ def as_text(names: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def as_markdown(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return a table for the docs, with the kinds of faults in each cell."""
+    """Return a table for the docs, without the kinds of faults."""
     head = ["Source", "Target", *names]
     lines = [head, ["---"] * 2 + ["---:"] * len(names)]
-    lines += [[f"`{row.source}`", f"`{row.target}`", *map(_cell, row.cells)] for row in rows]
+    lines += [[f"`{row.source}`", f"`{row.target}`", *map(_count, row.cells)] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -75,9 +73,3 @@ def _count(cell: Cell | None) -> str:
 
 def _kinds(cell: Cell) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in cell.kinds.most_common())
-
-
-def _cell(cell: Cell | None) -> str:
-    if cell is None or not cell.kinds:
-        return _count(cell)
-    return f"{_count(cell)}<br>{_kinds(cell)}"
