@@ -13,6 +13,7 @@ from scorecard.requests import Written, broken_rules, translate
 from scorecard.table import Cell, Row, as_markdown, as_text
 from scorecard.vendor_requests import BEDROCK, GEMINI
 from support.anthropic.frames import STOP, block, delta, end, start, stop
+from support.bedrock_converse import frames as bedrock
 from support.openai_chat.chunks import DONE, call, frame
 from support.openai_responses.adversarial import (
     added,
@@ -62,7 +63,8 @@ def test_each_family_has_its_streams(least: int, sources: list[str]) -> None:
 @pytest.mark.parametrize("source", SOURCES)
 def test_each_stream_is_clean_in_two_targets(source: str) -> None:
     for number, case in enumerate(all_cases(source)):
-        for target in (TARGETS[number % 4], TARGETS[(number + 1) % 4]):
+        for at in (number, number + 1):
+            target = TARGETS[at % len(TARGETS)]
             assert judge(case, target, transcode(case, target)) == [], case.name
 
 
@@ -125,11 +127,63 @@ def gemini() -> list[bytes]:
     return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in [*chunks, end]]
 
 
+def converse() -> list[bytes]:
+    usage = {"inputTokens": 20, "outputTokens": 7, "totalTokens": 27}
+    return [
+        bedrock.START,
+        bedrock.text(0, "Hi"),
+        bedrock.stop(0),
+        bedrock.tool(1, "call_0", "get_weather"),
+        bedrock.tool_input(1, PARIS[:8]),
+        bedrock.tool_input(1, PARIS[8:]),
+        bedrock.stop(1),
+        bedrock.event("messageStop", stopReason="tool_use"),
+        bedrock.event("metadata", usage=usage, metrics={"latencyMs": 9}),
+    ]
+
+
+def payloads(*values: dict[str, Any]) -> list[bytes]:
+    return [f"data: {json.dumps(value)}\n\n".encode() for value in values]
+
+
+def ui() -> list[bytes]:
+    named = {"toolCallId": "call_0", "toolName": "get_weather"}
+    usage = {"inputTokens": 20, "outputTokens": 7, "totalTokens": 27}
+    return payloads(
+        {"type": "start", "messageId": "m"},
+        {"type": "text-start", "id": "0"},
+        {"type": "text-delta", "id": "0", "delta": "Hi"},
+        {"type": "text-end", "id": "0"},
+        {"type": "tool-input-start", **named},
+        {"type": "tool-input-delta", "toolCallId": "call_0", "inputTextDelta": PARIS},
+        {"type": "tool-input-available", **named, "input": {"city": "Paris"}},
+        {"type": "finish", "finishReason": "tool-calls", "messageMetadata": {"usage": usage}},
+    )
+
+
+def ag_ui() -> list[bytes]:
+    run = {"threadId": "t", "runId": "r"}
+    said, made = {"messageId": "m"}, {"toolCallId": "call_0"}
+    return payloads(
+        {"type": "RUN_STARTED", **run},
+        {"type": "TEXT_MESSAGE_START", "role": "assistant", **said},
+        {"type": "TEXT_MESSAGE_CONTENT", "delta": "Hi", **said},
+        {"type": "TEXT_MESSAGE_END", **said},
+        {"type": "TOOL_CALL_START", "toolCallName": "get_weather", **made},
+        {"type": "TOOL_CALL_ARGS", "delta": PARIS, **made},
+        {"type": "TOOL_CALL_END", **made},
+        {"type": "RUN_FINISHED", **run},
+    )
+
+
 BY_HAND = {
     "anthropic": anthropic(),
     "openai_chat": chat(),
     "openai_responses": responses(),
     "gemini": gemini(),
+    "bedrock_converse": converse(),
+    "ui_message_stream": ui(),
+    "ag_ui": ag_ui(),
 }
 # Changed bytes of the streams above, and the kinds of the faults.
 REPLACED: list[tuple[str, str, str, set[str]]] = [
@@ -152,6 +206,16 @@ REPLACED: list[tuple[str, str, str, set[str]]] = [
     ("gemini", '"STOP"', '"MAX_TOKENS"', {"stop"}),
     ("gemini", '"promptTokenCount"', '"promptTokens"', {"usage"}),
     ("gemini", '{"city": "Paris"}', '"Paris"', {"grammar", "accumulated"}),
+    ("ui_message_stream", '"Hi"', '"Ho"', {"accumulated"}),
+    ("ui_message_stream", '{\\"city', '{\\"town', {"accumulated"}),
+    ("ui_message_stream", '"text-start"', '"newer"', {"grammar"}),
+    ("ui_message_stream", "tool-input-available", "newer", {"finalised"}),
+    ("ui_message_stream", '"tool-calls"', '"stop"', {"stop"}),
+    ("ui_message_stream", '"outputTokens": 7', '"outputTokens": 1', {"usage"}),
+    ("ag_ui", '"Hi"', '"Ho"', {"accumulated"}),
+    ("ag_ui", '"TEXT_MESSAGE_START"', '"CUSTOM"', {"grammar"}),
+    ("ag_ui", '"TOOL_CALL_END"', '"CUSTOM"', {"grammar", "finalised"}),
+    ("ag_ui", '"RUN_STARTED"', '"CUSTOM"', {"grammar"}),
 ]
 
 
@@ -184,6 +248,16 @@ def test_arguments_behind_the_stop_are_wrong_only_when_finalised() -> None:
     late = [*frames[:6], frames[7], frames[6], *frames[8:]]
     faults = judge(CASE, "anthropic", b"".join(late))
     assert {fault.kind for fault in faults} == {"grammar", "finalised"}
+
+
+def test_order_of_blocks_of_converse_is_judged() -> None:
+    frames = converse()
+    late = [*frames[:5], frames[6], frames[5], *frames[7:]]
+    faults = judge(CASE, "bedrock_converse", b"".join(late))
+    assert {fault.kind for fault in faults} == {"grammar", "finalised"}
+    open_text = [*frames[:2], *frames[3:]]
+    faults = judge(CASE, "bedrock_converse", b"".join(open_text))
+    assert {fault.kind for fault in faults} == {"grammar"}
 
 
 def test_event_without_a_field_is_a_fault() -> None:

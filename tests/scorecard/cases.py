@@ -13,7 +13,10 @@ SOURCES = (
     *("bedrock_converse", "bedrock_invoke", "ui_message_stream", "ag_ui"),
 )
 """Source dialects; `bedrock_invoke` is Anthropic in the messages of `InvokeModel`."""
-TARGETS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+TARGETS = (
+    *("anthropic", "openai_chat", "openai_responses", "gemini"),
+    *("bedrock_converse", "ui_message_stream", "ag_ui"),
+)
 
 
 class Call(NamedTuple):

@@ -55,10 +55,27 @@ _STOPS: dict[str, dict[str | None, set[str | None]]] = {
         "stop_sequence": {"STOP"},
         "refusal": {"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"},
     },
+    "bedrock_converse": {
+        "end_turn": {"end_turn"},
+        "tool_use": {"tool_use"},
+        "max_tokens": {"max_tokens", "model_context_window_exceeded"},
+        "stop_sequence": {"stop_sequence", "end_turn"},
+        "refusal": {"content_filtered", "guardrail_intervened"},
+    },
+    "ui_message_stream": {
+        "end_turn": {"stop"},
+        "tool_use": {"tool-calls"},
+        "max_tokens": {"length"},
+        "stop_sequence": {"stop"},
+        "refusal": {"content-filter"},
+    },
+    "ag_ui": {},  # a run just finishes
 }
 """Stop reasons of each target that say what the unified reason says; any does for `other`."""
 _HOLDS_UNFINISHED_CALLS = ("anthropic", "openai_chat", "openai_responses")
 """Targets whose arguments are text, so that a call whose arguments never ended has a place."""
+
+_HAS_NO_USAGE = ("ag_ui",)
 
 
 class Fault(NamedTuple):
@@ -95,6 +112,8 @@ def judge(case: Case, target: str, out: bytes) -> list[Fault]:
     right = _STOPS[target].get(case.expected.stop)
     if right is not None and reading.stop not in right and not reading.refused:
         faults.append(Fault("stop", f"{reading.stop}, expected {' or '.join(map(str, right))}"))
+    if target in _HAS_NO_USAGE:
+        return faults
     if case.expected.usage is not None and reading.usage != case.expected.usage:
         faults.append(Fault("usage", f"{reading.usage}, expected {case.expected.usage}"))
     return faults
