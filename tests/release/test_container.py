@@ -19,6 +19,7 @@ from release.container import base_image, choose_builder, prepare_context
 
 ROOT = Path(__file__).parents[2]
 FILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMMAND = json.loads(re.findall(r"^CMD (\[.*\])$", FILE, re.MULTILINE)[0])
 PROBE = json.loads(re.findall(r"^    CMD (\[.*\])$", FILE, re.MULTILINE)[0])
 
@@ -28,6 +29,7 @@ def test_image_runs_what_the_page_runs_on_kubernetes() -> None:
     deployment, *_ = re.findall(r"^```yaml\n((?s:.*?))^```$", page, re.MULTILINE)
     (container,) = yaml.safe_load(deployment)["spec"]["template"]["spec"]["containers"]
     assert container["args"] == COMMAND
+    assert container["image"].endswith(f"/streamnorm:{PROJECT['version']}")
     assert f"\nEXPOSE {COMMAND[COMMAND.index('--port') + 1]}\n" in FILE
 
 
@@ -36,8 +38,7 @@ def test_image_is_built_from_the_wheel_alone() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert ignored[-2:] == ["*", "!dist/*.whl"]
     (extras,) = re.findall(r'"\$1\[([\w,]+)\]"', FILE)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {*extras.split(",")} <= {*project["optional-dependencies"]}
+    assert {*extras.split(",")} <= {*PROJECT["optional-dependencies"]}
 
 
 def test_image_runs_as_a_user_that_is_a_number_and_not_root() -> None:
