@@ -500,3 +500,33 @@ def _is_reworded(error: StreamError, written: bytes) -> bool:
         return False
     reported = find_error(object_in(written.decode()))
     return reported is None or (reported.code, reported.message) != (error.code, error.message)
+
+
+class LargeEventPump(TranscodePump):
+    """A pump that can decode a chunk before the stream feeds it."""
+
+    _is_fed = False  # ahead of the stream
+    _fed: bytes | None = None  # bytes for the client
+    _is_closed = False  # ahead of the stream
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Process the next chunk, unless `feed_ahead` did; return the client's bytes."""
+        if not self._is_fed:
+            return super().feed(data)
+        fed, self._is_fed, self._fed = self._fed, False, None
+        return fed
+
+    def feed_ahead(self, data: bytes) -> None:
+        """Process the next chunk; the next `feed` only returns its bytes."""
+        self._fed = super().feed(data)
+        self._is_fed = True
+
+    def close(self) -> None:
+        """Process the end of the source, unless `close_ahead` did."""
+        if not self._is_closed:
+            self.close_ahead()
+
+    def close_ahead(self) -> None:
+        """Process the end of the source."""
+        self._is_closed = True
+        super().close()

@@ -39,17 +39,12 @@ from streamnorm._upstream.requests import (
     identify_reply,
 )
 from streamnorm.aio import Stream
-from streamnorm.aio.pump import TranscodePump
+from streamnorm.aio.pump import LargeEventPump, TranscodePump
 from streamnorm.gateway.network import Network, failure_reason
 from streamnorm.gateway.observing import FailureReason, UpstreamFailure
 from streamnorm.gateway.pages import NO_CREDIT, Page
 from streamnorm.gateway.producing import ReadsPump, ReadsStream
-from streamnorm.gateway.receiving import (
-    BodyThread,
-    LargeEventPump,
-    ServerStopping,
-    UpstreamResponse,
-)
+from streamnorm.gateway.receiving import BodyThread, ServerStopping, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target, apply_options

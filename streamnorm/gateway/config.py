@@ -396,3 +396,17 @@ def _convert(value: object, type: type[T], where: str) -> T:
         key = ".".join(part for part in (where, path) if part)
         text = problem[0].lower() + problem[1:] + _suggestion(problem, path, type)
         raise ConfigError(f"{key}: {text}" if key else text) from exc
+
+
+class Timeouts(Struct, frozen=True):
+    """Time limits of an upstream, in seconds; see `Config`."""
+
+    first_byte_s: float
+    idle_s: float
+    progress_s: float
+    finish_grace_s: float
+
+
+def upstream_timeouts(config: Config) -> Timeouts:
+    """Return the time limits of upstreams."""
+    return Timeouts(config.first_byte_s, config.idle_s, config.progress_s, config.finish_grace_s)

@@ -18,7 +18,7 @@ import ssl
 import sys
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -30,14 +30,14 @@ from yarl import URL
 from streamnorm._core.errors import LocalProtocolError, RemoteProtocolError
 from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm._upstream.requests import UpstreamRequest
-from streamnorm.gateway.config import Config
+from streamnorm.gateway.config import Config, upstream_timeouts
 from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.receiving import (
     LARGE_BYTES,
     BodyThread,
     BrokenFraming,
+    ChunkedBody,
     ServerStopping,
-    Timeouts,
     UpstreamResponse,
 )
 from streamnorm.gateway.routing import Target
@@ -66,9 +66,7 @@ class Network:
     """
 
     def __init__(self, config: Config, bodies: BodyThread | None = None) -> None:
-        self._times = Timeouts(
-            config.first_byte_s, config.idle_s, config.progress_s, config.finish_grace_s
-        )
+        self._times = upstream_timeouts(config)
         self._sessions: dict[bool, aiohttp.ClientSession] = {}  # by whether connections are reused
         self._answers: set[UpstreamResponse] = set()  # those that are open
         self._heads: set[asyncio.Timeout] = set()  # deadlines of answers that have no head yet
@@ -117,8 +115,9 @@ class Network:
             raise
         finally:
             self._heads.discard(deadline)
+        body = response.body if isinstance(response, Response) else None
         answer = UpstreamResponse(
-            response, lost, self._times, start, self._answers.discard, target.key
+            response, lost, self._times, start, self._answers.discard, target.key, body
         )
         if not isinstance(response, aiohttp.ClientResponse) and response.steering is not None:
             answer.steering = response.steering
@@ -205,7 +204,9 @@ class Network:
         session = self._sessions.get(reuse)
         if session is None:
             connector = Connector(reuse=reuse)
-            session = self._sessions[reuse] = open_session(connector, request_class=Request)
+            session = self._sessions[reuse] = open_session(
+                connector, request_class=Request, response_class=Response
+            )
         return session
 
 
@@ -277,6 +278,8 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
 
 _REQUEST_TIMEOUT = 408
 _SWITCHING_PROTOCOLS = 101
+_MAX_FIRST_BYTES = 64 * 1024  # behind a head; more of them are held twice
+_HEAD_END = b"\r\n\r\n"
 
 
 class UnrequestedBytes(aiohttp.ClientConnectionError):
@@ -296,6 +299,7 @@ class _Protocol(ResponseHandler):
 
     Attributes:
         is_new: Whether no request was written.
+        body: The body of the last response; None if aiohttp reads it.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -304,9 +308,17 @@ class _Protocol(ResponseHandler):
         self._is_asked = False  # a request was written, and its response has not ended
         self._has_response = False  # the head of that response, not an informational one, is read
         self._has_more = False  # another head was read behind it
+        self._received = b""  # the last bytes before the end of the head
+        self._reads_chunks = False  # and not aiohttp
+        self._is_chunked = False
+        self._open_body: ChunkedBody | None = None  # `body` until its end
+        self.body: ChunkedBody | None = None
 
-    def begin_request(self) -> None:
+    def begin_request(self, response_class: type[aiohttp.ClientResponse]) -> None:
         """Expect the response to a request that is about to be written.
+
+        Args:
+            response_class: Class of the response; `Response` has a body that aiohttp does not read.
 
         Raises:
             UnrequestedBytes: Bytes have arrived, which belong to no request.
@@ -316,6 +328,8 @@ class _Protocol(ResponseHandler):
             raise UnrequestedBytes(is_new=self.is_new)
         self._is_asked, self.is_new = True, False
         self._has_response = self._has_more = False
+        self._reads_chunks = issubclass(response_class, Response)
+        self._received, self.body = b"", None
 
     def has_unrequested_bytes(self) -> bool:
         """Return whether bytes arrived after the last response, or the connection is closed.
@@ -336,6 +350,7 @@ class _Protocol(ResponseHandler):
             self._has_more = True
         elif not 100 <= code <= 199 or code == _SWITCHING_PROTOCOLS:
             self._has_response = True
+            self._is_chunked = data[0].chunked and not data[0].upgrade
             if code == _REQUEST_TIMEOUT:
                 # It may have been sent before the request arrived, whose response then follows.
                 self.force_close()
@@ -343,13 +358,66 @@ class _Protocol(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes of a response; close the connection if no response is expected."""
-        if self._is_asked:
+        if self._open_body is not None:
+            if data:
+                self._feed_body(self._open_body, data)
+        elif self._is_asked:
+            begins = not self._has_response
             super().data_received(data)
             body = self._payload  # of the last head
             if self._has_more or (self._has_response and (body is None or body.is_eof())):
                 self._end_response()
+            elif begins and self._reads_chunks:
+                self._received += data
+                if self._has_response:
+                    self._begin_body()
+                self._received = self._received[-3:]
         elif data:  # without any, aiohttp resumes reading
             self._drop()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End the body with the connection."""
+        body, self._open_body = self._open_body, None
+        if body is not None and body.exception() is None:
+            lost = aiohttp.ClientPayloadError("the connection was closed within a chunked body")
+            lost.__cause__ = exc
+            body.set_exception(lost)
+        super().connection_lost(exc)
+
+    def _begin_body(self) -> None:
+        """Read the chunks of a body here, if aiohttp has read its first bytes alike."""
+        payload = self._payload
+        if not self._is_chunked or payload is None or payload.exception() is not None:
+            return
+        # A head that ends in another way, as in bare line feeds, is left to aiohttp.
+        _, head_end, first = self._received.partition(_HEAD_END)
+        if not head_end or len(first) > _MAX_FIRST_BYTES:
+            return
+        body = ChunkedBody(self.pause_reading, self.resume_reading)
+        try:
+            rest = body.feed(first)
+        except BrokenFraming:
+            return
+        if rest is None and body.unread_bytes == getattr(payload, "total_bytes", None):
+            self.body = self._open_body = body
+
+    def _feed_body(self, body: ChunkedBody, data: bytes) -> None:
+        payload = self._payload
+        try:
+            rest = body.feed(data)
+        except BrokenFraming as exc:
+            self._open_body = None
+            body.set_exception(exc)
+            self.close()
+            return
+        if rest is None:
+            return
+        self._open_body, self._is_asked = None, False
+        if rest:
+            self._drop()
+        # To aiohttp, too, the response has ended: it returns the connection to the pool.
+        if payload is not None:
+            payload.feed_eof()
 
     def _end_response(self) -> None:
         self._is_asked = False
@@ -405,7 +473,7 @@ class Request(aiohttp.ClientRequest):
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         """Send the request's head, and its body by a task."""
         if not self.body:
-            _protocol_of(conn).begin_request()
+            _protocol_of(conn).begin_request(self.response_class)
         return await super().send(conn)
 
     async def write_bytes(
@@ -414,10 +482,27 @@ class Request(aiohttp.ClientRequest):
         """Write head and body, unless unrequested bytes have arrived."""
         try:
             if self.body:
-                _protocol_of(conn).begin_request()
+                _protocol_of(conn).begin_request(self.response_class)
         except UnrequestedBytes:
             return
         await super().write_bytes(writer, conn, content_length)
+
+
+class Response(aiohttp.ClientResponse):
+    """A response whose body may be read without aiohttp.
+
+    Attributes:
+        body: The body; None if aiohttp reads it, as `content`.
+    """
+
+    body: ChunkedBody | None = None
+
+    async def start(self, connection: Connection) -> Self:
+        """Wait for the head."""
+        protocol = _protocol_of(connection)
+        await super().start(connection)
+        self.body = protocol.body
+        return self
 
 
 def _new_protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:

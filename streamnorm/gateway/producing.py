@@ -20,8 +20,8 @@ from streamnorm._registry import encoder
 from streamnorm._transcoder import TranscodeOptions, WriterOptions
 from streamnorm._upstream.requests import Upstream
 from streamnorm.aio import Stream
-from streamnorm.aio.pump import OnEnd
-from streamnorm.gateway.receiving import LargeEventPump, UpstreamResponse
+from streamnorm.aio.pump import LargeEventPump, OnEnd
+from streamnorm.gateway.receiving import UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState
 from streamnorm.log import OpenedSource
 from streamnorm.log.producing import ObservedSource

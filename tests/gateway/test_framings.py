@@ -18,9 +18,9 @@ from support.http.raw_http import RawUpstream, raw_upstream
 from support.streams.content import decode
 
 from streamnorm import Completed, Failed, TextDelta, Truncated
+from streamnorm.aio.pump import LargeEventPump
 from streamnorm.aws import CredentialsError, Signer
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
-from streamnorm.gateway.receiving import LargeEventPump
 
 pytestmark = pytest.mark.anyio
 

@@ -22,8 +22,9 @@ from streamnorm import (
     ToolCall,
     accumulate,
 )
+from streamnorm.aio.pump import LargeEventPump
 from streamnorm.codec import decoder
-from streamnorm.gateway.receiving import LARGE_BYTES, LargeEventPump
+from streamnorm.gateway.receiving import LARGE_BYTES
 
 pytestmark = pytest.mark.anyio
 

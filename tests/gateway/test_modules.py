@@ -30,7 +30,8 @@ REQUEST = {
     ],
 }
 STREAM = b"".join([*map(content, ("It ", "sno")), content("ws.", "stop"), DONE])
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n" + STREAM
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+ANSWER = HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(STREAM), STREAM)
 
 
 @pytest.mark.anyio
