@@ -22,12 +22,12 @@ from streamnorm._core.limits import StoredBytes
 BATCH = 16
 LONG_CHARS = 256
 """Pieces of one batch, and the length beyond which a piece ends its batch."""
+MAX_FRESH = 64
+"""Texts of a larger batch, to which the delta run appends directly."""
 # A growing `bytearray` reserves an eighth of its size, so long text is stored as `bytes`.
 _CHUNK_BYTES = 4096
 
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
-_MAX_PENDING = 32  # texts of one batch
-_MAX_PENDING_CHARS = 256  # a longer text ends its batch
 _STEP = 1024  # bytes between two stored character counts
 
 _ESCAPED = "snid_"
@@ -144,10 +144,13 @@ class TextOffsets:
         base: Bytes of text in earlier blocks.
         room: Counter of the text that all blocks of the stream store; offsets in text beyond
             its bound are not found.
+
+    Attributes:
+        fresh: The last texts.  Up to `MAX_FRESH` of at most `LONG_CHARS` may be appended directly.
     """
 
     def __init__(self, base: int = 0, *, room: StoredBytes) -> None:
-        self._pending: list[str] = []  # texts that are not counted yet
+        self.fresh: list[str] = []
         self._size = 0
         self._base = base
         self._room = room
@@ -158,7 +161,7 @@ class TextOffsets:
     @property
     def size(self) -> int:
         """Size of the text in bytes."""
-        self._count_pending()
+        self._count_fresh()
         return self._size
 
     def release(self) -> None:
@@ -168,14 +171,14 @@ class TextOffsets:
 
     def append(self, text: str) -> None:
         """Append text; short texts are counted in batches."""
-        pending = self._pending
-        pending.append(text)
-        if len(pending) >= _MAX_PENDING or len(text) > _MAX_PENDING_CHARS:
-            self._count_pending()
+        fresh = self.fresh
+        fresh.append(text)
+        if len(fresh) >= MAX_FRESH or len(text) > LONG_CHARS:
+            self._count_fresh()
 
-    def _count_pending(self) -> None:
-        text = "".join(self._pending)
-        self._pending.clear()
+    def _count_fresh(self) -> None:
+        text = "".join(self.fresh)
+        self.fresh.clear()
         if not self._base and not self._text and text.isascii():
             self._ascii_bytes += len(text)
             self._size += len(text)
@@ -197,7 +200,7 @@ class TextOffsets:
             end: Index after the last byte.
             words: Quoted text of the range; None if the vendor sent none.
         """
-        self._count_pending()
+        self._count_fresh()
         # In the first block both ways of counting agree.
         if not self._base:
             return self._characters(start, end)

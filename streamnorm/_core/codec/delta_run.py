@@ -38,16 +38,21 @@ from streamnorm._core.events import (
     delta_factory,
 )
 from streamnorm._core.json import FAST_ERRORS
+from streamnorm._core.text import LONG_CHARS, MAX_FRESH
 from streamnorm.sse import RawFrame, SSEDecoder
 
 _NO_FRAMING = SSEDecoder()
 _LF, _CR = 10, 13
 _EVENT_END = b"\n\n"
+_EVENT_END_CRLF = b"\r\n\r\n"
 # Perplexity's chunks grow with the text: comparing them would take quadratic time.
 _MAX_PAYLOAD_BYTES = 4096
 _PROBE = "?"
 _MAX_HEADS = 64
 _MAX_ATTEMPTS = 8
+_MAX_DIGITS = 18  # of two counts: all such numbers have less than 64 bits
+PROBED_COUNTS = (7, 11)
+"""Token counts with which `learn_template` tries a template."""
 _STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
 _decode_string = _STRING.decode
 _encode_string = msgspec.json.encode
@@ -58,6 +63,9 @@ ReadText: TypeAlias = Callable[[bytes], str | None]
 Extend: TypeAlias = Callable[[str], bool]
 """Extends a block by a text; False, and nothing changes, if the text may do more than that."""
 
+Digits: TypeAlias = tuple[bytes, bytes, bytes]
+"""Digits of two token counts, around the bytes between them."""
+
 _Append: TypeAlias = Callable[[str], None]
 _Write: TypeAlias = Callable[[str], bytes | None]
 _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of their block and part
@@ -66,6 +74,20 @@ _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of the
 def part_of(delta: Delta) -> int:
     """Return the number of a delta's reasoning summary; 0 for other deltas."""
     return delta.part if isinstance(delta, ReasoningDelta) else 0
+
+
+class CountPair(Struct, frozen=True):
+    """Two token counts of a payload that may differ in the next one.
+
+    Attributes:
+        start: Offset of the first count in the payload.
+        end: Offset after the second.
+        between: Bytes between them.
+    """
+
+    start: int
+    end: int
+    between: bytes
 
 
 class Template(Struct, frozen=True):
@@ -78,6 +100,7 @@ class Template(Struct, frozen=True):
         tail: Bytes after the text, its repetition or the padding, from the closing quote on.
         repeats: Whether the text stands in the payload twice.
         spaced: Whether the padding is spaces, not letters.
+        counts: The token counts that stand in place of the padding; None if there are none.
     """
 
     head: bytes
@@ -85,6 +108,7 @@ class Template(Struct, frozen=True):
     tail: bytes
     repeats: bool = False
     spaced: bool = False
+    counts: CountPair | None = None
 
 
 class Templates:
@@ -94,23 +118,33 @@ class Templates:
 
     Args:
         run: The run whose `delta` is set.
+
+    Attributes:
+        last: The template that was added last; None if there is none.
     """
 
     def __init__(self, run: DeltaRun) -> None:
         self._run = run
-        self._last: Template | None = None  # the template that was added last
-        # Deltas and functions by the head of their template.
-        self._known: dict[bytes, tuple[Delta | None, Extend | None]] = {}
+        self.last: Template | None = None
+        # Deltas, functions and lists of texts by the head of their template.
+        self._known: dict[bytes, tuple[Delta | None, Extend | None, list[str] | None]] = {}
 
-    def add(self, template: Template, delta: Delta | None, extend: Extend | None) -> None:
+    def add(
+        self,
+        template: Template,
+        delta: Delta | None,
+        extend: Extend | None,
+        fresh: list[str] | None = None,
+    ) -> None:
         """Add a template; forget those that differ from it in more than the bytes of the head.
 
         Args:
             template: The template.
-            delta: Delta of the block; None if the `delta` of the run is right.
+            delta: Delta of the block; None if that of the run is right, and no counts differ.
             extend: Extends the block; None if nothing is stored of its texts.
+            fresh: Takes up to `MAX_FRESH` short texts in place of `extend`; None if it needs all.
         """
-        last = self._last
+        last = self.last
         if (
             last is None
             or replace(template, head=last.head) != last
@@ -118,8 +152,8 @@ class Templates:
             or len(self._known) >= _MAX_HEADS
         ):
             self._known.clear()
-        self._last = template
-        self._known[template.head] = delta, extend
+        self.last = template
+        self._known[template.head] = delta, extend, fresh
 
     def text_reader(
         self,
@@ -140,16 +174,19 @@ class Templates:
         Raises:
             ValueError: There is no template.
         """
-        if self._last is None:
+        if (last := self.last) is None:
             raise ValueError("no template, expected one")
-        head, middle, tail = before + self._last.head, self._last.middle, self._last.tail + behind
+        head, middle, tail = before + last.head, last.middle, last.tail + behind
         start, skip, stop = len(head), len(middle), -len(tail)
-        repeats, spaced = self._last.repeats, self._last.spaced
+        repeats, spaced = last.repeats, last.spaced
+        between = b"" if last.counts is None else last.counts.between
+        most = len(between) + _MAX_DIGITS
         run, known = self._run, {before + other: of for other, of in self._known.items()}
-        delta, extend = known[head]
+        delta, extend, fresh = known[head]
+        counts: Digits | None = None
 
         def read(data: bytes) -> str | None:
-            nonlocal head, delta, extend
+            nonlocal head, delta, extend, fresh, counts
             event = data
             if framing is not None:
                 if framing.carries:
@@ -163,7 +200,7 @@ class Templates:
             if (found := event[:start]) != head:
                 if found not in known:
                     return otherwise(data)
-                head, (delta, extend) = found, known[found]
+                head, (delta, extend, fresh) = found, known[found]
             at = stop
             if repeats:
                 texts = event[start:stop]
@@ -174,16 +211,27 @@ class Templates:
             elif skip:
                 at = event.rfind(middle, start - 1, stop)
                 padding = event[at + skip : stop]
-                if padding and (padding.strip(b" ") if spaced else not padding.isalnum()):
+                if between:
+                    first, _, second = counts = padding.partition(between)
+                    # No other number begins with 0 (RFC 8259, section 6).
+                    is_zero = first < b"1" or second < b"1"
+                    if is_zero or len(padding) > most or not (first + second).isdigit():
+                        return otherwise(data)
+                elif padding and (padding.strip(b" ") if spaced else not padding.isalnum()):
                     return otherwise(data)
             try:
                 text = _decode_string(event[start - 1 : at + 1])
             except FAST_ERRORS:
                 return otherwise(data)
-            if extend is not None and not extend(text):
-                return otherwise(data)
+            if extend is not None:
+                if fresh is not None and len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
+                    fresh.append(text)
+                elif not extend(text):
+                    return otherwise(data)
             if delta is not None:
                 run.delta = delta
+                if between:
+                    run.counts_before, run.counts = run.counts, counts
             if framing is not None:
                 framing.frames += 1
                 if event is not data:
@@ -194,7 +242,11 @@ class Templates:
 
 
 def learn_template(
-    payload: bytes, text: str, peek: ReadText, padding: re.Pattern[bytes]
+    payload: bytes,
+    text: str,
+    peek: ReadText,
+    padding: re.Pattern[bytes],
+    counts: CountPair | None = None,
 ) -> Template | None:
     """Return a template made from one payload; None if comparing bytes would be unsafe.
 
@@ -203,6 +255,7 @@ def learn_template(
         text: The text.
         peek: Returns the text of a payload that has no other effect, without reading it.
         padding: Finds padding after the text, as its first group: letters in a string, or spaces.
+        counts: Token counts in place of padding, where `peek` expects `PROBED_COUNTS`.
     """
     literal = _encode_string(text)
     # A text that occurs more often may be the value of another field, such as `content` of
@@ -211,24 +264,28 @@ def learn_template(
     if len(payload) > _MAX_PAYLOAD_BYTES or not 1 <= count <= 2:
         return None
     head, _, rest = payload.partition(literal)
+    middle, tail, filling = b"", rest, b""
     if count == 2:
         middle, _, tail = rest.partition(literal)
+    elif counts is not None:
+        middle, tail = rest[: counts.start - len(payload)], rest[counts.end - len(payload) :]
+        filling = b"%d%b%d" % (PROBED_COUNTS[0], counts.between, PROBED_COUNTS[1])
     elif found := padding.search(rest):
         middle, tail = rest[: found.start(1)], rest[found.end(1) :]
-    else:
-        middle, tail = b"", rest
     try:
         # With another string in its place that string is the text, and nothing else changes;
         # with an empty one no other field takes its place.
         for probe in (_PROBE, ""):
             other = _encode_string(probe)
-            repeated = other if count == 2 else b""
+            repeated = other if count == 2 else filling
             if peek(head + other + middle + repeated + tail) != probe:
                 return None
     except FAST_ERRORS:
         return None
     if count == 2:
         return Template(head + b'"', b'"' + middle + b'"', b'"' + tail, repeats=True)
+    if filling:
+        return Template(head + b'"', b'"' + middle, tail, counts=counts)
     if middle:
         spaced = middle[-1:] != b'"'
         return Template(head + b'"', b'"' + middle, tail, spaced=spaced)
@@ -251,6 +308,8 @@ class DeltaRun(ABC):
         reads_are_events: Whether the last read ended at most one event, as the next may do.
         framing: The reading half of the stream's framing; one that never starts if the body has
             another format.
+        counts: Counts of the last payload that fits a template; None once the room has read them.
+        counts_before: `counts` of the payload before.
         text_of: Decodes a whole event as the framing's `split` returns it.
         text_of_read: Decodes a read that ends exactly one event, whose beginning may be in the
             read before, without splitting it; "" also for one that only begins an event.  Called
@@ -264,6 +323,8 @@ class DeltaRun(ABC):
     delta: Delta
     framing: Splitter = _NO_FRAMING
     reports_usage: bool = False
+    counts: Digits | None = None
+    counts_before: Digits | None = None
 
     def __init__(self) -> None:
         self.text_of: ReadText = self._text_of_lines
@@ -271,6 +332,7 @@ class DeltaRun(ABC):
         self.reads_are_events = False
         self.idle_frames = 0
         self._lines = _NO_FRAMING  # the framing, if events are lines
+        self._event_end = _EVENT_END  # of the last read of one event
         self._templates = Templates(self)
         self._read_payload: ReadText | None = None  # of the templates
         self._attempts_left = 0  # templates that may still be learned
@@ -306,6 +368,8 @@ class DeltaRun(ABC):
         *,
         delta: Delta | None = None,
         extend: Extend | None = None,
+        fresh: list[str] | None = None,
+        counts: CountPair | None = None,
     ) -> None:
         """Learn the template of a delta: payloads that fit it are compared and not decoded.
 
@@ -316,24 +380,31 @@ class DeltaRun(ABC):
             text: Text in the payload.
             peek: Returns the text of a payload that has no other effect, without reading it.
             delta: Delta of the block; None if `extend` sets that of the run, or if the run has no
+            delta: Delta of the block; None if `extend` sets that of the run, or if the run has no
                 other before `clear_templates`.
             extend: Extends the block; None if the room stores nothing of the texts.
+            fresh: Takes up to `MAX_FRESH` short texts in place of `extend`; None if it needs all.
+            counts: Token counts of the payload that may differ in others.
         """
         if not text:
             return
         self._attempts_left -= 1
         self.can_learn = self._attempts_left > 0
-        template = learn_template(payload, text, peek, self.padding)
+        template = learn_template(payload, text, peek, self.padding, counts)
         if template is None:
             return
         templates = self._templates
-        templates.add(template, delta, extend)
+        templates.add(template, delta, extend, fresh)
         self._read_payload = templates.text_reader(b"", b"", _read_nothing)
         if self._lines is self.framing:  # events are lines
             self.text_of = templates.text_reader(self.prefix, b"", self._text_of_lines)
-            self.text_of_read = templates.text_reader(
-                self.prefix, _EVENT_END, self._text_of_read_lines, self._lines
-            )
+            self._compare_reads()
+
+    def _compare_reads(self) -> None:
+        """Compare reads of one event with the templates."""
+        self.text_of_read = self._templates.text_reader(
+            self.prefix, self._event_end, self._text_of_read_lines, self._lines
+        )
 
     def allow_templates(self) -> None:
         """Allow some more templates to be learned, since a block has started."""
@@ -368,8 +439,12 @@ class DeltaRun(ABC):
         if data[-2:] == b"\n\n":
             payload = data[start:-2]
         # Google, Perplexity and AI21 end lines by CRLF.
-        elif data[-4:] == b"\r\n\r\n":
+        elif data[-4:] == _EVENT_END_CRLF:
             payload = data[start:-4]
+            if self._event_end != _EVENT_END_CRLF:
+                self._event_end = _EVENT_END_CRLF
+                if self._templates.last is not None:
+                    self._compare_reads()
         else:
             # The beginning of an event is held as the framing's `split` holds it.
             rest = data[start:]

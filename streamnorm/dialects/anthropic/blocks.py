@@ -44,7 +44,7 @@ from streamnorm._core.limits import (
     text_bytes,
     value_bytes,
 )
-from streamnorm._core.text import LONG_CHARS, TextBuffer
+from streamnorm._core.text import LONG_CHARS, MAX_FRESH, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import (
     CALL_TYPES,
@@ -60,8 +60,6 @@ from streamnorm.dialects.anthropic.content import (
     signature_from_wire,
 )
 
-MAX_FRESH = 64
-"""Number of fragments of a call's input that are packed and counted at once."""
 _KINDS: dict[type[Block], tuple[type[Block], ...]] = {
     Text: (Text,),
     Reasoning: (Reasoning,),

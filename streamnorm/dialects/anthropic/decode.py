@@ -32,9 +32,8 @@ from streamnorm._core.json import (
     string_of,
 )
 from streamnorm._core.shapes import found
-from streamnorm._core.text import LONG_CHARS
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks import MAX_FRESH, MessageBlocks, OpenBlock
+from streamnorm.dialects.anthropic.blocks import MessageBlocks, OpenBlock
 from streamnorm.dialects.anthropic.content import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.outcome import (
     UsageReader,
@@ -364,26 +363,23 @@ class AnthropicRun(DeltaRun):
             return None
         text = delta.text
         is_input = type(delta) is wire.InputJSONDelta
-        if is_input and not self._extend(block, text):
+        if is_input and not block.append_fragment(text, self._stored):
             return None
         if self.can_learn:
+            fresh = block.fragments.fresh if is_input else None
             extend = partial(self._extend, block) if is_input else None
             peek = partial(_peek, event.index, type(delta))
-            self.learn(payload, text, peek, delta=block.delta, extend=extend)
+            self.learn(payload, text, peek, delta=block.delta, extend=extend, fresh=fresh)
         self.delta = block.delta
         return text
 
     def forget(self) -> None:
         """Forget the templates: a frame may have changed their blocks."""
-        if self._read_payload is not None:
+        if self._templates.last is not None:
             self.clear_templates()
 
     def _extend(self, block: OpenBlock, text: str) -> bool:
         """Append a fragment to the input of a call, unless it exceeds the bound."""
-        fresh = block.fragments.fresh
-        if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
-            fresh.append(text)
-            return True
         return block.append_fragment(text, self._stored)
 
 

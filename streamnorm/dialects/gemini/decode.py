@@ -8,10 +8,12 @@ recordings that show a case by server and file: `google/prompt-blocked`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeAlias, Unpack
 
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, DeltaRun, read_no_json
 from streamnorm._core.codec.block_opener import BlockOpener
+from streamnorm._core.codec.delta_run import PROBED_COUNTS
 from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
 from streamnorm._core.failures import Fatal, find_error, named_error, too_large
 from streamnorm._core.json import (
@@ -33,9 +35,15 @@ from streamnorm.dialects.gemini.content import (
     recitations_from_wire,
     replace_half_characters,
 )
-from streamnorm.dialects.gemini.outcome import UsageReader, failed_finish, finish_reason_of
+from streamnorm.dialects.gemini.outcome import (
+    ChangingCounts,
+    UsageReader,
+    failed_finish,
+    finish_reason_of,
+    numbers_of,
+)
 from streamnorm.dialects.gemini.traits import has_finish
-from streamnorm.dialects.gemini.wire import DIALECT, Counts, decode_text
+from streamnorm.dialects.gemini.wire import DIALECT, Counts, TextChunk, decode_text
 from streamnorm.sse import Frame
 
 _CHUNK_MARKS = frozenset(
@@ -76,7 +84,7 @@ class GeminiDecoder(Decoder):
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         self._read_any(frame, events)
-        self._run.compare_with_last_counts()
+        self._run.resume()
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         # The source ends the stream, not a frame: an error may follow the last finish reason.
@@ -304,6 +312,10 @@ def _raw_parts(data: str) -> list[list[wire.RawPart]]:
         return []
 
 
+# Most streams have few chunks, and a template costs what it saves in some thirty.
+_MIN_DECODED = 16
+
+
 class GeminiRun(DeltaRun):
     """Delta run of chunks that only extend text or a thought of candidate 0.
 
@@ -331,6 +343,7 @@ class GeminiRun(DeltaRun):
         self._usage = usage
         self._extra = extra
         self._refused: Counts | None = None  # counts of a chunk that is read in full next
+        self._decoded = 0  # chunks since the last one that was read in full
         self.response_id = ""
 
     def decode(self, payload: bytes) -> str | None:
@@ -356,19 +369,72 @@ class GeminiRun(DeltaRun):
         delta = candidate.try_append(text, part.thought)
         if delta is None:
             return None
-        if counts is not None:
-            self._usage.add_pending(counts)
         self.delta = delta
+        if self._templates.last is not None:
+            self._store_counts()
+        self._decoded += 1
+        if self._decoded >= _MIN_DECODED and self.can_learn:
+            self._learn(payload, chunk, candidate)
+        if counts is not None:
+            self._usage.add_pending(numbers_of(counts))
         return text
 
     def pending_usage(self) -> UsageUpdate | None:
+        if self.counts is not None:
+            self._store_counts()
         return UsageUpdate(self._usage.usage) if self._usage.refresh() else None
 
     def retract_usage(self) -> None:
-        self._usage.retract_pending()
+        if self.counts is None:
+            self._usage.retract_pending()
+        self.counts = self.counts_before
 
-    def compare_with_last_counts(self) -> None:
-        """Set the counts of the last chunk as those to compare later counts with."""
+    def resume(self) -> None:
+        """Expect any chunk after one that was read in full."""
         counts, self._refused = self._refused, None
         if counts is not None:
             self._usage.set_last(counts)
+        self._decoded = 0
+        self.allow_templates()
+        if self._templates.last is not None:
+            self.clear_templates()
+
+    def _learn(self, payload: bytes, chunk: TextChunk, candidate: CandidateBlocks) -> None:
+        """Learn the template of chunks that differ in their text and two token counts."""
+        counts: ChangingCounts | None = None
+        expected: tuple[int | None, ...] | None = None
+        if chunk.usage_metadata is not None:
+            numbers = numbers_of(chunk.usage_metadata)
+            if (counts := self._usage.find_changing(payload, numbers)) is None:
+                return
+            expected = counts.replace(*PROBED_COUNTS)
+
+        def peek(payload: bytes) -> str | None:
+            other = decode_text(payload)
+            usage = other.usage_metadata
+            is_same = usage is not None and self._usage.matches_last(usage)
+            # The text may equal a field of the message, which a probe replaces, too.
+            is_same_message = (other.response_id, other.create_time) == message
+            if not is_same_message or (numbers_of(usage) if is_same else None) != expected:
+                return None
+            return other.candidates[0].content.parts[0].text
+
+        message = chunk.response_id, chunk.create_time
+        text = chunk.candidates[0].content.parts[0].text
+        offsets = candidate.text_offsets
+        extend = None if offsets is None else partial(_extend, candidate)
+        fresh = None if offsets is None else offsets.fresh
+        self.learn(payload, text, peek, delta=self.delta, extend=extend, fresh=fresh, counts=counts)
+
+    def _store_counts(self) -> None:
+        """Store the counts of the last chunk that fits a template as pending."""
+        digits, template = self.counts, self._templates.last
+        if digits is None or template is None or not isinstance(template.counts, ChangingCounts):
+            return
+        self.counts = self.counts_before = None
+        self._usage.add_pending(template.counts.replace(int(digits[0]), int(digits[2])))
+
+
+def _extend(candidate: CandidateBlocks, text: str) -> bool:
+    """Append text to the open block of a candidate, if it only extends the block."""
+    return candidate.try_append(text, thought=False) is not None

@@ -14,11 +14,13 @@ Errors are those of all of Google's APIs: `_core/rpc_errors.py`.
 
 from __future__ import annotations
 
+import re
 from operator import attrgetter
 from typing import Any
 
 from msgspec import Raw
 
+from streamnorm._core.codec.delta_run import CountPair
 from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage
 from streamnorm._core.failures import upstream_error
 from streamnorm._core.json import clean, count_of
@@ -125,7 +127,32 @@ _COUNTS = {
     "cachedContentTokenCount": "cached_content_token_count",
     _TOTAL: "total_token_count",
 }
-_details_of, _numbers_of = attrgetter(*_DETAILS), attrgetter(*_COUNTS.values())
+_NAMES = [b'"%b"' % name.encode() for name in _COUNTS]
+_details_of, numbers_of = attrgetter(*_DETAILS), attrgetter(*_COUNTS.values())
+_GROWING = tuple(map([*_COUNTS].index, ("candidatesTokenCount", _TOTAL)))
+_match_number = re.compile(rb" *: *([0-9]+)").match
+
+
+class ChangingCounts(CountPair, frozen=True):
+    """The two counts of a chunk that may differ in the next one.
+
+    Of an answer, `candidatesTokenCount` and `totalTokenCount` grow; of its thoughts,
+    `thoughtsTokenCount` and `totalTokenCount`.
+
+    Attributes:
+        numbers: All counts of the chunk.
+        positions: Where the two stand in `numbers`, in the order of the payload.
+    """
+
+    numbers: tuple[int | None, ...]
+    positions: tuple[int, int]
+
+    def replace(self, first: int, second: int) -> tuple[int | None, ...]:
+        """Return all counts of a chunk that has others in place of the two."""
+        numbers = list(self.numbers)
+        one, other = self.positions
+        numbers[one], numbers[other] = first, second
+        return tuple(numbers)
 
 
 class UsageReader:
@@ -153,10 +180,36 @@ class UsageReader:
         """Return whether all fields except numbers equal the last chunk's."""
         return self._last_details is not None and _details_of(counts) == self._last_details
 
-    def add_pending(self, counts: Counts) -> None:
-        """Store counts that match the last; `refresh` moves them to the snapshot."""
-        self._before, self._known = self._known, _numbers_of(counts)
+    def add_pending(self, numbers: tuple[int | None, ...]) -> None:
+        """Store the counts of a chunk that matches the last; `refresh` uses them."""
+        self._before, self._known = self._known, numbers
         self._is_stale = True
+
+    def find_changing(
+        self, payload: bytes, numbers: tuple[int | None, ...]
+    ) -> ChangingCounts | None:
+        """Return the counts that differ from the chunk before, or that grow in most chunks.
+
+        None if more than two differ, or if they are not found in the payload.
+
+        Args:
+            payload: A chunk that matches the last.
+            numbers: Its counts.
+        """
+        changed = [at for at, number in enumerate(numbers) if number != self._known[at]]
+        if len(changed) > 2:
+            return None
+        spans: list[tuple[int, int, int]] = []
+        for at in [*changed, *(at for at in _GROWING if at not in changed)][:2]:
+            name = _NAMES[at]
+            match = _match_number(payload, payload.find(name) + len(name))
+            # Only a name that stands in the payload once is surely that of the count.
+            if match is None or payload.count(name) != 1:
+                return None
+            spans.append((*match.span(1), at))
+        (start, first_end, one), (second_start, end, other) = sorted(spans)
+        between = payload[first_end:second_start]
+        return ChangingCounts(start, end, between, numbers, (one, other))
 
     def retract_pending(self) -> None:
         """Undo the last `add_pending`."""

@@ -480,7 +480,7 @@ class ChatRun(DeltaRun):
             self._has_usage = False
             if self.can_learn:
                 self.learn(payload, text, partial(self._peek, chunk.id))
-        elif self._read_payload is not None:
+        elif self._templates.last is not None:
             # Templates do not reset `_has_usage`, which would retract these counts later.
             self.clear_templates()
             return None

@@ -9,7 +9,14 @@ import pytest
 
 from streamnorm import TextDelta
 from streamnorm._core.codec import DeltaRun
-from streamnorm._core.codec.delta_run import ReadText, Template, Templates, learn_template
+from streamnorm._core.codec.delta_run import (
+    PROBED_COUNTS,
+    CountPair,
+    ReadText,
+    Template,
+    Templates,
+    learn_template,
+)
 
 PADDING = re.compile(rb'"p":"([a-zA-Z0-9]*)"')
 
@@ -148,6 +155,106 @@ def test_template_ignores_spaces(payload: bytes, text: str | None, padding: byte
     templates = Templates(Run())
     templates.add(template, None, None)
     assert templates.text_reader(b"", b"", refuse)(payload) == text
+
+
+COUNTED = b'{"text":"word","use":{"out":5,"all":14}}'
+BETWEEN = b',"all":'
+
+
+def counts_of(payload: bytes, first: bytes, second: bytes) -> CountPair:
+    """Return the counts of a payload with two names of counts."""
+    start, end = payload.index(first) + len(first), payload.index(second) + len(second)
+    digits = re.compile(rb"[0-9]+")
+    numbers = digits.match(payload, start), digits.match(payload, end)
+    assert numbers[0] is not None
+    assert numbers[1] is not None
+    return CountPair(start, numbers[1].end(), payload[numbers[0].end() : end])
+
+
+def peek_counted(payload: bytes) -> str | None:
+    """Return the member `text` of an object with the probed counts."""
+    value = msgspec.json.decode(payload)
+    text: str = value["text"]
+    return text if tuple(value["use"].values()) == PROBED_COUNTS else None
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"text":"a","use":{"out":5,"all":14}}', "a"),
+        (b'{"text":"","use":{"out":123,"all":12}}', ""),
+        (b'{"text":"a","use":{"out":123456789,"all":123456789}}', "a"),
+        (b'{"text":"\\",\\"use\\":{\\"out\\":","use":{"out":1,"all":1}}', '","use":{"out":'),
+        (b'{"text":"a","use":{"out":1234567890,"all":123456789}}', None),  # may exceed 64 bits
+        (b'{"text":"a","use":{"out":05,"all":14}}', None),
+        (b'{"text":"a","use":{"out":5,"all":014}}', None),
+        (b'{"text":"a","use":{"out":0,"all":14}}', None),  # decoded, as few chunks have a zero
+        (b'{"text":"a","use":{"out":-5,"all":14}}', None),
+        (b'{"text":"a","use":{"out":5.5,"all":14}}', None),
+        (b'{"text":"a","use":{"out":5,"all":1e4}}', None),
+        (b'{"text":"a","use":{"out": 5,"all":14}}', None),
+        (b'{"text":"a","use":{"out":,"all":14}}', None),
+        (b'{"text":"a","use":{"out":5,"all":}}', None),
+        (b'{"text":"a","use":{"out":5,"sum":14}}', None),
+        (b'{"text":"a","use":{"out":5,"all":1,"all":14}}', None),
+        (b'{"text":"a","use":{"out":514}}', None),
+        (b'{"text":"a","use":{"out":}}', None),
+        (b'{"text":"a","use":{"out":5,"all":14}}}', None),
+        (b'{"text":"a","use":{"out":\xd9\xa3,"all":14}}', None),
+        (b'{"text":"a}}', None),
+    ],
+)
+def test_template_reads_counts_that_differ(payload: bytes, text: str | None) -> None:
+    counts = counts_of(COUNTED, b'"out":', BETWEEN)
+    template = learn_template(COUNTED, "word", peek_counted, PADDING, counts)
+    assert template is not None
+    run = Run()
+    templates = Templates(run)
+    templates.add(template, TextDelta(0, ""), None)
+    assert template.counts == counts
+    assert templates.text_reader(b"", b"", refuse)(payload) == text
+    assert (run.counts is None) == (text is None)
+
+
+def test_run_holds_the_counts_of_the_last_two_payloads() -> None:
+    template = learn_template(
+        COUNTED, "word", peek_counted, PADDING, counts_of(COUNTED, b'"out":', BETWEEN)
+    )
+    assert template is not None
+    run = Run()
+    templates = Templates(run)
+    templates.add(template, TextDelta(0, ""), lambda text: text != "!")
+    read = templates.text_reader(b"", b"", refuse)
+    for text, first in (("a", b"5"), ("b", b"6"), ("!", b"7"), ("\\", b"8")):
+        read(COUNTED.replace(b"word", text.encode()).replace(b"5", first))
+    assert run.counts == (b"6", BETWEEN, b"14")
+    assert run.counts_before == (b"5", BETWEEN, b"14")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"use":{"out":5,"all":14},"text":"word"}',  # counts before the text
+        b'{"text":"word","use":{"out":5,"all":14},"use":{"out":5,"all":14}}',
+        b'{"text":"word","use":{"out":5,"all":14,"out":5}}',
+    ],
+)
+def test_no_template_is_learned_from_counts_that_do_not_take_effect(payload: bytes) -> None:
+    counts = counts_of(payload, b'"out":', BETWEEN)
+    assert learn_template(payload, "word", peek_counted, PADDING, counts) is None
+
+
+def test_short_texts_are_appended_without_a_call() -> None:
+    appended: list[str] = []
+    texts: list[str] = []
+    templates = Templates(Run())
+    templates.add(numbered(b"0"), None, lambda text: texts.append(text) is None, appended)
+    read = templates.text_reader(b"", b"", refuse)
+    given = ["x" * 257, *map(str, range(65))]
+    for text in given:
+        assert read(b'{"n":0,"text":"%b"}' % text.encode()) == text
+    assert texts == [given[0], given[-1]]
+    assert appended == given[1:-1]
 
 
 def numbered(number: bytes) -> Template:

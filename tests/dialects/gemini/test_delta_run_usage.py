@@ -6,17 +6,37 @@ from typing import Any
 
 import pytest
 from support.gemini.frames import candidate, chunk
-from support.streams.delta_runs import Reading, read_chunks
+from support.streams.delta_runs import Reading, read_chunks, ways_of_reading
 
-from streamnorm import ReasoningDelta, TextDelta, Usage, UsageUpdate
+from streamnorm import (
+    CitationDelta,
+    Failed,
+    Limits,
+    ReasoningDelta,
+    TextDelta,
+    Transcoder,
+    Usage,
+    UsageUpdate,
+)
 
 DETAILS = {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 9}]}
+MANY = 16
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '"}],"role"', "", "z"]
 
 
 def read(*chunks: bytes, **options: Any) -> Reading:
     """Read chunks of Gemini on every path."""
     return read_chunks("gemini", *chunks, **options)
+
+
+def after_many(*chunks: bytes) -> list[bytes]:
+    """Return a stream with the first chunk so often that templates are learned from the next."""
+    return [chunks[0]] * MANY + list(chunks)
+
+
+def ways(*chunks: bytes) -> str:
+    """Return how each chunk is read after many."""
+    return ways_of_reading("gemini", *after_many(*chunks))[MANY - 1 :]
 
 
 def counted(words: str, tokens: int, details: dict[str, Any] = DETAILS, **more: Any) -> bytes:
@@ -91,3 +111,140 @@ def test_text_that_stands_twice_in_a_chunk_is_decoded() -> None:
 
     reading = read(*map(twice, "abcd"))
     assert reading.on_run == [0, 1, 1, 1]
+
+
+# Templates
+
+
+def growing(words: str, tokens: int, **more: Any) -> bytes:
+    """Return a chunk of text with the counts that grow in a stream of the API."""
+    return counted(words, tokens, totalTokenCount=9 + tokens, **more)
+
+
+GROWN = [growing(text, n) for n, text in enumerate("abcdef", 1)]
+
+
+def test_chunks_that_differ_in_text_and_counts_fit_a_template() -> None:
+    assert ways(*GROWN) == "d" + "l" + "tttt"
+    assert read(*after_many(*GROWN)).events[MANY + 1 :] == [
+        [TextDelta(0, text), UsageUpdate(Usage(9, n, extra=DETAILS))]
+        for n, text in enumerate("bcdef", 2)
+    ]
+
+
+def test_reads_with_lf_fit_a_template() -> None:
+    assert ways(*(data.replace(b"\r\n", b"\n") for data in GROWN)) == "d" + "l" + "tttt"
+
+
+def test_template_that_was_learned_from_a_large_read_serves_single_events() -> None:
+    stream = b"".join([GROWN[0]] * (MANY + 3))
+    # The end of an event is known once a read has ended with it.
+    reads = [GROWN[0], stream[:-9], stream[-9:], *GROWN]
+    assert ways_of_reading("gemini", *reads)[-6:] == "l" + "ttttt"
+
+
+def test_counts_of_thoughts_fit_a_template() -> None:
+    def thought(words: str, tokens: int) -> bytes:
+        counts = {"promptTokenCount": 9, "totalTokenCount": 9 + tokens, **DETAILS}
+        told = {"usageMetadata": {**counts, "thoughtsTokenCount": tokens}}
+        return chunk(candidate({"text": words, "thought": True}), **told)
+
+    chunks = [thought(text, n) for n, text in enumerate("abcde", 1)]
+    assert ways(*chunks) == "d" + "l" + "ttt"
+    output = Usage(9, 5, reasoning_tokens=5, extra=DETAILS)
+    assert read(*after_many(*chunks)).events[-1] == [ReasoningDelta(0, "e"), UsageUpdate(output)]
+
+
+@pytest.mark.parametrize("same", [{}, {"thoughtsTokenCount": 4}])
+def test_equal_counts_fit_a_template(same: dict[str, Any]) -> None:
+    chunks = [counted(text, 3, totalTokenCount=12, **same) for text in "abcde"]
+    assert ways(*chunks) == "d" + "l" + "ttt"
+    assert read(*after_many(*chunks)).events[MANY:] == [[TextDelta(0, text)] for text in "abcde"]
+
+
+def test_chunks_without_counts_fit_a_template() -> None:
+    assert ways(*(chunk(candidate({"text": text})) for text in "abcd")) == "l" + "ttt"
+
+
+def test_counts_that_return_to_earlier_ones_are_reported() -> None:
+    numbers = [1, 2, 3, 2, 3, 0, 3]
+    reading = read(*after_many(*(growing("a", n) for n in numbers)))
+    assert reading.events[MANY + 1 :] == [
+        [TextDelta(0, "a"), UsageUpdate(Usage(9, n, extra=DETAILS))] for n in numbers[1:]
+    ]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [chunk(candidate({"text": t}), usageMetadata={"totalTokenCount": 9}) for t in "abcde"],
+        [
+            growing("a", n, promptTokenCount=n, thoughtsTokenCount=n, cachedContentTokenCount=n)
+            for n in range(5)
+        ],
+        [
+            growing(text, 1).replace(b'"modelVersion"', b'"usageMetadata": %b, "modelVersion"')
+            % b'{"promptTokenCount": 9, "candidatesTokenCount": 1, "totalTokenCount": 10}'
+            for text in "abcde"
+        ],
+    ],
+    ids=["one count", "all counts differ", "counts twice"],
+)
+def test_other_counts_are_decoded(chunks: list[bytes]) -> None:
+    assert set(ways(*chunks)) == {"d"}
+    read(*after_many(*chunks))
+
+
+def test_text_that_equals_another_field_is_decoded() -> None:
+    texts = ["a", "TEXT", "resp-1", "x", "y"]
+    chunks = [growing(text, n) for n, text in enumerate(texts)]
+    assert ways(*chunks) == "d" + "lll" + "t"
+    read(*after_many(*chunks))
+
+
+def test_template_of_an_earlier_message_is_forgotten() -> None:
+    other = growing("x", 9).replace(b"resp-1", b"resp-2")
+    assert other != growing("x", 9)
+    read(*after_many(*GROWN, other, *GROWN))
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        {"finishReason": "STOP"},
+        {"citationMetadata": {"citationSources": [{"startIndex": 0, "endIndex": 1}]}},
+        {"avgLogprobs": 1},
+    ],
+)
+def test_chunk_in_full_ends_the_template(between: dict[str, Any]) -> None:
+    odd = chunk(candidate({"text": "x"}, **between), usageMetadata={"promptTokenCount": 9})
+    stream = *GROWN, odd, *after_many(*GROWN)
+    assert ways(*stream) == "dltttt" + "d" * (MANY + 1) + "lttttt"
+    read(*after_many(*stream))
+
+
+def test_number_of_learned_templates_is_bounded() -> None:
+    chunks = [growing("x", n) for n in range(40)]
+    unlike = [data.replace(b'"role"', b'%b"role"' % (b" " * n)) for n, data in enumerate(chunks)]
+    assert ways(*unlike).count("l") == 8
+
+
+def test_long_text_is_cited_by_its_bytes() -> None:
+    """Offsets count the bytes of texts that fit a template, too."""
+    source = {"startIndex": 70, "endIndex": 72, "uri": "https://h"}
+    metadata = {"citationMetadata": {"citationSources": [source]}}
+    pieces = ["\u00e9", *("x" for _ in range(67)), "y" * 300]
+    last = chunk(candidate({"text": ""}, finishReason="STOP", **metadata))
+    reading = read(*(growing(text, n) for n, text in enumerate(pieces)), last)
+    (cited,) = [event for event in reading.events[-1] if isinstance(event, CitationDelta)]
+    assert (cited.citation.start, cited.citation.end) == (69, 71)
+
+
+def test_counts_of_a_text_that_exceeds_a_bound_are_not_reported() -> None:
+    for count in range(MANY, MANY + 5):
+        transcoder = Transcoder("gemini", "anthropic", limits=Limits(max_accumulated_bytes=700))
+        for n in range(1, count):
+            transcoder.feed(growing("a", n))
+        transcoder.feed(growing("x" * 900, count))
+        assert isinstance(transcoder.outcome, Failed)
+        assert transcoder.usage.output_tokens == count - 1

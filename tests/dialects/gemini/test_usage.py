@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 
 from streamnorm import Usage
 from streamnorm.dialects.gemini.decode import GeminiRun
-from streamnorm.dialects.gemini.outcome import UsageReader, usage_to_wire
+from streamnorm.dialects.gemini.outcome import UsageReader, numbers_of, usage_to_wire
 from streamnorm.dialects.gemini.wire import Counts
 
 
@@ -95,9 +95,9 @@ def test_counts_match_others_that_were_merged() -> None:
     assert not reader.matches_last(COUNTS)
     reader.set_last(COUNTS)
     assert reader.matches_last(COUNTS)
-    reader.add_pending(structs.replace(COUNTS))
+    reader.add_pending(numbers_of(COUNTS))
     assert not reader.refresh()
-    reader.add_pending(structs.replace(COUNTS, candidates_token_count=4))
+    reader.add_pending(numbers_of(structs.replace(COUNTS, candidates_token_count=4)))
     assert reader.refresh()
     assert reader.usage == Usage(9, 4, extra={"trafficType": "X"})
     assert not reader.refresh()
@@ -137,7 +137,7 @@ def test_pending_count_that_is_not_repeated_is_gone() -> None:
     assert reader.usage == Usage(
         12, 9, 2, None, 5, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
     )
-    reader.add_pending(Counts(thoughts_token_count=6))
+    reader.add_pending(numbers_of(Counts(thoughts_token_count=6)))
     assert reader.refresh()
     assert reader.usage == Usage(output_tokens=6, reasoning_tokens=6)
 
@@ -155,7 +155,7 @@ def test_pending_counts_can_be_retracted() -> None:
     reader.read({"promptTokenCount": 9})
     reader.set_last(COUNTS)
     run = GeminiRun({}, reader, {})
-    reader.add_pending(structs.replace(COUNTS))
+    reader.add_pending(numbers_of(COUNTS))
     run.retract_usage()
     assert run.pending_usage() is None
     assert reader.usage == Usage(9)

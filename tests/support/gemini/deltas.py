@@ -32,22 +32,27 @@ def _gemini(count: int, *, end: str = "\r\n", choices: int = 1, **fields: Any) -
         for n in range(choices)
     ]
     ends = [_gemini_chunk({"text": ""}, count, "STOP", n, end) for n in range(choices)]
-    return DeltaStream("gemini", [], deltas, ends)
+    # Templates are learned from the deltas behind many.
+    opening = [_gemini_chunk({"text": text, **fields}, 0, end=end) for text in ["H", *[""] * 16]]
+    return DeltaStream("gemini", opening if choices == 1 else [], deltas, ends)
 
 
 def _gemini_array(count: int) -> DeltaStream:
     """Return a text stream as a JSON array, as sent without `alt=sse`."""
     stream = _gemini(count)
     chunks = [event[6:].strip() for event in stream.events]
-    deltas = [chunk + b"\n,\n" for chunk in chunks[:-1]]
-    return stream._replace(opening=[b"["], deltas=deltas, closing=[chunks[-1] + b"\n]\n"])
+    elements = [chunk + b"\n,\n" for chunk in chunks[:-1]]
+    start = len(stream.opening)
+    opening, deltas = [b"[", *elements[:start]], elements[start:]
+    return stream._replace(opening=opening, deltas=deltas, closing=[chunks[-1] + b"\n]\n"])
 
 
 def _gemini_wrapped(count: int) -> DeltaStream:
     """Return a text stream in Code Assist's envelope."""
     stream = _gemini(count)
     wrapped = [b'data: {"response":%b}\r\n\r\n' % event[6:].strip() for event in stream.events]
-    return stream._replace(deltas=wrapped[:-1], closing=wrapped[-1:])
+    deltas = wrapped[len(stream.opening) : -1]
+    return stream._replace(opening=[], deltas=deltas, closing=wrapped[-1:])
 
 
 def _gemini_arguments(count: int) -> DeltaStream:
