@@ -15,16 +15,16 @@ import asyncio, json, os, sys, urllib.request
 sys.path.insert(0, {str(Path(peers.__file__).parent)!r})
 from driver import run
 
-async def ask(source, target, request):
+async def ask(job):
     print("noise of the peer")
-    tool = request["tools"][0]["name"]
+    tool = job.request["tools"][0]["name"]
     if tool == "raises":
         raise ValueError("wrong")
     if tool == "crashes":
         os._exit(3)
     if tool == "refuses":
         return 400, b"no such tool"
-    body = json.dumps(request).encode()
+    body = json.dumps({{**job.request, "for": job.model}}).encode()
     answer = await asyncio.to_thread(urllib.request.urlopen, sys.argv[1] + "/v1/messages", body)
     return 200, answer.read()
 
@@ -64,6 +64,6 @@ def test_peer_shows_the_request_that_it_sent_upstream(peer: peers.Peer) -> None:
     refused = {"model": "m", "tools": [{"name": "refuses"}]}
     requests = [("anthropic", sent), ("anthropic", refused)]
     assert list(peer.run_requests(requests, "openai_chat")) == [
-        ("/v1/messages", sent, None),
+        ("/v1/messages", {**sent, "stream": True, "for": "m"}, None),
         (None, None, "HTTP 400: no such tool"),
     ]

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import sys
 from importlib.metadata import version
-from typing import Any
 
 from any_llm import acompletion, amessages
-from driver import Answer, run, sse
+from driver import Answer, Job, run, sse
 
 UPSTREAM = sys.argv[1]
 PROVIDERS = {
@@ -29,10 +28,13 @@ PAIRS = [
 ]
 
 
-async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
+async def ask(job: Job) -> Answer:
     """Call the provider of a source as a caller of the target's function."""
-    provider, model, base = PROVIDERS[source]
-    arguments = {**request, "model": model, "provider": provider}
+    target = job.target
+    provider, model, base = PROVIDERS[job.source]
+    if job.model is not None:
+        provider, model = "openai" if job.source == "openai_chat" else provider, job.model
+    arguments = {**job.request, "model": model, "provider": provider}
     arguments |= {"api_key": "none", "api_base": base}
     arguments.pop("stream_options", None)
     call = acompletion if target == "openai_chat" else amessages

@@ -13,7 +13,7 @@ import tempfile
 from importlib.metadata import version
 from typing import Any
 
-from driver import Answer, ask_asgi, path_of, run
+from driver import Answer, Job, ask_asgi, path_of, run
 
 # LiteLLM downloads its price list unless told otherwise, and does not start without a key.
 os.environ |= {
@@ -45,6 +45,18 @@ MODELS: dict[str, dict[str, Any]] = {
         "aws_bedrock_runtime_endpoint": UPSTREAM,
     },
 }
+# Any model of a vendor, whose name says what LiteLLM takes it for.
+PREFIXES = {
+    "openai_chat": "openai",
+    "anthropic": "anthropic",
+    "openai_responses": "openai/responses",
+    "gemini": "gemini",
+    "bedrock_converse": "bedrock/converse",
+}
+VENDORS = {
+    f"{name}/*": {**MODELS[name], "model": f"{prefix}/*", "use_chat_completions_api": False}
+    for name, prefix in PREFIXES.items()
+}
 TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini")
 _started: list[Any] = []
 
@@ -56,7 +68,7 @@ async def _app() -> Any:
         config = {
             "model_list": [
                 {"model_name": name, "litellm_params": {"api_key": "none", **parameters}}
-                for name, parameters in MODELS.items()
+                for name, parameters in (MODELS | VENDORS).items()
             ],
             # A second attempt would hide the fault of the first.
             "litellm_settings": {"drop_params": True, "num_retries": 0},
@@ -70,10 +82,10 @@ async def _app() -> Any:
     return _started[0]
 
 
-async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
-    """Ask the proxy as a client of `target`."""
-    path = path_of(target, source)
-    return await ask_asgi(await _app(), path, {**request, "model": source})
+async def ask(job: Job) -> Answer:
+    """Ask the proxy as a client."""
+    model = job.source if job.model is None else f"{job.source}/{job.model}"
+    return await ask_asgi(await _app(), path_of(job.target, model), {**job.request, "model": model})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import tempfile
 from importlib.metadata import version
 from typing import Any
 
-from driver import Answer, path_of, run
+from driver import Answer, Job, path_of, run
 from llm_rosetta._vendor.httpserver import Request
 from llm_rosetta.gateway.app import GatewayExtensions, create_app
 from llm_rosetta.gateway.config import GatewayConfig
@@ -26,11 +26,12 @@ PROVIDERS = {
     "gemini_interactions": ("google_interactions", UPSTREAM),
 }
 TARGETS = ("openai_chat", "openai_responses", "anthropic", "gemini")
-_started: list[Any] = []
+_apps: dict[str | None, Any] = {}
 
 
-def _app() -> Any:
-    if not _started:
+def _app(model: str | None) -> Any:
+    """Return the gateway whose upstreams have a model; their names are those of the dialects."""
+    if model not in _apps:
         # Its key store is a file in the working directory.
         os.chdir(tempfile.mkdtemp())
         providers = {
@@ -38,17 +39,20 @@ def _app() -> Any:
             for name, (shim, url) in PROVIDERS.items()
         }
         server = {"open_on_no_keys": True, "error_dumps": False}
-        models = {name: {"provider": name} for name in PROVIDERS}
+        models = {
+            name: {"provider": name, **({} if model is None else {"upstream_model": model})}
+            for name in PROVIDERS
+        }
         config = GatewayConfig({"providers": providers, "models": models, "server": server})
-        _started.append(create_app(config, None, GatewayExtensions(skip_admin_setup=True)))
-    return _started[0]
+        _apps[model] = create_app(config, None, GatewayExtensions(skip_admin_setup=True))
+    return _apps[model]
 
 
-async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
-    """Ask the gateway as a client of `target`."""
-    body = json.dumps({**request, "model": source}).encode()
+async def ask(job: Job) -> Answer:
+    """Ask the gateway as a client."""
+    body = json.dumps({**job.request, "model": job.source}).encode()
     headers = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
-    path, client, app = path_of(target, source), ("127.0.0.1", 1), _app()
+    path, client, app = path_of(job.target, job.source), ("127.0.0.1", 1), _app(job.model)
     response = await app._dispatch(Request("POST", path, "", headers, body, client, app))
     if not hasattr(response, "_generator"):
         return response.status_code, response.body

@@ -49,12 +49,12 @@ while (!server.llmService) await new Promise((resolve) => setTimeout(resolve, 10
 await server.start();
 answers(`${JSON.stringify({ version, converts: PAIRS })}\n`);
 
-async function ask({ source, request }) {
+async function ask({ source, model, request }) {
   const response = await server.app.inject({
     method: "POST",
     url: "/v1/messages",
     headers: { "anthropic-version": "2023-06-01" },
-    payload: { ...request, model: `${source},m` },
+    payload: { ...request, model: `${source},${model ?? "m"}` },
   });
   return { status: response.statusCode, out: response.rawPayload };
 }

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 import tiktoken
-from driver import Answer, ask_asgi, path_of, run
+from driver import Answer, Job, ask_asgi, path_of, run
 
 DIALECTS = ("openai_chat", "anthropic", "openai_responses")
 _started: list[Any] = []
@@ -40,10 +40,11 @@ async def _app() -> Any:
     return _started[0]
 
 
-async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
-    """Ask the proxy as a client of `target`."""
-    path = path_of(target, source)
-    return await ask_asgi(await _app(), path, {**request, "model": f"{source}/m"})
+async def ask(job: Job) -> Answer:
+    """Ask the proxy as a client."""
+    model = f"{job.source}/{job.model or 'm'}"
+    path = path_of(job.target, model)
+    return await ask_asgi(await _app(), path, {**job.request, "model": model})
 
 
 if __name__ == "__main__":

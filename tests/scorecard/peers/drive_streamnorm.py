@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import httpx
-from driver import Answer, path_of, run
+from driver import Answer, Job, path_of, run
 
 # Those of this checkout, and not of an installation.
 sys.path.insert(0, str(Path(__file__).parents[3]))
@@ -28,14 +27,15 @@ BASES = {
 _clients: dict[tuple[str, str], httpx.AsyncClient] = {}
 
 
-async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
-    """Ask as a client of `target` through the transport."""
+async def ask(job: Job) -> Answer:
+    """Ask through the transport."""
+    source, target = job.source, job.target
     client = _clients.get((source, target))
     if client is None:
         transport = TranscodingTransport(client=target, upstream=source, base_url=BASES[source])
         client = _clients[source, target] = httpx.AsyncClient(transport=transport)
-    url = "http://client" + path_of(target, "m")
-    async with client.stream("POST", url, json=request, timeout=60) as response:
+    url = "http://client" + path_of(target, job.model or "m")
+    async with client.stream("POST", url, json=job.request, timeout=60) as response:
         parts = [part async for part in response.aiter_raw()]
     return response.status_code, b"".join(parts)
 

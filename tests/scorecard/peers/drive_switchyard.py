@@ -11,9 +11,8 @@ import json
 import sys
 import tempfile
 from importlib.metadata import version
-from typing import Any
 
-from driver import Answer, path_of, run
+from driver import Answer, Job, path_of, run
 from switchyard_rust.server import Server
 
 FORMATS = {
@@ -27,7 +26,7 @@ format = "{format}"
 base_url = "{upstream}/v1"
 
 [targets.{name}]
-id = "m"
+id = "{model}"
 llm_client = "{name}"
 
 [routes.{name}]
@@ -35,29 +34,29 @@ id = "{name}"
 type = "passthrough"
 target = "{name}"
 """
-_started: list[Any] = []
+_servers: dict[str, Server] = {}
 
 
-def _port() -> int:
-    if not _started:
+def _port(model: str) -> int:
+    if model not in _servers:
         tables = "".join(
-            _TABLES.format(name=name, format=format, upstream=sys.argv[1])
+            _TABLES.format(name=name, format=format, model=model, upstream=sys.argv[1])
             for name, format in FORMATS.items()
         )
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write("schema_version = 1\n" + tables)
             file.flush()
-            _started.append(Server(file.name, 0))
-    return int(_started[0].port)
+            _servers[model] = Server(file.name, 0)
+    return _servers[model].port
 
 
-async def ask(source: str, target: str, request: dict[str, Any]) -> Answer:
-    """Ask the server as a client of `target`."""
-    port = _port()
-    body = json.dumps({**request, "model": source}).encode()
+async def ask(job: Job) -> Answer:
+    """Ask the server as a client."""
+    port = _port(job.model or "m")
+    body = json.dumps({**job.request, "model": job.source}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = (
-        f"POST {path_of(target, source)} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n"
+        f"POST {path_of(job.target, job.source)} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n"
         "content-type: application/json\r\nanthropic-version: 2023-06-01\r\n"
         "authorization: Bearer none\r\nx-api-key: none\r\nconnection: close\r\n"
         f"content-length: {len(body)}\r\n\r\n"

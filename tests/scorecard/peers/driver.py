@@ -1,7 +1,8 @@
 """The loop of a script that runs in a peer's interpreter: jobs in, what the peer answered out.
 
-Each line of stdin is a job: `{"source", "target", "request", "rounds"}`, where `request` is what a
-client of `target` sends and `source` names the upstream that the peer must ask.  The upstream is at
+Each line of stdin is a job: `{"source", "target", "model", "request", "rounds"}`, where `request`
+is what a client of `target` sends, and `source` names the upstream that the peer must ask, for
+`model` if that is not None, as its vendor.  The upstream is at
 the base URL in the script's first argument, and answers with the stream of the case whatever it is
 asked.  Each line of stdout is `{"status", "out", "error", "cpu_s"}`: the bytes that the client
 received, in base64, and the CPU of the process, the least of the rounds.
@@ -18,14 +19,32 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Answer", "ask_asgi", "path_of", "run", "sse"]
+__all__ = ["Answer", "Job", "ask_asgi", "path_of", "run", "sse"]
 
 Answer = tuple[int, bytes]
-Ask = Callable[[str, str, dict[str, Any]], Awaitable[Answer]]
+Ask = Callable[["Job"], Awaitable[Answer]]
 
 _TIMEOUT_S = 60.0
+
+
+class Job(NamedTuple):
+    """One request of a client.
+
+    Attributes:
+        source: The dialect of the upstream.
+        target: The client's dialect.
+        model: The model of the vendor; None for any server of the dialect.
+        request: The body.
+    """
+
+    source: str
+    target: str
+    model: str | None
+    request: dict[str, Any]
+
+
 _PATHS = {
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
@@ -100,7 +119,7 @@ async def _answer(ask: Ask, job: dict[str, Any]) -> dict[str, Any]:
     for _ in range(job.get("rounds", 1)):
         begun = time.process_time()
         status, out = await asyncio.wait_for(
-            ask(job["source"], job["target"], job["request"]), _TIMEOUT_S
+            ask(Job(job["source"], job["target"], job.get("model"), job["request"])), _TIMEOUT_S
         )
         spent = time.process_time() - begun
         least = spent if least is None else min(least, spent)

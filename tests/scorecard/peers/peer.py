@@ -115,7 +115,7 @@ class Peer:
         """Yield what the peer makes of streams for a client of a dialect, one after the other."""
         for case in cases:
             request = client_request(target, (call.name for call in case.expected.calls))
-            job = {"source": case.source, "target": target, "request": request}
+            job = {"source": case.source, "target": target, "model": None, "request": request}
             answer = self._ask(case.frames, case.source, job)
             yield Outcome(case, base64.b64decode(answer["out"]), answer["error"])
 
@@ -125,11 +125,14 @@ class Peer:
         """Yield what the peer sends to a vendor of `target` for requests of other dialects.
 
         Args:
-            requests: The dialect of each client and its request.
+            requests: The dialect of each client and its request, with the vendor's model as
+                `model`, also where a client of the dialect has it in the path.
             target: The dialect of the vendor.
         """
         for dialect, request in requests:
-            job = {"source": target, "target": dialect, "request": request}
+            body = request if dialect == "gemini" else {**request, "stream": True}
+            model = request.get("model")
+            job = {"source": target, "target": dialect, "model": model, "request": body}
             frames = (_EMPTY_STREAMS.get(target, "").encode(),)
             answer = self._ask(frames, target, job)
             asked = self._upstream.request if self._upstream is not None else None
@@ -149,7 +152,8 @@ class Peer:
             RuntimeError: The peer refused the stream.
         """
         request = client_request(target, tools)
-        job = {"source": source, "target": target, "request": request, "rounds": rounds}
+        job = {"source": source, "target": target, "model": None, "request": request}
+        job["rounds"] = rounds
         answer = self._ask((data,), source, job)
         if answer["error"] is not None:
             raise RuntimeError(answer["error"])
