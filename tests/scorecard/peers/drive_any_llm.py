@@ -37,6 +37,8 @@ async def ask(job: Job) -> Answer:
     arguments = {**job.request, "model": model, "provider": provider}
     arguments |= {"api_key": "none", "api_base": base}
     arguments.pop("stream_options", None)
+    if "max_completion_tokens" in arguments:  # under the name that the function has for all
+        arguments["max_tokens"] = arguments.pop("max_completion_tokens")
     call = acompletion if target == "openai_chat" else amessages
     events = await call(**arguments)
     parts = []

@@ -54,8 +54,7 @@ PREFIXES = {
     "bedrock_converse": "bedrock/converse",
 }
 VENDORS = {
-    f"{name}/*": {**MODELS[name], "model": f"{prefix}/*", "use_chat_completions_api": False}
-    for name, prefix in PREFIXES.items()
+    f"{name}/*": {**MODELS[name], "model": f"{prefix}/*"} for name, prefix in PREFIXES.items()
 }
 TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini")
 _started: list[Any] = []
@@ -84,6 +83,11 @@ async def _app() -> Any:
 
 async def ask(job: Job) -> Answer:
     """Ask the proxy as a client."""
+    import litellm
+
+    # Without it a client of Anthropic is passed to OpenAI's Responses, whatever is converted.
+    chat_of_vendor = job.source == "openai_chat" and job.model is not None
+    litellm.use_chat_completions_url_for_anthropic_messages = chat_of_vendor
     model = job.source if job.model is None else f"{job.source}/{job.model}"
     return await ask_asgi(await _app(), path_of(job.target, model), {**job.request, "model": model})
 
