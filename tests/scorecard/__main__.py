@@ -114,7 +114,9 @@ def _request_rows(converters: Sequence[Peer | None], options: argparse.Namespace
             if peer is None:
                 written: Iterator[Written] = map(translate, cases)
             else:
-                asked = peer.run_requests([(source, client_body(case)) for case in cases], target)
+                # A client of Gemini has the model in its path.
+                bodies = [{**client_body(case), "model": case.model} for case in cases]
+                asked = peer.run_requests([(source, body) for body in bodies], target)
                 written = (Written(body, path) for path, body, _ in asked)
             for case, sent in zip(cases, written, strict=True):
                 cell.add(broken_rules(case, sent))
