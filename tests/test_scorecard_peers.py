@@ -25,7 +25,8 @@ async def ask(job):
     if tool == "refuses":
         return 400, b"no such tool"
     body = json.dumps({{**job.request, "for": job.model}}).encode()
-    answer = await asyncio.to_thread(urllib.request.urlopen, sys.argv[1] + "/v1/messages", body)
+    asked = urllib.request.Request(sys.argv[1] + "/v1/messages", body, {{"X-API-Key": "none"}})
+    answer = await asyncio.to_thread(urllib.request.urlopen, asked)
     return 200, answer.read()
 
 run("1.2", [("openai_chat", "anthropic")], ask)
@@ -63,7 +64,8 @@ def test_peer_shows_the_request_that_it_sent_upstream(peer: peers.Peer) -> None:
     sent = {"model": "m", "tools": [{"name": "passes"}]}
     refused = {"model": "m", "tools": [{"name": "refuses"}]}
     requests = [("anthropic", sent), ("anthropic", refused)]
-    assert list(peer.run_requests(requests, "openai_chat")) == [
-        ("/v1/messages", {**sent, "stream": True, "for": "m"}, None),
-        (None, None, "HTTP 400: no such tool"),
-    ]
+    asked, refused_by_peer = peer.run_requests(requests, "openai_chat")
+    assert (asked.path, asked.error) == ("/v1/messages", None)
+    assert asked.body == {**sent, "stream": True, "for": "m"}
+    assert asked.headers["x-api-key"] == "none"
+    assert refused_by_peer == (None, None, {}, "HTTP 400: no such tool")

@@ -117,7 +117,7 @@ def _request_rows(converters: Sequence[Peer | None], options: argparse.Namespace
                 # A client of Gemini has the model in its path.
                 bodies = [{**client_body(case), "model": case.model} for case in cases]
                 asked = peer.run_requests([(source, body) for body in bodies], target)
-                written = (Written(body, path) for path, body, _ in asked)
+                written = (Written(body, path, headers) for path, body, headers, _ in asked)
             for case, sent in zip(cases, written, strict=True):
                 cell.add(broken_rules(case, sent))
         yield Row(source, target if is_vendor else f"{target}, other servers", tuple(cells))

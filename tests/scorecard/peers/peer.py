@@ -62,11 +62,13 @@ class RequestOutcome(NamedTuple):
     Attributes:
         path: The path that it asked the upstream at; None if it did not ask.
         body: The JSON that it sent.
+        headers: The headers that it sent, in lower case.
         error: Its refusal; None if it asked.
     """
 
     path: str | None
     body: Any
+    headers: dict[str, str]
     error: str | None
 
 
@@ -137,7 +139,7 @@ class Peer:
             answer = self._ask(frames, target, job)
             asked = self._upstream.request if self._upstream is not None else None
             if asked is None:
-                yield RequestOutcome(None, None, answer["error"] or "no request was sent")
+                yield RequestOutcome(None, None, {}, answer["error"] or "no request was sent")
             else:
                 yield RequestOutcome(*asked, None)
 

@@ -23,13 +23,13 @@ class Upstream:
     Attributes:
         frames: The bytes of the stream, each of them one write.
         media_type: Its media type.
-        request: Path and JSON of the last request.
+        request: Path, JSON and headers of the last request.
     """
 
     def __init__(self) -> None:
         self.frames: tuple[bytes, ...] = ()
         self.media_type = "text/event-stream"
-        self.request: tuple[str, Any] | None = None
+        self.request: tuple[str, Any, dict[str, str]] | None = None
         self.url = ""
 
 
@@ -65,9 +65,11 @@ def open_upstream() -> Iterator[Upstream]:
             """Answer with the stream."""
             body = self._read_body()
             try:
-                upstream.request = self.path, json.loads(body)
+                value = json.loads(body)
             except ValueError:
-                upstream.request = self.path, None
+                value = None
+            headers = {name.lower(): text for name, text in self.headers.items()}
+            upstream.request = self.path, value, headers
             self.send_response(200)
             self.send_header("content-type", upstream.media_type)
             self.send_header("transfer-encoding", "chunked")
