@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scorecard.cases import SOURCES, TARGETS, Call, Case, Expected, all_cases
 from scorecard.judging import judge, judge_exception, judge_message
 from scorecard.ours import transcode
-from scorecard.requests import Written, broken_rules, translate
+from scorecard.requests import Written, all_requests, broken_rules, translate
 from scorecard.table import Cell, Row, as_markdown, as_text
 from scorecard.vendor_requests import BEDROCK, GEMINI
 from support.anthropic.frames import STOP, block, delta, end, start, stop
@@ -58,6 +60,16 @@ def test_each_family_has_its_streams(least: int, sources: list[str]) -> None:
     assert len(cases) >= least
     assert len({(case.source, case.name) for case in cases}) == len(cases)
     assert all(case.data and case.why for case in cases)
+
+
+def test_page_has_the_numbers_of_streams_and_requests() -> None:
+    page = Path(__file__).parents[1] / "docs/scorecard.md"
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    outcomes = Counter(case.expected.outcome for source in SOURCES for case in all_cases(source))
+    assert f"converts {outcomes.total()} adversarial streams" in text
+    assert f"{outcomes['completed']} of them have one reading" in text
+    assert f"{outcomes['truncated']} are cut, and {outcomes['failed']} end in an error" in text
+    assert f"how many of {len(list(all_requests()))} requests" in text
 
 
 @pytest.mark.parametrize("source", SOURCES)
