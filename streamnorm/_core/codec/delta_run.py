@@ -380,7 +380,6 @@ class DeltaRun(ABC):
             text: Text in the payload.
             peek: Returns the text of a payload that has no other effect, without reading it.
             delta: Delta of the block; None if `extend` sets that of the run, or if the run has no
-            delta: Delta of the block; None if `extend` sets that of the run, or if the run has no
                 other before `clear_templates`.
             extend: Extends the block; None if the room stores nothing of the texts.
             fresh: Takes up to `MAX_FRESH` short texts in place of `extend`; None if it needs all.
