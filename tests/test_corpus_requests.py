@@ -26,7 +26,7 @@ from support.openai_responses.requests import within_the_types
 from streamnorm import Encoded, EncodeError, Request, decode_request, encode_request
 from streamnorm._core.bodies.projection.results import RepairPolicy
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 PAIRS = [(source, target) for source in DIALECTS for target in DIALECTS if source != target]
 
 # What agents send outside of the types of the SDK of their own dialect.

@@ -238,9 +238,7 @@ def test_dialect_is_detected_by_a_body_or_is_not_guessed(
 
 
 @needs_requests
-@pytest.mark.parametrize(
-    "dialect", ["openai_chat", "anthropic", "openai_responses", "gemini", "gemini_interactions"]
-)
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "openai_responses", "gemini"])
 def test_request_of_a_real_client_is_taken_for_no_other_dialect(dialect: str) -> None:
     found = [detect(request.body) for request in real_requests(dialect)]
     assert {*found} <= {dialect, None}

@@ -27,7 +27,7 @@ else:
 
 pytestmark = pytest.mark.anyio
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 VENDORS = {
     "anthropic": "anthropic",
     "openai_chat": "openai",

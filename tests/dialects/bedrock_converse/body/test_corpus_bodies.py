@@ -39,7 +39,7 @@ from streamnorm._core.codec import Written
 from streamnorm.dialects.bedrock_converse.body.response import COUNT
 
 DIALECT = "bedrock_converse"
-OTHERS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
+OTHERS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 
 each_request = pytest.mark.parametrize(
     "recorded", [body for body in corpus_bodies() if body.operation != "count-tokens"], ids=str
