@@ -30,7 +30,10 @@ REQUEST = {
     ],
 }
 STREAM = b"".join([*map(content, ("It ", "sno")), content("ws.", "stop"), DONE])
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+)
 ANSWER = HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(STREAM), STREAM)
 
 
