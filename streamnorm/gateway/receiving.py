@@ -14,7 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -49,7 +49,6 @@ _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _QUOTED = rb'"(?:[^"\\\x00-\x08\x0a-\x1f\x7f]|\\[\t -~\x80-\xff])*"'
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;%b(?:=(?:%b|%b))?)*" % (_TOKEN, _TOKEN, _QUOTED))
 _FIELD = re.compile(_TOKEN + rb":[^\x00-\x08\x0a-\x1f\x7f]*")
-_MAX_SIZES = 512  # that are remembered
 _END = b"\r\n"
 
 LARGE_BYTES = 256 * 1024
@@ -114,6 +113,19 @@ class BrokenFraming(aiohttp.ClientPayloadError):
     """The body of an answer has invalid HTTP/1.1 chunks."""
 
 
+@lru_cache(1024)
+def _size_in(line: bytes) -> int:
+    """Return the size that the line before a chunk states.
+
+    Raises:
+        BrokenFraming: It states none.
+    """
+    match = _SIZE.fullmatch(line)
+    if match is None:
+        raise BrokenFraming("no hexadecimal digits, expected the size of a chunk")
+    return int(match[1], 16)
+
+
 class ChunkedBody:
     """Body of a response in chunks, which aiohttp neither parses nor queues.
 
@@ -133,7 +145,6 @@ class ChunkedBody:
         self._held_bytes = 0
         self._exception: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._sizes: dict[bytes, int] = {}
         self._left = 0  # bytes of the chunk that are still to come
         self._is_in_chunk = self._is_in_trailer = False  # a chunk with the end of its line
         self._rest = b""  # of a line that has not ended
@@ -149,8 +160,8 @@ class ChunkedBody:
         # Most servers write a chunk for each event, which arrives alone.
         if self._is_at_size:
             end = data.find(_END)
-            size = self._sizes.get(data[:end])
-            if size is not None and len(data) == end + size + 4 and data.endswith(_END):
+            size = _size_in(data[:end]) if 0 < end < _MAX_LINE else 0
+            if size and len(data) == end + size + 4 and data.endswith(_END):
                 self._append(data[end + 2 : -2])
                 self._wake()
                 return None
@@ -194,21 +205,10 @@ class ChunkedBody:
                 if len(self._rest) >= _MAX_LINE or b"\n" in self._rest:
                     raise BrokenFraming("an endless line, expected the size of a chunk")
                 return -1
-            self._left = self._size_in(data[position:end])
+            self._left = _size_in(data[position:end])
             position = end + 2
             self._is_in_chunk, self._is_in_trailer = self._left > 0, not self._left
         return self._read_trailer(data, position)
-
-    def _size_in(self, line: bytes) -> int:
-        size = self._sizes.get(line)
-        if size is None:
-            match = _SIZE.fullmatch(line)
-            if match is None:
-                raise BrokenFraming("no hexadecimal digits, expected the size of a chunk")
-            size = int(match[1], 16)
-            if size > 0 and len(self._sizes) < _MAX_SIZES:  # the last one has another meaning
-                self._sizes[line] = size
-        return size
 
     def _read_trailer(self, data: bytes, position: int) -> int:
         """Skip the trailer; return the position behind it, or -1 before its end."""
