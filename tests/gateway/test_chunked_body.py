@@ -267,6 +267,13 @@ async def asked(session: ClientSession, upstream: Upstream) -> Response:
     return response
 
 
+async def assert_reads_hello(session: ClientSession, upstream: Upstream) -> None:
+    response = await asked(session, upstream)
+    assert response.body is not None
+    assert await read(response.body) == b"hello world"
+    response.release()
+
+
 WHOLE = [HEAD, HELLO, WORLD, END]
 
 
@@ -282,10 +289,7 @@ WHOLE = [HEAD, HELLO, WORLD, END]
 async def test_connection_serves_one_body_after_the_other(pieces: list[bytes]) -> None:
     async with answers(pieces, WHOLE) as (upstream, session):
         for _ in range(2):
-            response = await asked(session, upstream)
-            assert response.body is not None
-            assert await read(response.body) == b"hello world"
-            response.release()
+            await assert_reads_hello(session, upstream)
         assert upstream.connections == 1
 
 
@@ -293,10 +297,7 @@ async def test_bytes_behind_a_body_drop_its_connection() -> None:
     late = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlate"
     async with answers([*WHOLE[:-1], END + late], WHOLE) as (upstream, session):
         for _ in range(2):
-            response = await asked(session, upstream)
-            assert response.body is not None
-            assert await read(response.body) == b"hello world"
-            response.release()
+            await assert_reads_hello(session, upstream)
         assert upstream.connections == 2
 
 
@@ -308,9 +309,7 @@ async def test_broken_chunk_ends_body_and_connection() -> None:
         with pytest.raises(BrokenFraming):
             await read(response.body)
         response.close()
-        again = await asked(session, upstream)
-        assert again.body is not None
-        assert await read(again.body) == b"hello world"
+        await assert_reads_hello(session, upstream)
         assert upstream.connections == 2
 
 

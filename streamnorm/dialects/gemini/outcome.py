@@ -141,7 +141,7 @@ class ChangingCounts(CountPair, frozen=True):
 
     Attributes:
         numbers: All counts of the chunk.
-        positions: Where the two stand in `numbers`, in the order of the payload.
+        positions: Indexes of the two in `numbers`, in the order of the payload.
     """
 
     numbers: tuple[int | None, ...]
@@ -194,7 +194,7 @@ class UsageReader:
 
         Args:
             payload: A chunk that matches the last.
-            numbers: Its counts.
+            numbers: Token counts of the chunk.
         """
         changed = [at for at, number in enumerate(numbers) if number != self._known[at]]
         if len(changed) > 2:
