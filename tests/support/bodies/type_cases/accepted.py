@@ -31,6 +31,8 @@ class Row(NamedTuple):
 _ALL = ("openai_chat", "openai_responses", "anthropic", "gemini")
 _CHAT, _RESPONSES, _ANTHROPIC, _GEMINI = ((name,) for name in _ALL)
 _OPENAI = (*_CHAT, *_RESPONSES)
+_INTERACTIONS = ("gemini_interactions",)  # a target alone
+_GOOGLE = (*_GEMINI, *_INTERACTIONS)
 _REQUESTS, _ANSWERS, _STREAMS = ("requests",), ("answers", "streams"), ("streams",)
 
 _DEFAULT = "what is done without it, too"
@@ -43,9 +45,9 @@ SILENT: tuple[Row, ...] = (
     Row(_REQUESTS, _ALL, r".*\.(defer_loading|strict|is_error)=false$", _DEFAULT),
     Row(_REQUESTS, _ALL, r".*\bdisable_parallel_tool_use=false$", _DEFAULT),
     Row(_REQUESTS, _ALL, r".*\bdetail=auto$", _DEFAULT),
-    Row(_REQUESTS, _ALL, r"(parallel_tool_calls|stream=false)$", _DEFAULT, _GEMINI),
-    Row(_REQUESTS, _ALL, r"(logprobs|store)=false$", _DEFAULT, _RESPONSES),
-    Row(_REQUESTS, _OPENAI, r"prompt_cache_options\.mode=implicit$", _DEFAULT, _GEMINI),
+    Row(_REQUESTS, _ALL, r"(parallel_tool_calls|stream=false)$", _DEFAULT, _GOOGLE),
+    Row(_REQUESTS, _ALL, r"(logprobs|store)=false$", _DEFAULT, (*_RESPONSES, *_INTERACTIONS)),
+    Row(_REQUESTS, _OPENAI, r"prompt_cache_options\.mode=implicit$", _DEFAULT, _GOOGLE),
     Row(_REQUESTS, _OPENAI, r"(response_format|text\.format)\[text\]$", _DEFAULT, _ANTHROPIC),
     Row(_REQUESTS, _OPENAI, r".*\.format\[text\]$", _DEFAULT, _OPENAI),
     Row(_REQUESTS, _RESPONSES, r"tool_choice=auto$", _DEFAULT, _GEMINI),
@@ -55,13 +57,13 @@ SILENT: tuple[Row, ...] = (
         "the name of the system's messages for models that reason",
     ),
     Row(_REQUESTS, _RESPONSES, r".*\.user_location\.type=approximate$", "the only type"),
-    Row(_REQUESTS, _RESPONSES, r".*\.require_approval=never$", "the only way", _GEMINI),
+    Row(_REQUESTS, _RESPONSES, r".*\.require_approval=never$", "the only way", _GOOGLE),
     Row(_REQUESTS, _RESPONSES, r".*\[WebSearch\w*\](\.type=|$)", "another name of the tool"),
     Row(_REQUESTS, _OPENAI, r"tool_choice\[(function|custom)\]$", "its name chooses the tool"),
     Row(_REQUESTS, _RESPONSES, r"input\[\w+( \w+)?\]\.id$", _BOOKKEEPING),
     Row(_REQUESTS, _RESPONSES, r"input\[function_call_output\]\.name$", "its call has the name"),
     Row(_REQUESTS, _CHAT, r"stream_options\.include_usage$", "the others always count tokens"),
-    Row(_REQUESTS, _ANTHROPIC, r"cache_control$", _DEFAULT, _GEMINI),
+    Row(_REQUESTS, _ANTHROPIC, r"cache_control$", _DEFAULT, _GOOGLE),
     Row(
         *(_REQUESTS, _ANTHROPIC, r"thinking\[adaptive\]$"),
         *("models with levels always think", _GEMINI),
@@ -137,7 +139,7 @@ SILENT: tuple[Row, ...] = (
     ),
     Row(
         *(_ANSWERS, _ANTHROPIC, r".*stop_reason=(pause_turn|compaction)$"),
-        *("written as OTHER, as all words without one of Google's", _GEMINI),
+        *("written as one word of Google's", _GOOGLE),
     ),
     Row(
         *(_ANSWERS, _GEMINI),
@@ -148,7 +150,7 @@ SILENT: tuple[Row, ...] = (
     ),
     Row(_ANSWERS, _GEMINI, r".*\.functionCall\.willContinue$", "the pieces are joined"),
     Row(_ANSWERS, _GEMINI, r"createTime$", _BOOKKEEPING),
-    Row(_ANSWERS, _GEMINI, r".*\.(thought|willContinue)=false$", _DEFAULT),
+    Row(_ANSWERS, _GEMINI, r".*\.(thought|willContinue|finished)=false$", _DEFAULT),
 )
 """What other dialects drop without a loss."""
 
@@ -191,7 +193,11 @@ CHANGED: tuple[Row, ...] = (
 def accepted_silence(kind: str, case: Case, target: str) -> Row | None:
     """Return the row that permits a silent loss; None if there is none."""
     return next(
-        (row for row in SILENT if _matches(row, kind, case) and target in (row.targets or _ALL)),
+        (
+            row
+            for row in SILENT
+            if _matches(row, kind, case) and target in (row.targets or (*_ALL, *_INTERACTIONS))
+        ),
         None,
     )
 

@@ -6,7 +6,7 @@ import functools
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from support.bodies.type_cases.accepted import Row, accepted_difference, accepted_silence
@@ -24,11 +24,12 @@ from support.bodies.type_cases.own import answer_difference, request_difference,
 from support.bodies.type_cases.requests import request_cases
 from support.bodies.type_cases.streams import stream_cases
 
-__all__ = ["KINDS", "SOURCES", "Coverage", "Finding", "cover"]
+__all__ = ["KINDS", "SOURCES", "TARGETS", "Coverage", "Finding", "cover"]
 
 SOURCES = ("openai_chat", "openai_responses", "anthropic", "anthropic (beta)", "gemini")
 """The dialects, and Anthropic's with the types of its betas."""
-_DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
+TARGETS = ("openai_chat", "openai_responses", "anthropic", "gemini", "gemini_interactions")
+"""The dialects that each case goes to."""
 
 
 class _Kind(NamedTuple):
@@ -94,6 +95,7 @@ def cover(
     *,
     sample: int | None = None,
     seed: int = 1,
+    targets: Sequence[str] = TARGETS,
     on_case: Callable[[int, int], None] | None = None,
 ) -> Coverage:
     """Return the coverage of one kind of bodies in a dialect.
@@ -103,6 +105,7 @@ def cover(
         kind: One of `KINDS`.
         sample: Number of cases to take at random; None for all.
         seed: Seed of the sample.
+        targets: Some of `TARGETS`.
         on_case: Called before each case with its number and the number of all.
     """
     dialect = source.removesuffix(" (beta)")
@@ -125,7 +128,7 @@ def cover(
                 accepted.add(row)
             else:
                 findings.append(Finding(source, kind, case.path, dialect, difference))
-        for target in _DIALECTS:
+        for target in targets:
             if target == dialect:
                 continue
             fate: str = fate_of(case, target, translate).fate
