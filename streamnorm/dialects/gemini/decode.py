@@ -344,6 +344,7 @@ class GeminiRun(DeltaRun):
         self._extra = extra
         self._refused: Counts | None = None  # counts of a chunk that is read in full next
         self._decoded = 0  # chunks since the last one that was read in full
+        self._has_counts = False  # whether the last chunk that was decoded reports counts
         self.response_id = ""
 
     def decode(self, payload: bytes) -> str | None:
@@ -355,9 +356,13 @@ class GeminiRun(DeltaRun):
         except FAST_ERRORS:
             return None
         counts, created = chunk.usage_metadata, chunk.create_time
-        if counts is not None and not self._usage.matches_last(counts):
-            self._refused = counts
-            return None
+        if counts is not None:
+            template = self._templates.last
+            # Chunks that fit a template without counts would retract these later.
+            is_first = template is not None and template.counts is None
+            if is_first or not self._usage.matches_last(counts):
+                self._refused = counts
+                return None
         # A chunk of another message is an error, which the slow path reports.
         if chunk.response_id and chunk.response_id != self.response_id:
             return None
@@ -375,6 +380,7 @@ class GeminiRun(DeltaRun):
         self._decoded += 1
         if self._decoded >= _MIN_DECODED and self.can_learn:
             self._learn(payload, chunk, candidate)
+        self._has_counts = counts is not None
         if counts is not None:
             self._usage.add_pending(numbers_of(counts))
         return text
@@ -385,7 +391,8 @@ class GeminiRun(DeltaRun):
         return UsageUpdate(self._usage.usage) if self._usage.refresh() else None
 
     def retract_usage(self) -> None:
-        if self.counts is None:
+        # The chunk that exceeded a limit may report no counts: those before it stay.
+        if self.counts is None and self._has_counts:
             self._usage.retract_pending()
         self.counts = self.counts_before
 

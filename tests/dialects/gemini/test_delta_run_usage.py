@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -248,3 +249,26 @@ def test_counts_of_a_text_that_exceeds_a_bound_are_not_reported() -> None:
         transcoder.feed(growing("x" * 900, count))
         assert isinstance(transcoder.outcome, Failed)
         assert transcoder.usage.output_tokens == count - 1
+
+
+def one_count(words: str, tokens: int) -> bytes:
+    """Return a chunk of text with a count for which no template is learned."""
+    return chunk(candidate({"text": words}), usageMetadata={"candidatesTokenCount": tokens})
+
+
+@pytest.mark.parametrize("make", [growing, one_count])
+@pytest.mark.parametrize("plain", [0, 1, MANY + 4])
+@pytest.mark.parametrize("is_one_read", [True, False])
+def test_counts_stay_where_a_chunk_behind_them_exceeds_a_bound(
+    make: Callable[[str, int], bytes], plain: int, is_one_read: bool
+) -> None:
+    without = [chunk(candidate({"text": text})) for text in ("a", "x" * 900)]
+    for count in (3, MANY, MANY + 5):
+        chunks = [make("a", n) for n in range(1, count)]
+        # From some chunks without counts on, a template reads them.
+        chunks += [*without[:1] * plain, make("a", count), *without]
+        transcoder = Transcoder("gemini", "anthropic", limits=Limits(max_accumulated_bytes=700))
+        for data in (chunks[0], b"".join(chunks[1:])) if is_one_read else chunks:
+            transcoder.feed(data)
+        assert isinstance(transcoder.outcome, Failed)
+        assert transcoder.usage.output_tokens == count

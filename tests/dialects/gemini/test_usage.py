@@ -8,7 +8,6 @@ import pytest
 from msgspec import Raw, structs
 
 from streamnorm import Usage
-from streamnorm.dialects.gemini.decode import GeminiRun
 from streamnorm.dialects.gemini.outcome import UsageReader, numbers_of, usage_to_wire
 from streamnorm.dialects.gemini.wire import Counts
 
@@ -148,14 +147,3 @@ def test_earlier_snapshots_never_change() -> None:
     first = reader.usage
     reader.read({"promptTokenCount": 1, "trafficType": "Y"})
     assert (first.extra, reader.usage.extra) == ({"trafficType": "X"}, {"trafficType": "Y"})
-
-
-def test_pending_counts_can_be_retracted() -> None:
-    reader = UsageReader()
-    reader.read({"promptTokenCount": 9})
-    reader.set_last(COUNTS)
-    run = GeminiRun({}, reader, {})
-    reader.add_pending(numbers_of(COUNTS))
-    run.retract_usage()
-    assert run.pending_usage() is None
-    assert reader.usage == Usage(9)
