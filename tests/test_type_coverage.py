@@ -69,7 +69,7 @@ def test_each_accepted_class_has_a_case() -> None:
 
 @cache
 def _cover_all(source: str, kind: str) -> Coverage:
-    # The sample and the command have that of Interactions, too, whose losses are Gemini's.
+    # Interactions, whose losses are Gemini's, is judged by the sample above and the command.
     return cover(source, kind, targets=TARGETS[:-1])
 
 
