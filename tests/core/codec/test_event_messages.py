@@ -182,7 +182,7 @@ def test_events_are_written_as_messages() -> None:
     assert writer().write(b"", None) == b""
 
 
-@given(st.lists(st.text(), min_size=1))
+@given(st.lists(st.text(), min_size=1, max_size=8))
 def test_delta_is_the_message_that_its_event_is(texts: list[str]) -> None:
     """Whatever the length of its text, and the lengths of those before it."""
     assert EVENTSTREAM.writer is not None

@@ -449,7 +449,7 @@ def test_events_of_every_dialect_are_written_in_chunks(source: str) -> None:
         assert all(event["type"] not in ("error", "ping") for event in found.events)
 
 
-@given(st.integers(0, 9), st.lists(st.text(), min_size=1))
+@given(st.integers(0, 9), st.lists(st.text(), min_size=1, max_size=8))
 def test_delta_is_the_chunk_that_its_event_is(spaces: int, texts: list[str]) -> None:
     """Wherever its text begins within three bytes, which are four characters of base64."""
     assert INVOKE_CHUNKS.writer is not None

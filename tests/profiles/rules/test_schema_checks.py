@@ -64,10 +64,10 @@ def test_subschemas_come_in_the_order_of_the_text() -> None:
 
 def test_schema_that_nests_without_end_is_walked() -> None:
     schema: dict[str, Any] = {}
-    for _ in range(50_000):
+    for _ in range(5_000):
         schema = {"items": schema}
     walked = sum(1 for _ in nodes_of(schema["items"]))
-    assert walked == 50_000
+    assert walked == 5_000
 
 
 @pytest.mark.parametrize(

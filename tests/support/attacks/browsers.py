@@ -72,15 +72,14 @@ async def _cross_site(bench: Bench) -> str:
 
 
 async def _preflights(bench: Bench) -> str:
-    asked = "access-control-request-method: POST"
+    asked = ("access-control-request-method: POST", "connection: close")
     for origin in _ORIGINS:
-        lines = ("host: localhost", f"origin: {origin}", asked)
+        lines = ("host: localhost", f"origin: {origin}", *asked)
         data = await _answer(bench, "openai_chat", *lines, method="OPTIONS")
         assert data[9:12] == b"403", f"{data[9:12]!r} for a preflight of {origin}"
         assert b"access-control-allow" not in data.lower(), f"{origin} may send"
-    allowed = await _answer(
-        bench, "openai_chat", "host: localhost", f"origin: {_PAGE}", asked, method="OPTIONS"
-    )
+    lines = ("host: localhost", f"origin: {_PAGE}", *asked)
+    allowed = await _answer(bench, "openai_chat", *lines, method="OPTIONS")
     assert f"access-control-allow-origin: {_PAGE}".encode() in allowed.lower(), "no page may send"
     return f"{len(_ORIGINS)} origins are refused, the configured one is not"
 
