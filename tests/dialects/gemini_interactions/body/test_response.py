@@ -158,6 +158,66 @@ def test_answer_that_only_calls_what_is_lost_is_an_error() -> None:
         encode_message(Message("v1", "m", (waiting, Text("a")), "end_turn"), OWN)
 
 
+_NAMED = {"id": "m1", "model": "m"}
+_REFUSED = {"message": {"role": "assistant", "content": None, "refusal": "No."}}
+_CUT = {"message": {"role": "assistant", "content": "No."}}
+
+
+@pytest.mark.parametrize(
+    ("source", "body", "lost"),
+    [
+        (
+            "openai_chat",
+            {**_NAMED, "choices": [{"index": 0, "finish_reason": "stop", **_REFUSED}]},
+            {"refusal", "stop_reason"},
+        ),
+        (
+            "openai_chat",
+            {**_NAMED, "choices": [{"index": 0, "finish_reason": "content_filter", **_CUT}]},
+            {"stop_reason"},
+        ),
+        (
+            "openai_responses",
+            {
+                **_NAMED,
+                "object": "response",
+                "status": "completed",
+                "output": [
+                    {
+                        "type": "message",
+                        "role": "assistant",
+                        "content": [{"type": "refusal", "refusal": "No."}],
+                    }
+                ],
+            },
+            {"refusal", "stop_reason"},
+        ),
+        (
+            "bedrock_converse",
+            {
+                "output": {"message": {"role": "assistant", "content": [{"text": "No."}]}},
+                "stopReason": "guardrail_intervened",
+            },
+            {"stop_reason"},
+        ),
+    ],
+    ids=["refusal of Chat", "filter of Chat", "refusal of Responses", "guardrail of Converse"],
+)
+def test_refusal_is_an_answer_whose_text_alone_is_written(
+    source: str, body: dict[str, Any], lost: set[str]
+) -> None:
+    """No status means a refusal, and the error of a `model_output` is that of the provider."""
+    message = decode_message(body, source)
+    assert message.stop_reason == "refusal"
+    answer = encode_message(message, OWN)
+    assert answer.body["status"] == "completed"
+    content = [{"type": "text", "text": "No."}]
+    assert answer.body["steps"] == [{"type": "model_output", "content": content}]
+    assert {loss.feature for loss in answer.losses} == lost
+    back = decode_message(answer.body, OWN)
+    assert (back.stop_reason, back.blocks) == ("end_turn", (Text("No."),))
+
+
 def test_data_without_a_unified_form_is_written_back() -> None:
     image = '{"type":"thought_summary","content":{"type":"image","data":"AA=="}}'
     audio = '{"type":"audio","data":"AA=="}'
