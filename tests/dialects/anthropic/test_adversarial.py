@@ -7,7 +7,6 @@ written down beside it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,9 +16,9 @@ from support.gemini import reader as gemini_reader
 from support.gemini_interactions import reader as interactions_reader
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import reader as responses_reader
-from support.streams.mutations import chunked
+from support.streams.pieces import transcode_each_line_end
 
-from streamnorm import Completed, Note, Transcoder
+from streamnorm import Completed, Note
 
 STOPS = {
     "anthropic": {},
@@ -124,16 +123,6 @@ READERS = {
 each_target = pytest.mark.parametrize("target", READERS)
 
 
-def transcoded(frames: list[bytes], target: str) -> Iterator[tuple[bytes, Transcoder]]:
-    """Yield a stream in a target dialect, by the chunks and line ends that it is read in."""
-    for newline in (b"\n", b"\r\n"):
-        ended = [frame.replace(b"\n", newline) for frame in frames]
-        for chunks in (ended, *(chunked(b"".join(ended), size) for size in (1, 7, 100_000))):
-            transcoder = Transcoder("anthropic", target, verbatim=False)
-            out = [data for chunk in chunks for data in transcoder.feed(chunk)]
-            yield b"".join(out + transcoder.close()), transcoder
-
-
 def assert_is_the_truth(got: Got, row: Row, target: str) -> None:
     _, blocks, stop = row
     assert got.error is None
@@ -152,7 +141,7 @@ def assert_is_the_truth(got: Got, row: Row, target: str) -> None:
 @pytest.mark.parametrize("name", CLEAN)
 def test_stream_without_a_contradiction_becomes_its_message(name: str, target: str) -> None:
     frames, blocks, _ = CLEAN[name]
-    for data, transcoder in transcoded(frames, target):
+    for data, transcoder in transcode_each_line_end(frames, "anthropic", target):
         assert isinstance(transcoder.outcome, Completed)
         assert_is_the_truth(READERS[target](data), CLEAN[name], target)
         assert "unfinished_arguments" not in {note.kind for note in transcoder.notes}
@@ -163,7 +152,7 @@ def test_stream_without_a_contradiction_becomes_its_message(name: str, target: s
 @each_target
 @pytest.mark.parametrize("name", BROKEN)
 def test_stream_with_a_contradiction_is_no_success(name: str, target: str) -> None:
-    for data, transcoder in transcoded(BROKEN[name], target):
+    for data, transcoder in transcode_each_line_end(BROKEN[name], "anthropic", target):
         assert not isinstance(transcoder.outcome, Completed)
         got = READERS[target](data)
         assert got.error is not None
@@ -174,7 +163,7 @@ def test_stream_with_a_contradiction_is_no_success(name: str, target: str) -> No
 @pytest.mark.parametrize("name", UNFINISHED)
 def test_call_with_unfinished_arguments_is_noted(name: str, target: str) -> None:
     frames, blocks, stop = UNFINISHED[name]
-    for data, transcoder in transcoded(frames, target):
+    for data, transcoder in transcode_each_line_end(frames, "anthropic", target):
         if not isinstance(transcoder.outcome, Completed):
             assert target == "gemini"  # where a call has an object or is none
             continue

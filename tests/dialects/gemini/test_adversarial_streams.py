@@ -8,12 +8,11 @@ arguments never ended is noted, and no target gets it as JSON that could run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from support.bodies.json_values import is_json
 from support.gemini.adversarial import BROKEN, CLEAN, UNFINISHED
-from support.streams.mutations import chunked
+from support.streams.pieces import transcode_each_line_end
 from support.streams.seen import DIALECTS, see
 
 from streamnorm import Completed, Transcoder, Usage
@@ -34,21 +33,11 @@ STOPS = {
 each_target = pytest.mark.parametrize("target", DIALECTS)
 
 
-def transcoded(stream: list[bytes], target: str) -> Iterator[tuple[Transcoder, bytes]]:
-    """Yield what every way of cutting a stream gives, with both line ends."""
-    for newline in (b"\r\n", b"\n"):
-        whole = b"".join(stream).replace(b"\r\n", newline)
-        for size in (1, 7, len(whole)):
-            transcoder = Transcoder("gemini", target, verbatim=False)
-            out = [data for cut in chunked(whole, size) for data in transcoder.feed(cut)]
-            yield transcoder, b"".join(out + transcoder.close())
-
-
 @each_target
 @pytest.mark.parametrize("name", STREAMS)
 def test_stream_is_clean_or_noted(name: str, target: str) -> None:
     stream, truth = STREAMS[name]
-    for transcoder, data in transcoded(stream, target):
+    for data, transcoder in transcode_each_line_end(stream, "gemini", target):
         got = see(target, data, extras=True)
         notes = {note.kind: note.count for note in transcoder.notes}
         assert notes.get("unfinished_arguments", 0) == truth.unfinished
@@ -75,7 +64,7 @@ def test_stream_is_clean_or_noted(name: str, target: str) -> None:
 @each_target
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_stream_is_not_completed(name: str, target: str) -> None:
-    for transcoder, data in transcoded(BROKEN[name], target):
+    for data, transcoder in transcode_each_line_end(BROKEN[name], "gemini", target):
         got = see(target, data, extras=True)
         assert transcoder.outcome is not None
         assert not isinstance(transcoder.outcome, Completed)

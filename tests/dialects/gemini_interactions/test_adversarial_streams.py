@@ -8,12 +8,11 @@ target gets it as JSON that could run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from support.bodies.json_values import is_json
 from support.gemini_interactions.adversarial import BROKEN, CLEAN, UNFINISHED
-from support.streams.mutations import chunked
+from support.streams.pieces import transcode_each_line_end
 from support.streams.seen import DIALECTS, see
 
 from streamnorm import Completed, Transcoder
@@ -39,21 +38,11 @@ STOPS: dict[str, dict[str, str | None]] = {
 each_target = pytest.mark.parametrize("target", DIALECTS)
 
 
-def transcoded(stream: list[bytes], target: str) -> Iterator[tuple[Transcoder, bytes]]:
-    """Yield a stream in a target dialect, by the pieces and line ends that it is read in."""
-    whole = b"".join(stream)
-    for data in (whole, whole.replace(b"\n", b"\r\n")):
-        for size in (1, len(data)):
-            transcoder = Transcoder("gemini_interactions", target, verbatim=False)
-            out = [part for piece in chunked(data, size) for part in transcoder.feed(piece)]
-            yield transcoder, b"".join(out + transcoder.close())
-
-
 @each_target
 @pytest.mark.parametrize("name", STREAMS)
 def test_stream_is_clean_or_noted(name: str, target: str) -> None:
     stream, truth = STREAMS[name]
-    for transcoder, data in transcoded(stream, target):
+    for data, transcoder in transcode_each_line_end(stream, "gemini_interactions", target):
         got = see(target, data, extras=True)
         notes = {note.kind: note.count for note in transcoder.notes}
         assert notes.get("unfinished_arguments", 0) == truth.unfinished
@@ -77,7 +66,7 @@ def test_stream_is_clean_or_noted(name: str, target: str) -> None:
 @each_target
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_stream_is_not_completed(name: str, target: str) -> None:
-    for transcoder, data in transcoded(BROKEN[name], target):
+    for data, transcoder in transcode_each_line_end(BROKEN[name], "gemini_interactions", target):
         assert transcoder.outcome is not None
         assert not isinstance(transcoder.outcome, Completed)
         assert see(target, data, extras=True).failed
