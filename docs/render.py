@@ -186,7 +186,8 @@ NOTES = {
 
 def pages() -> dict[Path, str]:
     """Return the rendered text of each page."""
-    return {path: _page(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
+    found = [path for folder in ("", "gateway/", "rules/") for path in DOCS.glob(f"{folder}*.md")]
+    return {path: _page(path.read_text(encoding="utf-8")) for path in sorted(found)}
 
 
 def _page(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The page of the gateway: its sessions run as they stand, its files are what they say."""
+"""The pages of the gateway: their sessions run as they stand, their files are what they say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,17 +21,19 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from support.cli.servers import provider
 
 from streamnorm.gateway import Gateway, read_config
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.metrics import METRICS
+from streamnorm.testing import FakeProvider, tool_call
 
 ROOT = Path(__file__).parent.parent
 _MAX_S = 600  # of a command, on a machine that does other work
-PAGE = (ROOT / "docs" / "gateway.md").read_text("utf-8")
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "gateway.md").read_text("utf-8")
+DEPLOY = (DOCS / "gateway" / "deploy.md").read_text("utf-8")
 SIDES = ("read", "send")
-SECURITY = (ROOT / "docs" / "security.md").read_text("utf-8")
-DASHBOARD = (ROOT / "docs" / "dashboard.md").read_text("utf-8")
 ENV = {
     **os.environ,
     "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
@@ -43,9 +44,9 @@ ENV = {
 _LOG_S = 120
 
 
-def section(title: str) -> str:
-    """Return the text of a section of the page."""
-    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def section(title: str, page: str = PAGE) -> str:
+    """Return the text of a section of a page."""
+    return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -88,8 +89,9 @@ def masked(line: str) -> str:
 def commands(text: str) -> Iterator[tuple[str, str]]:
     """Yield the commands of a section, in order, with the output that it shows."""
     for block in blocks(text, "console"):
-        line, _, output = block.removeprefix("$ ").partition("\n")
-        yield line, output
+        for shown in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            line, _, output = shown.partition("\n")
+            yield line, output
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks with curl")
@@ -118,37 +120,75 @@ def test_session_is_as_the_page_shows_it(title: str) -> None:
 
 
 def test_defaults_are_written_as_people_write_numbers() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", PAGE, re.MULTILINE))
+    page = (DOCS / "gateway" / "configuration.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", page, re.MULTILINE))
     assert rows["state_ttl_s"] == "2,592,000"
     assert (rows["keepalive_s"], rows["max_streams"]) == ("15", "1,000")
 
 
+KEYS = {
+    "ADMIN_KEYS": "admin-0123456789abcdef",
+    "ANTHROPIC_API_KEY": "sk-ant-0123456789",
+    "AWS_BEARER_TOKEN_BEDROCK": "bedrock-0123456789",
+    "CLIENT_KEYS": "k-alice,k-bob",
+    "OPENAI_API_KEY": "sk-0123456789",
+    "VLLM_API_KEY": "k-0123456789",
+}
+
+
 def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
-    models, pages, bedrock, sockets, log, hosts = blocks(PAGE, "toml")
-    insecure, reuse = blocks(SECURITY, "toml")
-    dashboard, timelines = blocks(DASHBOARD, "toml")
     path = tmp_path / "gateway.toml"
-    keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "VLLM_API_KEY": "k-0123456789"}
-    keys |= {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-0123456789"}
-    keys |= {"ADMIN_KEYS": "admin-0123456789abcdef"}
-    keys |= {"CLIENT_KEYS": "k-0123456789", "OPENAI_API_KEY": "sk-0123456789"}
-    for text in (models, pages, bedrock, sockets, log, hosts, insecure, reuse, dashboard):
-        path.write_text(text)
-        Gateway(read_config(path), environ=keys)
-    assert "max_tokens" in tomllib.loads(models)["models"][0]
-    assert {*tomllib.loads(pages)["pages"]} == {"ui_message_stream", "ag_ui"}
-    assert tomllib.loads(bedrock)["upstreams"]["bedrock"]["framing"] == "invoke_chunks"
-    assert "websocket" in str(tomllib.loads(sockets)["upstreams"])
-    assert tomllib.loads(log)["log"]["url"]
-    assert tomllib.loads(hosts)["origins"]
-    assert tomllib.loads(insecure)["upstreams"]["vllm"]["insecure"]
-    path.write_text(f"{log}\n{timelines}")
-    assert Gateway(read_config(path), environ=keys)
-    assert not tomllib.loads(reuse)["upstreams"]["local"]["reuse"]
+    started = 0
+    for page in (*sorted(DOCS.glob("gateway/*.md")), DOCS / "security.md", DOCS / "dashboard.md"):
+        for text in blocks(page.read_text("utf-8"), "toml"):
+            # The second file of the dashboard is an excerpt.
+            path.write_text(text if "[upstreams." in text else f"{text}\n{UPSTREAM}\n{LOG}")
+            assert Gateway(read_config(path), environ=KEYS)
+            started += 1
+    assert started >= 13
+
+
+UPSTREAM = """[upstreams.openai_chat]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:8000/v1"
+"""
+LOG = '[log]\nurl = "memory:"\n'
+PAGES_WITH_A_SESSION = sorted(
+    page.name
+    for page in DOCS.glob("gateway/*.md")
+    if "curl -s" in "".join(blocks(page.read_text("utf-8"), "console"))
+)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the pages ask with curl")
+@pytest.mark.parametrize("name", PAGES_WITH_A_SESSION)
+def test_requests_of_a_page_are_answered_as_it_shows(name: str, tmp_path: Path) -> None:
+    """In one process, with a scripted answer in place of the recorded one at port 9000."""
+    page = (DOCS / "gateway" / name).read_text("utf-8")
+    path = tmp_path / "gateway.toml"
+    scripted = FakeProvider(lambda request: [tool_call("get_weather", city="Lagos")])
+    with provider(scripted.app()) as upstream:
+        first = next((text for text in blocks(page, "toml") if ":9000" in text), UPSTREAM)
+        for shown in ("http://127.0.0.1:9000", "http://127.0.0.1:8000"):
+            first = first.replace(shown, upstream)
+        path.write_text(first.replace(":9001", f":{free_port()}"))
+        app = Gateway(read_config(path), environ=KEYS)
+        with provider(app, has_lifespan=True) as gateway:
+            asked = [one for one in commands(page) if "curl" in one[0]]
+            for line, output in asked:
+                done = subprocess.run(
+                    ["sh", "-c", line.replace("http://127.0.0.1:8080", gateway)],
+                    cwd=tmp_path,
+                    capture_output=True,
+                    text=True,
+                    timeout=_MAX_S,
+                )
+                assert done.stdout == output
+    assert asked
 
 
 def test_configuration_of_logging_is_valid() -> None:
-    (text,) = blocks(PAGE, "json")
+    (text,) = blocks(DEPLOY, "json")
     log = logging.getLogger("streamnorm")
     level = log.level
     try:
@@ -162,7 +202,7 @@ def test_configuration_of_logging_is_valid() -> None:
 
 
 def test_deployment_gives_the_gateway_its_time() -> None:
-    text, *_ = blocks(PAGE, "yaml")
+    text, *_ = blocks(DEPLOY, "yaml")
     pod = yaml.safe_load(text)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     grace: float = next(
@@ -181,8 +221,8 @@ def test_deployment_gives_the_gateway_its_time() -> None:
 
 
 def test_proxies_and_the_autoscaler_of_the_page_suit_the_gateway() -> None:
-    _, nginx_ingress, alb, autoscaler = (yaml.safe_load(text) for text in blocks(PAGE, "yaml"))
-    (nginx,) = blocks(PAGE, "nginx")
+    _, nginx_ingress, alb, autoscaler = (yaml.safe_load(text) for text in blocks(DEPLOY, "yaml"))
+    (nginx,) = blocks(DEPLOY, "nginx")
     config = Config(upstreams={})
     waits = [nginx_ingress[f"nginx.ingress.kubernetes.io/proxy-{name}-timeout"] for name in SIDES]
     waits += re.findall(r"proxy_(?:read|send)_timeout (\d+)s;", nginx)
@@ -199,10 +239,10 @@ def test_proxies_and_the_autoscaler_of_the_page_suit_the_gateway() -> None:
 
 @pytest.mark.slow
 def test_workers_start_with_the_command_of_the_page(tmp_path: Path) -> None:
-    line, *_ = (line for line, _ in commands(section("Several workers")))
-    config, *_ = blocks(PAGE, "toml")
+    line, *_ = (line for line, _ in commands(section("Several workers", DEPLOY)))
+    config, *_ = blocks((DOCS / "gateway" / "routing.md").read_text("utf-8"), "toml")
     (tmp_path / "gateway.toml").write_text(config)
-    (tmp_path / "log.json").write_text(blocks(PAGE, "json")[0])
+    (tmp_path / "log.json").write_text(blocks(DEPLOY, "json")[0])
     (tmp_path / "metrics").mkdir()
     port = free_port()
     line = line.replace("STREAMNORM_CONFIG=gateway.toml ", "").replace("8080", str(port))

@@ -227,7 +227,7 @@ async def test_request_of_another_site_is_refused() -> None:
         assert (await post_key(app, ADMIN_KEY, origin)).status == 403
 
 
-@pytest.mark.parametrize("page", ["gateway.md", "dashboard.md"])
+@pytest.mark.parametrize("page", ["gateway/deploy.md", "dashboard.md"])
 async def test_form_is_posted_through_the_nginx_of_the_documentation(page: str) -> None:
     """At a port other than the default, which nginx's `$host` lacks."""
     text = (DOCS / page).read_text()

@@ -25,7 +25,7 @@ PROBE = json.loads(re.findall(r"^    CMD (\[.*\])$", FILE, re.MULTILINE)[0])
 
 
 def test_image_runs_what_the_page_runs_on_kubernetes() -> None:
-    page = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "gateway" / "deploy.md").read_text(encoding="utf-8")
     deployment, *_ = re.findall(r"^```yaml\n((?s:.*?))^```$", page, re.MULTILINE)
     (container,) = yaml.safe_load(deployment)["spec"]["template"]["spec"]["containers"]
     assert container["args"] == COMMAND

@@ -43,7 +43,7 @@ _LOGS = {
     "disable_existing_loggers": False,
     "handlers": {"stdout": {"()": "streamnorm.gateway.QueuedHandler"}},
     "root": {"level": "DEBUG", "handlers": ["stdout"]},
-    # Logs the fields of each HTTP/2 request, as docs/gateway.md says.
+    # Logs the fields of each HTTP/2 request, as docs/gateway/deploy.md says.
     "loggers": {"hpack": {"level": "INFO"}},
 }
 _TIMEOUT_S = 60.0

@@ -77,13 +77,15 @@ def running(*arguments: object) -> Iterator[Running]:
 
 
 @contextmanager
-def provider(app: Any, *, has_websockets: bool = False) -> Iterator[str]:
+def provider(
+    app: Any, *, has_websockets: bool = False, has_lifespan: bool = False
+) -> Iterator[str]:
     """Serve an application in this process; yield its URL."""
     config = uvicorn.Config(
         app,
         log_config=None,
         log_level="critical",
-        lifespan="off",
+        lifespan="on" if has_lifespan else "off",
         http="h11",
         ws="websockets-sansio" if has_websockets else "none",
     )
