@@ -80,6 +80,7 @@ class _WrittenBlock(Struct):
         arguments: Arguments of the call so far.
         metadata: `providerMetadata` for the end of the part.
         citations: `citations` for it.
+        results: Chunks of results of the call, which follow its end.
     """
 
     kind: str
@@ -90,6 +91,7 @@ class _WrittenBlock(Struct):
     arguments: TextBuffer | None = None
     metadata: dict[str, Any] = {}
     citations: list[Chunk] = []
+    results: list[bytes] = []
 
 
 class UIMessageEncoder(RunEncoder):
@@ -122,6 +124,7 @@ class UIMessageEncoder(RunEncoder):
         self._next_id = 0
         self._sources = 0
         self._call_ids: set[str] = set()
+        self._open_calls: dict[str, _WrittenBlock] = {}
         # Calls without arguments that have ended: whether they are whole is known by what follows.
         self._unproven_calls: list[Chunk] = []
 
@@ -182,9 +185,9 @@ class UIMessageEncoder(RunEncoder):
             case RedactedReasoning() as block:
                 return self._write_redacted(block)
             case ServerToolResult() as block:
-                return self._call_of_result(block) + chunk(server_result_to_wire(block, fields))
+                return self._write_result(block, chunk(server_result_to_wire(block, fields)))
             case ToolResult() as block:
-                return self._call_of_result(block) + result_to_wire(block, fields)
+                return self._write_result(block, result_to_wire(block, fields))
             case Image() | Document() as block:
                 return chunk({**fields, **file_to_wire(block)})
             case _ as block:
@@ -213,12 +216,23 @@ class UIMessageEncoder(RunEncoder):
             arguments=TextBuffer("", self._stored),
             metadata=metadata,
         )
+        self._open_calls[call["toolCallId"]] = self._open[index]
         return chunk(with_metadata({"type": "tool-input-start", **call}, metadata))
 
     def _prove_calls(self) -> bytes:
         """Return the ends of calls without arguments that proved complete."""
         proven, self._unproven_calls = self._unproven_calls, []
         return b"".join([input_to_wire(call, "") for call in proven])
+
+    def _write_result(self, result: ServerToolResult | ToolResult, written: bytes) -> bytes:
+        """Return the chunks of a result; b"" if they follow the end of its call, which is open."""
+        # Each chunk of a call is its state from there on: the client would take a call whose input
+        # comes behind its result for one without a result.
+        if block := self._open_calls.get(result.tool_call_id):
+            self._stored.add(OBJECT_BYTES + len(written))
+            block.results.append(written)
+            return b""
+        return self._call_of_result(result) + written
 
     def _call_of_result(self, result: ServerToolResult | ToolResult) -> bytes:
         """Return the call chunk for a result whose call the message lacks.
@@ -288,15 +302,17 @@ class UIMessageEncoder(RunEncoder):
         if block.call is None or block.arguments is None:
             end = with_metadata({"type": f"{block.kind}-end", "id": block.id}, block.metadata)
             return chunk({**end, "citations": block.citations} if block.citations else end)
+        self._open_calls.pop(block.call["toolCallId"], None)
         arguments = block.arguments.text()
         block.arguments.release()
         call = with_metadata(block.call, block.metadata)
-        if not (arguments.strip() or event.is_unfinished or "providerExecuted" in call):
+        results = b"".join(block.results)
+        if not (arguments.strip() or event.is_unfinished or "providerExecuted" in call or results):
             # The bound of tokens may have cut it before its first argument (Anthropic), of which
             # only the stop reason tells; the client executes a call whose input is available.
             self._unproven_calls.append(call)
             return b""
-        return input_to_wire(call, arguments, is_unfinished=event.is_unfinished)
+        return input_to_wire(call, arguments, is_unfinished=event.is_unfinished) + results
 
     def _message_stop(self, event: MessageStop) -> bytes:
         finish: Chunk = {"type": "finish", "finishReason": stop_reason_to_wire(event.reason)}

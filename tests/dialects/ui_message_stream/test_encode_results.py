@@ -11,6 +11,8 @@ from support.ui_message_stream.chunks import START, middle
 from streamnorm import (
     BlockStart,
     BlockStop,
+    JSONDelta,
+    ServerToolCall,
     ServerToolResult,
     Text,
     ToolCall,
@@ -57,6 +59,35 @@ def test_result_of_a_tool_of_the_application(result: ToolResult, fields: dict[st
     chunk = {"type": "tool-output-available", "toolCallId": "c", **fields}
     start = [BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
     assert middle(*start, BlockStart(1, result), BlockStop(1))[2:] == [chunk]
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        (ServerToolCall("c", "f"), ServerToolResult("c", "f_result", [1])),
+        (ToolCall("c", "f"), ToolResult("c", (Text("1"),))),
+    ],
+)
+@pytest.mark.parametrize("arguments", ["", '{"a":1}'])
+def test_result_of_an_open_call_follows_the_input_of_the_call(
+    call: ToolCall | ServerToolCall, result: ToolResult | ServerToolResult, arguments: str
+) -> None:
+    """`useChat` would show the call as not yet answered if its input came last."""
+    interleaved = middle(
+        *(BlockStart(0, call), BlockStart(1, result), BlockStop(1)),
+        *(JSONDelta(0, arguments), BlockStop(0)),
+    )
+    in_turn = middle(
+        *(BlockStart(0, call), JSONDelta(0, arguments), BlockStop(0)),
+        *(BlockStart(1, result), BlockStop(1)),
+    )
+    assert [chunk["type"] for chunk in in_turn] == [
+        "tool-input-start",
+        "tool-input-delta",
+        "tool-input-available",
+        "tool-output-available",
+    ]
+    assert interleaved == in_turn
 
 
 def test_failed_result_is_an_output_error() -> None:
