@@ -1,71 +1,49 @@
-"""Fuzz a running gateway with hostile clients and upstreams.
+"""The running gateway: hostile clients and upstreams break no other request, and learn nothing.
 
-    python tests/fuzz/gateway.py [--minutes 20] [--seed N] [--rounds N] [--server serve]
-
-A round is forty connections: requests whose heads, framing, pipelining, encoding or JSON are
-damaged, and upstreams that answer with damaged streams, heads and chunks.  The process lives, no
-answer is a fault of the gateway's, none has the marker of another client or a key, every
-connection ends, the log has no traceback and no secret, memory is bounded, and after each round
-honest requests are answered.  A find is printed with the seed that makes it again: `--seed N
---rounds 1`.
+An input is the seed of a round in one server.  A round is forty connections: requests whose heads,
+framing, pipelining, encoding or JSON are damaged, and upstreams that answer with damaged streams,
+heads and chunks.  The process lives, no answer is a fault of the gateway's, none has the marker of
+another client or a key, every connection ends, the log has no traceback and no secret, memory is
+bounded, and after each round honest requests are answered.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
 import tempfile
-import time
-from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from support.gateway.fuzz.rounds import fuzzed_gateway
+from support.gateway.fuzz.rounds import FuzzedGateway, fuzzed_gateway
 from support.gateway.processes import COMMANDS
 
-_SHOWN = 60
-_REPORT_S = 60
+MAX_BYTES = 8  # of a seed
+
+_runner = asyncio.Runner()
+_exits = AsyncExitStack()
+_gateways: dict[str, FuzzedGateway] = {}
 
 
-async def _fuzz(server: str, seed: int, rounds: int | None, minutes: float) -> int:
-    finds = Counter[str]()
-    begin = reported = time.monotonic()
-    with tempfile.TemporaryDirectory() as directory:
-        async with fuzzed_gateway(server, Path(directory)) as gateway:
-            while gateway.rounds != rounds and time.monotonic() < begin + minutes * 60:
-                for text in await gateway.round(seed):
-                    finds[text.partition(":")[0]] += 1
-                    if finds.total() <= _SHOWN:
-                        print(f"seed {seed}: {text}", flush=True)
-                seed += 1
-                if time.monotonic() > reported + _REPORT_S:
-                    reported = time.monotonic()
-                    done = f"{gateway.rounds:,} rounds, {gateway.requests:,} requests"
-                    print(f"{server}: {done}, {finds.total()} finds", flush=True)
-            print(
-                f"{server}: {gateway.rounds:,} rounds, {gateway.requests:,} requests, "
-                f"statuses {dict(sorted(gateway.answers.items()))}, "
-                f"{finds.total()} finds: {dict(finds)}"
-            )
-    return finds.total()
+def samples() -> list[bytes]:
+    """Return no inputs: any bytes are a seed."""
+    return []
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=20, help="of all servers (default 20)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, help="of each server")
-    parser.add_argument("--server", choices=COMMANDS, action="append", help="default: all")
-    options = parser.parse_args()
-    servers = options.server or [*COMMANDS]
-    minutes = options.minutes / len(servers)
-    finds = [
-        asyncio.run(_fuzz(server, options.seed, options.rounds, minutes)) for server in servers
-    ]
-    return any(finds)
+def check(data: bytes) -> None:
+    """Run one round in one of the servers."""
+    seed = int.from_bytes(data)
+    found = _runner.run(_round([*COMMANDS][seed % len(COMMANDS)], seed))
+    assert not found, "; ".join(found)
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+def close() -> None:
+    """End the servers."""
+    _runner.run(_exits.aclose())
+
+
+async def _round(server: str, seed: int) -> list[str]:
+    if server not in _gateways:
+        folder = Path(_exits.enter_context(tempfile.TemporaryDirectory()))
+        gateway = fuzzed_gateway(server, folder)
+        _gateways[server] = await _exits.enter_async_context(gateway)
+    return [f"{server}: {text}" for text in await _gateways[server].round(seed)]
