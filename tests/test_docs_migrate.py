@@ -25,7 +25,7 @@ ENV = {
     "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     "PYTHONPATH": str(ROOT),
     "ANTHROPIC_API_KEY": "sk-ant-0123456789",
-    "CLIENT_KEYS": "sk-1234",
+    "CLIENT_KEYS": "sk-4f1d0c2b9a87e6d5",
 }
 
 
