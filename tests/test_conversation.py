@@ -65,6 +65,13 @@ BODIES: dict[str, dict[str, Any]] = {
             {"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP"}
         ]
     },
+    "gemini_interactions": {
+        "id": "v1_1",
+        "object": "interaction",
+        "model": "gemini-3-pro-preview",
+        "status": "completed",
+        "steps": [{"type": "model_output", "content": [{"type": "text", "text": "Hi"}]}],
+    },
 }
 
 

@@ -50,7 +50,7 @@ def grow(chat: Conversation, number: int, *, apart: bool = False) -> None:
     ids = (f"a{number}", f"b{number}")
     calls = tuple(ToolCall(id, "f", '{"a":1}') for id in ids)
     answer = (Text("Let me see."), *calls)
-    chat.append(Message("m", "m", answer, "tool_use"), dialect=DIALECTS[number % 4])
+    chat.append(Message("m", "m", answer, "tool_use"), dialect=DIALECTS[number % len(DIALECTS)])
     for id in reversed(ids):
         if apart:
             result = ToolResult(id, (Text("result"),), is_error=id.startswith("b"))

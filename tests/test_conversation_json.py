@@ -42,7 +42,13 @@ GEMINI = {
     "tools": [{"functionDeclarations": [{"name": "f", "description": "does it"}]}],
     "generationConfig": {"temperature": 0, "topK": 1},
 }
-BODIES = {"anthropic": ANTHROPIC, "gemini": GEMINI}
+INTERACTIONS = {
+    "model": "m",
+    "input": [{"type": "user_input", "content": [{"type": "text", "text": "Hello", "odd": 1.0}]}],
+    "tools": [{"type": "function", "name": "f", "description": "does it"}],
+    "generation_config": {"temperature": 0, "odd": [1]},
+}
+BODIES = {"anthropic": ANTHROPIC, "gemini": GEMINI, "gemini_interactions": INTERACTIONS}
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 
 

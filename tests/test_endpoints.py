@@ -13,6 +13,7 @@ from streamnorm.sse import Frame
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
 GEMINI = "/v1beta/models/m:streamGenerateContent?alt=sse"
+INTERACTIONS = "/v1beta/interactions"
 VERTEX = "/v1/projects/p/locations/l/publishers"
 
 
@@ -27,6 +28,8 @@ VERTEX = "/v1/projects/p/locations/l/publishers"
         ("gemini", "/v1beta/models/gemini-x:streamGenerateContent", {"model": "m"}, "gemini-x"),
         ("openai_chat", "/v1/chat/completions/x", {"model": "m"}, "m"),
         ("gemini", "/v1beta/models", [], ""),
+        ("gemini_interactions", "/v1beta/interactions", {"model": "gemini-x"}, "gemini-x"),
+        ("gemini_interactions", "/v1beta/interactions/v1_1", [], ""),
     ],
 )
 def test_model_is_read_from_the_path_or_the_body(
@@ -123,6 +126,8 @@ def test_other_frames_are_no_terminal(data: str) -> None:
         ("anthropic", "https://h/v1/a/anthropic", MESSAGES, "https://h/v1/a/anthropic/v1/messages"),
         ("gemini", "https://h", GEMINI, f"https://h{GEMINI}"),
         ("gemini", "https://h/v1beta", GEMINI, f"https://h{GEMINI}"),
+        ("gemini_interactions", "https://h", INTERACTIONS, f"https://h{INTERACTIONS}"),
+        ("gemini_interactions", "https://h/v1beta", INTERACTIONS, f"https://h{INTERACTIONS}"),
     ],
 )
 def test_version_of_the_api_is_not_doubled(

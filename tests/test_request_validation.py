@@ -19,7 +19,7 @@ from streamnorm.profiles import VENDOR
 from streamnorm.profiles.rules import shipped_rules
 from streamnorm.validation import RequestViolation, quoted, quoted_path, rules_for, validate_request
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 LEGAL: dict[str, dict[str, Any]] = {
     "anthropic": {
         "model": "claude-sonnet-4-5",
@@ -29,6 +29,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "openai_chat": {"model": "gpt-4.1", "messages": [{"role": "user", "content": "Hi."}]},
     "openai_responses": {"model": "gpt-4.1", "input": "Hi."},
     "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]},
+    "gemini_interactions": {"model": "gemini-3-pro-preview", "input": "Hi."},
 }
 TOO_FEW = {"model": "gpt-5", "input": "Hi.", "max_output_tokens": 10}
 SAYS = (

@@ -33,7 +33,7 @@ from streamnorm.tools import decode_tools, encode_tools
 Run: TypeAlias = Callable[[Callable[[Client], Awaitable[Any]]], Any]
 
 PNG = b"\x89PNG\r\n"
-DIALECTS = ["anthropic", "openai_chat", "openai_responses", "gemini"]
+DIALECTS = ["anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions"]
 
 
 def weather_server() -> MCPServer:

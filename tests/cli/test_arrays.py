@@ -23,11 +23,18 @@ def test_array_is_decoded(capfdbinary: Out) -> None:
     assert [json.loads(line) for line in lines] == [json.loads(line) for line in expected]
 
 
-@pytest.mark.parametrize("target", ["anthropic", "gemini"])
-def test_array_is_transcoded(capfdbinary: Out, target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "start"),
+    [
+        ("anthropic", b"event: message_start"),
+        ("gemini", b"data: {"),
+        ("gemini_interactions", b"event: interaction.created"),
+    ],
+)
+def test_array_is_transcoded(capfdbinary: Out, target: str, start: bytes) -> None:
     assert main(["transcode", str(ARRAY), "--to", target]) == 0
     out = capfdbinary.readouterr().out
-    assert out.startswith(b"event: message_start" if target == "anthropic" else b"data: {")
+    assert out.startswith(start)
     assert out.endswith(b"\n\n")
 
 

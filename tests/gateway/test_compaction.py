@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.bodies.compactions import FORGED, KEY, TRIGGER, sealed
+from support.bodies.history_rules import PROMPTS
 from support.gateway.calls import NOWHERE, asked, called, opened, scripted
 from support.gateway.servers import served
 from support.http.scripted_upstream import Answered, ScriptedUpstream
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 RESPONSES, COMPACT = "/v1/responses", "/v1/responses/compact"
 ENVIRON = {"SEAL": KEY.decode()}
-UPSTREAMS = ["openai_chat", "anthropic", "gemini"]
+UPSTREAMS = ["openai_chat", "anthropic", "gemini", "gemini_interactions"]
 HISTORY = [
     {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be."}]},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Snow?"}]},
@@ -113,7 +114,7 @@ async def test_request_for_a_summary_has_the_prefix_of_the_conversation(dialect:
         await called(app, RESPONSES, {**REQUEST, "stream": True})
         await called(app, RESPONSES, {**TRIGGERED, "stream": True})
     before, request = sent_to(provider, 0), sent_to(provider, 1)
-    name = "contents" if dialect == "gemini" else "messages"
+    name = PROMPTS[dialect]
     *history, last = request[name]
     assert history == before[name]
     assert "This conversation will now be replaced" in json.dumps(last)
@@ -126,6 +127,7 @@ async def test_request_for_a_summary_has_the_prefix_of_the_conversation(dialect:
         ("openai_chat", "tool_choice", "none"),
         ("anthropic", "tool_choice", {"type": "none"}),
         ("gemini", "toolConfig", {"functionCallingConfig": {"mode": "NONE"}}),
+        ("gemini_interactions", "generation_config", {"tool_choice": "none"}),
     ],
 )
 async def test_no_tool_may_be_called(dialect: str, name: str, expected: Any) -> None:

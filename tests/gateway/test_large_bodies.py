@@ -27,6 +27,7 @@ PATHS = {
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
     "gemini": GENERATE,
+    "gemini_interactions": "/v1beta/interactions",
 }
 COUNTS = {
     "anthropic": "/v1/messages/count_tokens",
@@ -46,6 +47,9 @@ def request_of(client: str, count: int) -> bytes:
             }
         case "openai_responses":
             body = {"model": "m", "input": messages}
+        case "gemini_interactions":
+            content = [{"type": "text", "text": text}]
+            body = {"model": "m", "input": [{"type": "user_input", "content": content}] * count}
         case "anthropic":
             body = {"model": "m", "max_tokens": 9, "messages": messages}
         case _:
@@ -95,7 +99,7 @@ def test_tokens_are_estimated_or_asked_for_beside_the_loop(client: str, upstream
     assert_loop_does_as_much(ask)
 
 
-@pytest.mark.parametrize("upstream", ["openai_responses", "anthropic"])
+@pytest.mark.parametrize("upstream", ["openai_responses", "anthropic", "gemini_interactions"])
 def test_conversations_are_compacted_beside_the_loop(upstream: str) -> None:
     async def ask(count: int) -> None:
         async with opened(NOWHERE, dialect=upstream) as app:
@@ -109,7 +113,7 @@ def test_conversations_are_compacted_beside_the_loop(upstream: str) -> None:
 @pytest.mark.parametrize(
     "path", [PATHS["openai_responses"], COUNTS["openai_responses"], "/v1/responses/compact"]
 )
-@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "gemini", "gemini_interactions"])
 def test_history_takes_few_times_its_size_of_memory(path: str, upstream: str) -> None:
     """What was decoded of it, its texts once more, and what the upstream is sent."""
     body = request_of("openai_responses", 10 * FEW)
