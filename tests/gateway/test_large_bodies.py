@@ -73,10 +73,19 @@ def assert_loop_does_as_much(ask: Callable[[int], Coroutine[Any, Any, object]]) 
     assert many - few < MANY
 
 
-@pytest.mark.parametrize("upstream", PATHS)
-# Clients of Responses alone have state.
+# A dialect is read and written by the same code, whatever the other one is.
+NAMES = list(PATHS)
+PAIRS = [*zip(NAMES, NAMES, strict=True), *zip(NAMES, [*NAMES[1:], NAMES[0]], strict=True)]
+
+
 @pytest.mark.parametrize(
-    ("client", "state"), [*((client, None) for client in PATHS), ("openai_responses", "memory:")]
+    ("client", "upstream", "state"),
+    [
+        *((client, upstream, None) for client, upstream in PAIRS),
+        # Clients of Responses alone have state here.
+        ("openai_responses", "openai_responses", "memory:"),
+        ("openai_responses", "anthropic", "memory:"),
+    ],
 )
 def test_messages_are_translated_or_passed_beside_the_loop(
     client: str, upstream: str, state: str | None
