@@ -27,7 +27,7 @@ from compliance.suites import LLM_COMPLY, OPEN_RESPONSES, Result, Suite
 from compliance.upstream import upstream
 from support.cli.servers import provider, running
 
-_DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
+_DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini", "gemini_interactions")
 _MEMORY = "memory:"
 _STATES = {"openai_responses": ("", _MEMORY)}  # by the client's dialect; "" stores nothing
 _SEAL_KEY = "STREAMNORM_COMPLIANCE_KEY"  # variable of a key for compacted conversations

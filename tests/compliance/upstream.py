@@ -19,6 +19,7 @@ __all__ = ["upstream"]
 _REQUIRED = {
     "anthropic": ("model", "max_tokens", "messages"),
     "gemini": ("contents",),
+    "gemini_interactions": ("model", "input"),
     "openai_chat": ("model", "messages"),
     "openai_responses": ("model",),
 }

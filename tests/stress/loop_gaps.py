@@ -46,6 +46,7 @@ _OTHER_PATHS = {
         "compact": "/v1/responses/compact",
     },
     "gemini": {"count": "/v1beta/models/m:countTokens"},
+    "gemini_interactions": {},
 }
 
 

@@ -48,6 +48,7 @@ PATHS = {
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
     "gemini": "/v1beta/models/m:generateContent",
+    "gemini_interactions": "/v1beta/interactions",
 }
 
 _MAX_BYTES = 32_000_000
@@ -56,14 +57,23 @@ _START = {
     "openai_chat": b'{"model":"m",',
     "openai_responses": b'{"model":"m",',
     "gemini": b"{",
+    "gemini_interactions": b'{"model":"m",',
 }
-_MESSAGES = {"openai_responses": b"input", "gemini": b"contents"}
-_MESSAGE = {"gemini": b'{"role":"user","parts":[{"text":"a"}]}'}
+_MESSAGES = {
+    "openai_responses": b"input",
+    "gemini": b"contents",
+    "gemini_interactions": b"input",
+}
+_MESSAGE = {
+    "gemini": b'{"role":"user","parts":[{"text":"a"}]}',
+    "gemini_interactions": b'{"type":"user_input","content":[{"type":"text","text":"a"}]}',
+}
 _TOOL = {
     "anthropic": b'{"name":"f%d","input_schema":{"type":"object"}}',
     "openai_chat": b'{"type":"function","function":{"name":"f%d"}}',
     "openai_responses": b'{"type":"function","name":"f%d","parameters":{"type":"object"}}',
     "gemini": b'{"functionDeclarations":[{"name":"f%d"}]}',
+    "gemini_interactions": b'{"type":"function","name":"f%d"}',
 }
 _CODE = 'def f(x: str) -> str:  # "a"\n    return x.removeprefix("a") + "\\n"\n'
 _SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
