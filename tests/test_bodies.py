@@ -247,7 +247,11 @@ def test_error_of_the_provider_is_raised_as_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "dialect", ["openai_chat", "openai_responses", "anthropic", "gemini", "telegraph", None]
+    "dialect",
+    [
+        *("openai_chat", "openai_responses", "anthropic", "gemini", "gemini_interactions"),
+        *("telegraph", None),
+    ],
 )
 @pytest.mark.parametrize(
     ("body", "status"),

@@ -52,7 +52,14 @@ from streamnorm.validation import validate
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 CLIENTS = ("0", "1")
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+DIALECTS = (
+    "anthropic",
+    "openai_chat",
+    "openai_responses",
+    "gemini",
+    "bedrock_converse",
+    "gemini_interactions",
+)
 AG_UI = "ag_ui"
 
 

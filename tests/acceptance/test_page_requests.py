@@ -378,7 +378,14 @@ def test_run_that_is_read_is_one_of_the_protocol(version: str) -> None:
 # Stored chats
 
 ASKED = InputMessage("user", (Text("Go on."),))
-VENDORS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+VENDORS = (
+    "anthropic",
+    "openai_chat",
+    "openai_responses",
+    "gemini",
+    "bedrock_converse",
+    "gemini_interactions",
+)
 
 
 def stored_chats(page: str) -> list[tuple[str, list[dict[str, Any]]]]:

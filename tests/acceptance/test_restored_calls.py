@@ -16,6 +16,7 @@ from acceptance.responses_wire import broken_rules
 from openai.types.responses import Response
 from support.anthropic import frames as anthropic
 from support.gemini import frames as gemini
+from support.gemini_interactions import frames as interactions
 from support.openai_chat.chunks import DONE, call, calls, chunk
 from support.openai_responses import frames as responses
 
@@ -87,6 +88,12 @@ def answer(source: str) -> list[bytes]:
             case "gemini":
                 function = {"id": id, "name": name, "args": json.loads(text)}
                 frames.append(gemini.parts({"functionCall": function}))
+            case "gemini_interactions":
+                pieces = [("arguments_delta", {"arguments": piece}) for piece in cut(text)]
+                call_of_step = {"id": id, "name": name, "arguments": {}}
+                frames.append(
+                    interactions.step("function_call", *pieces, number=number, **call_of_step)
+                )
             case _:
                 item = {"id": f"fc_{number}", "call_id": id, "name": name}
                 frames.append(responses.added(number, "function_call", arguments="", **item))
@@ -99,6 +106,8 @@ def answer(source: str) -> list[bytes]:
             return [*frames, chunk({}, "tool_calls"), DONE]
         case "gemini":
             return [*frames, gemini.text("", finish="STOP")]
+        case "gemini_interactions":
+            return [interactions.CREATED, *frames, interactions.completed("requires_action")]
         case _:
             return [responses.START, *frames, responses.completed()]
 
@@ -178,7 +187,7 @@ def said(output: list[Any]) -> list[tuple[Any, ...]]:
 
 
 each_source = pytest.mark.parametrize(
-    "source", ["anthropic", "openai_chat", "openai_responses", "gemini"]
+    "source", ["anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions"]
 )
 
 

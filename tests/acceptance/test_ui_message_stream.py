@@ -43,7 +43,14 @@ from streamnorm.frontend import Run
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 CLIENTS = ("ai5", "ai6", "ai7")
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+DIALECTS = (
+    "anthropic",
+    "openai_chat",
+    "openai_responses",
+    "gemini",
+    "bedrock_converse",
+    "gemini_interactions",
+)
 UI = "ui_message_stream"
 
 Parts = list[tuple[str, Any]]

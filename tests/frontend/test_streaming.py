@@ -107,7 +107,14 @@ async def respond(agent: AsyncIterator[RunItem], to: str, **options: Any) -> Cli
     return client
 
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
+DIALECTS = (
+    "anthropic",
+    "openai_chat",
+    "openai_responses",
+    "gemini",
+    "bedrock_converse",
+    "gemini_interactions",
+)
 
 
 @BOTH

@@ -51,7 +51,10 @@ async def test_no_field_of_a_request_chooses_its_host(
         "\ud800",
     ],
 )
-@pytest.mark.parametrize("dialect", ["gemini", "openai_chat", "anthropic", "openai_responses"])
+@pytest.mark.parametrize(
+    "dialect",
+    ["gemini", "openai_chat", "anthropic", "openai_responses", "gemini_interactions"],
+)
 async def test_no_name_of_a_model_chooses_the_host(dialect: str, model: str) -> None:
     upstream = ScriptedUpstream({})
     async with served(upstream) as url, opened(url, dialect=dialect) as app:
@@ -60,6 +63,6 @@ async def test_no_name_of_a_model_chooses_the_host(dialect: str, model: str) -> 
         for sent in upstream.requests:
             assert sent.headers["host"] == url.removeprefix("http://")
             path = sent.target.partition("?")[0]
-            assert path.startswith(("/v1/", "/v1beta/models/"))
+            assert path.startswith(("/v1/", "/v1beta/models/", "/v1beta/interactions"))
             assert ".." not in path.split("/")
             assert "?" not in sent.target

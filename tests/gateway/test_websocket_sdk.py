@@ -24,7 +24,10 @@ from streamnorm.testing import FakeProvider, faults, tool_call
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = ("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse")
+UPSTREAMS = (
+    *("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse"),
+    "gemini_interactions",
+)
 LIMITS = ResponsesWebSocketLimits(
     max_lanes=8,
     max_events_per_lane=128,

@@ -20,7 +20,14 @@ from streamnorm.testing import FakeProvider, FakeRequest, tool_call
 
 pytestmark = pytest.mark.anyio
 
-UPSTREAMS = ("openai_chat", "anthropic", "gemini", "openai_responses", "bedrock_converse")
+UPSTREAMS = (
+    "openai_chat",
+    "anthropic",
+    "gemini",
+    "openai_responses",
+    "bedrock_converse",
+    "gemini_interactions",
+)
 NOT_FOUND = "previous_response_not_found"
 
 

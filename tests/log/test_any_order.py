@@ -23,7 +23,14 @@ from streamnorm.state import StoreError
 LEASE_S = 100.0
 LINGER_S = 50.0
 FOLLOW_S = 0.005
-TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini", "ui_message_stream")
+TARGETS = (
+    "openai_chat",
+    "anthropic",
+    "openai_responses",
+    "gemini",
+    "gemini_interactions",
+    "ui_message_stream",
+)
 PIECE = b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "%d"}}]}\n\n'
 
 

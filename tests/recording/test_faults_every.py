@@ -45,7 +45,8 @@ def test_break_precedes_the_terminal() -> None:
 
 
 def test_overloaded_status_is_that_of_the_provider() -> None:
-    for dialect, status in {"anthropic": 529, "openai_chat": 503, "gemini": 503}.items():
+    statuses = {"anthropic": 529, "openai_chat": 503, "gemini": 503, "gemini_interactions": 503}
+    for dialect, status in statuses.items():
         found = list(faults.every(Recording(b"", Companion(1, dialect))))
         assert found[-1] == faults.http(status)
 

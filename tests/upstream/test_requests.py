@@ -126,7 +126,7 @@ def test_body_decides_about_the_stream_and_not_accept() -> None:
 
 def test_reply_repeats_the_request_where_the_client_s_dialect_does() -> None:
     request = received("/v1/responses", {**RESPONSE, "temperature": 0.2})
-    for dialect in ("anthropic", "openai_chat", "gemini"):
+    for dialect in ("anthropic", "openai_chat", "gemini", "gemini_interactions"):
         sent = asked(request, "openai_responses", upstream(dialect))
         assert sent.reply.response == {"temperature": 0.2}
     # An upstream of the same dialect repeats it, which changes nothing of its bytes.

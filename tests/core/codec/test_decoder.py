@@ -323,7 +323,9 @@ def test_refused_body_is_read_as_a_frame_of_its_own() -> None:
     assert reader.split(b"more") == []
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "gemini", None])
+@pytest.mark.parametrize(
+    "dialect", ["openai_chat", "anthropic", "gemini", "gemini_interactions", None]
+)
 def test_dialect_without_sequence_numbers_goes_on_with_zero(dialect: str | None) -> None:
     reader = decoder(dialect)
     reader.feed(TEXT)

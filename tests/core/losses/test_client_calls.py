@@ -69,7 +69,7 @@ SERVED: dict[str, tuple[str, dict[str, Any]]] = {
     "a search": ("web_search_call", {"action": {"type": "search", "query": "tea"}}),
 }
 
-OTHERS = ("anthropic", "gemini", "openai_chat")
+OTHERS = ("anthropic", "gemini", "openai_chat", "gemini_interactions")
 OWN = "openai_responses"
 
 each_kind = pytest.mark.parametrize("kind", WAITING)

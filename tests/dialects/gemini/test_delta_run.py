@@ -264,7 +264,7 @@ def test_invalid_counts_read_as_without_the_run(odd: bytes) -> None:
         assert reading.on_run[-1] == 1
 
 
-@pytest.mark.parametrize("target", ["anthropic", "gemini"])
+@pytest.mark.parametrize("target", ["anthropic", "gemini", "gemini_interactions"])
 @pytest.mark.parametrize("source", ["gemini", None])
 def test_transcoder_knows_the_tokens_at_any_time(source: str | None, target: str) -> None:
     transcoder = Transcoder(source, target)

@@ -49,7 +49,7 @@ _TEXTS = (
     ),
     "<tool_error>x</tool_error>",
 )
-_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 _ISSUERS = (None, "anthropic", "google", "openai", "")
 _ROLES = ("user", "assistant", "system", "developer")
 

@@ -61,7 +61,7 @@ _NO_OBJECTS = (
     '{"a":1} x',
     "[" * 200,
 )
-_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
 _SERVER_TOOLS: tuple[AnyTool, ...] = (
     ServerTool(
         "web_search",

@@ -58,7 +58,7 @@ def asked(*items: dict[str, Any]) -> Request:
     return decode_request({"model": "m", "input": [QUESTION, *items]}, "openai_responses")
 
 
-@pytest.mark.parametrize("target", ["anthropic", "gemini", "openai_chat"])
+@pytest.mark.parametrize("target", ["anthropic", "gemini", "openai_chat", "gemini_interactions"])
 @pytest.mark.parametrize(("kind", "items"), ENDS.items(), ids=ENDS)
 def test_result_at_the_end_is_refused_where_the_target_lacks_it(
     kind: str, items: list[dict[str, Any]], target: str

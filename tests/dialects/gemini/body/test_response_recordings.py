@@ -67,7 +67,7 @@ def test_a_written_message_is_read_as_projected(message: Message) -> None:
         assert_comes_back(message)
 
 
-@each_recording_of("gemini", "anthropic", "openai_chat", "openai_responses")
+@each_recording_of("gemini", "anthropic", "openai_chat", "openai_responses", "gemini_interactions")
 def test_a_recorded_answer_comes_back(recording: Recording) -> None:
     decoded = decode([recording.body], str(recording.dialect), server=recording.server)
     if any(isinstance(event, MessageStop) for event in decoded.events):
