@@ -144,7 +144,7 @@ class _StepReader:
         if kind == CALL:
             self._blocks.append(self._sign(_call_from_wire(step)))
         elif kind == OUTPUT:
-            self._blocks += read_array(step.get("content"), block_from_wire, "$.content")
+            self._blocks += read_array(step.get("content"), _output_from_wire, "$.content")
             self._unknown |= unknown_fields(step, _STEP)
         else:
             self._blocks.append(_block_of(kind, step))
@@ -174,6 +174,14 @@ class _StepReader:
             source = Source(DIALECT, self._steps, part)
             self._messages.append(structs.replace(part, source=source))
             self._steps, self._blocks, self._unknown = [], [], {}
+
+
+def _output_from_wire(value: object) -> InputBlock:
+    """Return a content of the model as a block; an unknown one as a step that holds it."""
+    block = block_from_wire(value)
+    if isinstance(block, OpaqueBlock) and block.kind not in CONTENTS:
+        return OpaqueBlock(DIALECT, OUTPUT, compact({"type": OUTPUT, "content": [value]}))
+    return block
 
 
 def _block_of(kind: str, step: dict[str, Any]) -> InputBlock:
@@ -267,7 +275,9 @@ def _message_to_wire(
     open_step: dict[str, Any] | None = None  # which the next content may extend
     for position, block in enumerate(message.blocks):
         try:
-            others = _steps_of(block, context)
+            # A step of an unknown type is the model's; the user has one of contents alone.
+            is_content = message.role == "user" and isinstance(block, OpaqueBlock)
+            others = None if is_content else _steps_of(block, context)
             if others is not None:
                 steps += others
                 open_step = None

@@ -297,6 +297,33 @@ def test_texts_and_results_of_one_message_are_steps_in_their_order() -> None:
     assert written(message) == ([result(), both], [])
 
 
+NEWER = {"type": "newer", "n": 1}
+
+
+@pytest.mark.parametrize(
+    ("steps", "role"),
+    [
+        ([{"type": "user_input", "content": [NEWER, {"type": "text", "text": "a"}]}], "user"),
+        ([said("a"), {"type": "model_output", "content": [NEWER]}], "assistant"),
+        ([said("a"), NEWER], "assistant"),
+    ],
+    ids=["content of the user", "content of the model", "step of the model"],
+)
+def test_content_of_an_unknown_type_is_no_step(steps: list[dict[str, Any]], role: str) -> None:
+    *_, message = read(steps)
+    assert message.role == role
+    assert written(*read(steps)) == (steps, [])
+
+
+def test_texts_beside_a_content_of_an_unknown_type_keep_their_order() -> None:
+    contents = [{"type": "text", "text": "a"}, NEWER, {"type": "text", "text": "b"}]
+    messages = read([{"type": "model_output", "content": contents}])
+    steps, _ = written(*messages)
+    assert [step["type"] for step in steps] == ["model_output"] * 3
+    assert [content for step in steps for content in step["content"]] == contents
+    assert read(steps) == messages
+
+
 def test_message_of_another_role_and_block_without_a_form_are_refused() -> None:
     with pytest.raises(EncodeError, match="system message, expected one of user or assistant"):
         written(InputMessage("system", (Text("a"),)))
