@@ -28,8 +28,8 @@ DIALECTS = (
     "openai_chat",
     "openai_responses",
     "gemini",
-    "bedrock_converse",
     "gemini_interactions",
+    "bedrock_converse",
 )
 
 
