@@ -27,7 +27,9 @@ def test_source_distribution_names_what_is_there() -> None:
 def test_wheel_holds_every_file_of_the_package() -> None:
     """Profiles and the parts of the page of `inspect` are data, and read from the package."""
     wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel == {"packages": ["streamnorm"]}
+    hook = wheel["hooks"]["custom"]["path"]
+    assert wheel == {"packages": ["streamnorm"], "hooks": {"custom": {"path": hook}}}
+    assert (ROOT / hook).exists()
     assert [*(ROOT / "streamnorm" / "profiles").glob("*.toml")]
     page = ROOT / "streamnorm" / "inspect" / "html_page"
     assert {path.suffix for path in page.iterdir()} >= {".css", ".html", ".js"}

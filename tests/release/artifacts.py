@@ -11,6 +11,7 @@ from pathlib import Path
 
 __all__ = ["relative_links", "sdist_differences", "sha256", "wheel_differences"]
 
+_KERNEL = "streamnorm/_core/codec/_kernel.abi3.so"
 _METADATA = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 # hatchling adds them to each source distribution.
 _ADDED_TO_SDIST = {".gitignore", "PKG-INFO", "pyproject.toml"}
@@ -31,6 +32,8 @@ def wheel_differences(wheel: Path, committed: Iterable[str]) -> list[str]:
     expected |= {f"{name}-{version}.dist-info/{path}" for path in _METADATA}
     # Type checkers ignore the types of a package without it.
     expected.add(f"{name}/py.typed")
+    if not wheel.name.endswith("-none-any.whl"):
+        expected.add(_KERNEL)
     with zipfile.ZipFile(wheel) as archive:
         found = {entry.filename for entry in archive.infolist() if not entry.is_dir()}
     return _differences(found, expected)

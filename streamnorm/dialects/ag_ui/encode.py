@@ -20,6 +20,7 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.codec import EncodeOptions, RunEncoder
+from streamnorm._core.codec.templates import delta_frames
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -104,15 +105,9 @@ class AGUIEncoder(RunEncoder):
         self._cut: dict[str, str] = {}  # problems of calls that are not whole, without a result
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
-        head, arguments = self._heads[index], self._arguments.get(index)
-        if arguments is None:
-            return lambda text: head + dumps(text) + _DELTA_END
-
-        def write_arguments(text: str) -> bytes:
-            arguments.append(text)
-            return head + dumps(text) + _DELTA_END
-
-        return write_arguments
+        arguments = self._arguments.get(index)
+        append = None if arguments is None else arguments.append
+        return delta_frames(self._heads[index], _DELTA_END, append)
 
     def ping(self) -> bytes:
         return b": keep-alive\n\n"

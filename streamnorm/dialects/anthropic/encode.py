@@ -22,6 +22,7 @@ from streamnorm._core.blocks import (
     ToolCall,
 )
 from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.codec.templates import delta_frames
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -81,8 +82,7 @@ class AnthropicEncoder(Encoder):
         self._written_usage = Usage()  # the snapshot in `message_start`
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
-        head = self._delta_heads[index]
-        return lambda text: head + dumps(text) + _DELTA_END
+        return delta_frames(self._delta_heads[index], _DELTA_END)
 
     def delta_template(self, index: int) -> tuple[bytes, bytes]:
         return self._delta_heads[index], _DELTA_END

@@ -22,6 +22,7 @@ from streamnorm._core.blocks import (
     ToolCall,
 )
 from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.codec.templates import delta_frames
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -81,8 +82,7 @@ class ConverseEncoder(Encoder):
         self._silent: dict[int, bytes] = {}  # text of open blocks that have no delta yet
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
-        head, tail = self._frames[index]
-        return lambda text: head + dumps(text) + tail
+        return delta_frames(*self._frames[index])
 
     def delta_template(self, index: int) -> tuple[bytes, bytes]:
         return self._frames[index]

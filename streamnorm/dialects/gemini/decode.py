@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, Unpack
 
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, DeltaRun, read_no_json
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.codec.delta_run import PROBED_COUNTS
+from streamnorm._core.codec.templates import PROBED_COUNTS
 from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
 from streamnorm._core.failures import Fatal, find_error, named_error, too_large
 from streamnorm._core.json import (

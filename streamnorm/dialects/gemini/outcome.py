@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from streamnorm._core.codec.delta_run import CountPair
+from streamnorm._core.codec.templates import CountPair
 from streamnorm._core.events import MessageStop, StopReason, StreamError, Usage
 from streamnorm._core.failures import upstream_error
 from streamnorm._core.json import clean, count_of

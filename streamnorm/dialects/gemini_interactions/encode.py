@@ -29,6 +29,7 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.files import base64_of
 from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.codec.templates import delta_frames
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -123,16 +124,9 @@ class InteractionsEncoder(Encoder):
         open_block = self._open[index]
         head, tail = open_block.frame
         append = _store_of(open_block)
-        if append is None:
-            return lambda text: head + dumps(text) + tail
-        if isinstance(open_block.block, ServerToolCall):
+        if append is not None and isinstance(open_block.block, ServerToolCall):
             return lambda text: append(text) or b""
-
-        def write(text: str) -> bytes:
-            append(text)
-            return head + dumps(text) + tail
-
-        return write
+        return delta_frames(head, tail, append)
 
     def delta_template(self, index: int) -> tuple[bytes, bytes] | None:
         open_block = self._open[index]

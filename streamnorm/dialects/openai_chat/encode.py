@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from streamnorm._core.blocks import Block, Reasoning, RedactedReasoning, Refusal, Text, ToolCall
 from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.codec.templates import counted_delta_frames, delta_frames
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -140,19 +141,10 @@ class ChatEncoder(Encoder):
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         block = self._blocks[index]
-        head, tail = block.head, block.tail
         if not isinstance(block.block, Text):
-            return lambda text: head + dumps(text) + tail
-
+            return delta_frames(block.head, block.tail)
         block.collect_written()
-        characters = 0
-
-        def write(text: str) -> bytes:
-            nonlocal characters
-            characters += len(text)
-            return head + dumps(text) + tail
-
-        block.written = lambda: characters
+        write, block.written = counted_delta_frames(block.head, block.tail)
         return write
 
     def ping(self) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.blocks import Citation, ServerToolCall, ToolCall
+from streamnorm._core.codec.templates import numbered_delta_frames
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, dumps, is_json, is_object
 from streamnorm._core.limits import OBJECT_BYTES, PART_BYTES, StoredBytes, text_bytes, value_bytes
@@ -57,14 +58,7 @@ class FrameWriter:
         name = event_type.encode()
         head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (name, name)
         middle, tail = b"," + dumps(position)[1:-1] + b',"delta":', suffix + b"}\n\n"
-
-        def write(text: str) -> bytes:
-            append(text)
-            number = self.next_number
-            self.next_number = number + 1
-            return b"".join((head, dumps(number), middle, dumps(text), tail))
-
-        return write
+        return numbered_delta_frames(head, middle, tail, append, self)
 
 
 class ItemHead(Struct):

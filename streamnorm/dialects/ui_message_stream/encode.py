@@ -24,6 +24,7 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.codec import EncodeOptions, RunEncoder
+from streamnorm._core.codec.templates import delta_frames
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -130,15 +131,8 @@ class UIMessageEncoder(RunEncoder):
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         block = self._open[index]
-        head, arguments = block.head, block.arguments
-        if arguments is None:
-            return lambda text: head + dumps(text) + b"}\n\n"
-
-        def write_arguments(text: str) -> bytes:
-            arguments.append(text)
-            return head + dumps(text) + b"}\n\n"
-
-        return write_arguments
+        append = None if block.arguments is None else block.arguments.append
+        return delta_frames(block.head, b"}\n\n", append)
 
     def ping(self) -> bytes:
         return b": keep-alive\n\n"

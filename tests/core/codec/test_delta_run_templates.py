@@ -9,7 +9,7 @@ import pytest
 
 from streamnorm import TextDelta
 from streamnorm._core.codec import DeltaRun
-from streamnorm._core.codec.delta_run import (
+from streamnorm._core.codec.templates import (
     PROBED_COUNTS,
     CountPair,
     ReadText,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from streamnorm import Event
 from streamnorm._core.codec import Decoder
-from streamnorm._core.codec.delta_run import learn_template
+from streamnorm._core.codec.templates import learn_template
 from streamnorm._core.events import delta_factory
 from streamnorm.codec import decoder
 from support.streams.run_comparison import every_frame_in_full

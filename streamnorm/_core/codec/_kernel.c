@@ -1,0 +1,767 @@
+/* The kernel: payloads compared with a template, and texts written into frames.
+ *
+ * Both have a twin in Python, `Templates.text_reader` and `delta_frames`, which says what they do
+ * and stands in where this file is not compiled.  What is rare is not written a second time:
+ * msgspec decodes a string with unusual escapes, and what does not fit is given to `otherwise`, as
+ * the twin gives it.  Nothing is stored here that the twin stores elsewhere: the framing owns the
+ * bytes that are held, and the run its delta and its counts.
+ *
+ * The limited API suffices, so that one build serves all versions from 3.11 on.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <string.h>
+
+#ifndef KERNEL_SOURCE  /* digest of this file, by which a test knows what was compiled */
+#define KERNEL_SOURCE ""
+#endif
+
+/* Values of Python that all readers and writers use, made once. */
+static PyObject *decode_string;  /* msgspec's decoder of one string */
+static PyObject *fast_errors;    /* what it raises for untrusted input */
+static Py_ssize_t max_fresh, long_chars, max_digits;
+static PyObject *name_carries, *name_irregular, *name_held, *name_safe_bytes, *name_frames;
+static PyObject *name_original, *name_delta, *name_counts, *name_counts_before, *name_number;
+static PyObject *empty_bytes, *empty_text;
+
+/* Put a new reference in the place of another one. */
+static inline void
+replace(PyObject **place, PyObject *value)
+{
+    PyObject *before = *place;
+    *place = value;
+    Py_XDECREF(before);
+}
+
+/* Owned bytes of an argument, and where they stand. */
+typedef struct {
+    PyObject *owner;
+    const char *start;
+    Py_ssize_t size;
+} Bytes;
+
+static int
+set_bytes(Bytes *bytes, PyObject *value)
+{
+    char *start;
+    if (PyBytes_AsStringAndSize(value, &start, &bytes->size) < 0)
+        return -1;
+    Py_INCREF(value);
+    bytes->owner = value;
+    bytes->start = start;
+    return 0;
+}
+
+static inline int
+is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static inline int
+is_alnum(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static inline int
+equals(const char *data, const Bytes *bytes)
+{
+    return memcmp(data, bytes->start, (size_t)bytes->size) == 0;
+}
+
+/* Copy bytes to a place, and return the place behind them. */
+static inline char *
+put(char *out, const char *start, Py_ssize_t size)
+{
+    memcpy(out, start, (size_t)size);
+    return out + size;
+}
+
+/* ---- Strings of JSON ------------------------------------------------------------------------ */
+
+/* Return the first byte from `at` that ends a string or does not stand for itself. */
+static const char *
+plain_end(const char *at, const char *end)
+{
+    while (at < end) {
+        unsigned char c = (unsigned char)*at;
+        if (c < 0x20 || c == '"' || c == '\\')
+            break;
+        at++;
+    }
+    return at;
+}
+
+/* Return the character of a short escape; 0 if it is another one. */
+static char
+unescaped(char c)
+{
+    switch (c) {
+    case '"': case '\\': case '/': return c;
+    case 'b': return '\b';
+    case 'f': return '\f';
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    default: return 0;
+    }
+}
+
+/* Let msgspec decode a string, quotes included.  NULL without an exception if it is none. */
+static PyObject *
+decode_unusual(const char *quoted, Py_ssize_t size)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(quoted, size);
+    if (bytes == NULL)
+        return NULL;
+    PyObject *text = PyObject_CallFunctionObjArgs(decode_string, bytes, NULL);
+    Py_DECREF(bytes);
+    if (text == NULL && PyErr_ExceptionMatches(fast_errors))
+        PyErr_Clear();
+    return text;
+}
+
+#define SHORT_BYTES 512
+
+/* Return the text between two quotes.  NULL without an exception if it is no string. */
+static PyObject *
+decode_text(const char *start, Py_ssize_t size)
+{
+    const char *end = start + size, *at = plain_end(start, end);
+    if (at < end) {
+        char room[SHORT_BYTES];
+        if (size > SHORT_BYTES || *at != '\\')
+            return decode_unusual(start - 1, size + 2);
+        char *out = room;
+        const char *from = start;
+        while (1) {
+            out = put(out, from, at - from);
+            if (at == end)
+                break;
+            char c = *at == '\\' && at + 1 < end ? unescaped(at[1]) : 0;
+            if (c == 0)  /* \u, a control, a quote: msgspec decides */
+                return decode_unusual(start - 1, size + 2);
+            *out++ = c;
+            from = at + 2;
+            at = plain_end(from, end);
+        }
+        PyObject *text = PyUnicode_DecodeUTF8(room, out - room, NULL);
+        if (text != NULL)
+            return text;
+    }
+    else {
+        PyObject *text = PyUnicode_DecodeUTF8(start, size, NULL);
+        if (text != NULL)
+            return text;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+        return NULL;
+    PyErr_Clear();
+    return decode_unusual(start - 1, size + 2);
+}
+
+/* Escapes of control characters, in the spelling of msgspec; 'u' for \u00XX. */
+static const char CONTROLS[] = "uuuuuuuubtnufruuuuuuuuuuuuuuuuuu";
+
+/* Return head, digits, middle, the text as a string of JSON, and tail.  A lone surrogate raises, as
+ * it does in msgspec. */
+static PyObject *
+write_frame(const Bytes *head, const char *digits, Py_ssize_t digits_size, const Bytes *middle,
+            PyObject *text, const Bytes *tail)
+{
+    Py_ssize_t size;
+    const char *start = PyUnicode_AsUTF8AndSize(text, &size);
+    if (start == NULL)
+        return NULL;
+    const char *end = start + size, *at;
+    Py_ssize_t more = 0;
+    for (at = plain_end(start, end); at < end; at = plain_end(at + 1, end)) {
+        unsigned char c = (unsigned char)*at;
+        more += c < 0x20 && CONTROLS[c] == 'u' ? 5 : 1;
+    }
+    Py_ssize_t fixed = head->size + digits_size + middle->size + tail->size + 2;
+    PyObject *frame = PyBytes_FromStringAndSize(NULL, fixed + size + more);
+    if (frame == NULL)
+        return NULL;
+    char *out = put(PyBytes_AsString(frame), head->start, head->size);
+    out = put(out, digits, digits_size);
+    out = put(out, middle->start, middle->size);
+    *out++ = '"';
+    if (more == 0)
+        out = put(out, start, size);
+    else {
+        const char *from = start;
+        while (1) {
+            at = plain_end(from, end);
+            out = put(out, from, at - from);
+            if (at == end)
+                break;
+            unsigned char c = (unsigned char)*at;
+            *out++ = '\\';
+            if (c >= 0x20)
+                *out++ = (char)c;
+            else if (CONTROLS[c] != 'u')
+                *out++ = CONTROLS[c];
+            else {
+                memcpy(out, "u00", 3);
+                out[3] = "0123456789abcdef"[c >> 4];
+                out[4] = "0123456789abcdef"[c & 15];
+                out += 5;
+            }
+            from = at + 1;
+        }
+    }
+    *out++ = '"';
+    memcpy(out, tail->start, (size_t)tail->size);
+    return frame;
+}
+
+/* ---- TemplateReader ------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    Bytes prefix, head, middle, tail, between;
+    int repeats, spaced;
+    PyObject *run, *known, *otherwise, *framing;  /* framing: NULL if the data are whole payloads */
+    PyObject *delta, *extend, *fresh;             /* of the block whose head came last */
+} TemplateReader;
+
+static int
+reader_traverse(TemplateReader *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->run);
+    Py_VISIT(self->known);
+    Py_VISIT(self->otherwise);
+    Py_VISIT(self->framing);
+    Py_VISIT(self->delta);
+    Py_VISIT(self->extend);
+    Py_VISIT(self->fresh);
+    return 0;
+}
+
+static int
+reader_clear(TemplateReader *self)
+{
+    Py_CLEAR(self->run);
+    Py_CLEAR(self->known);
+    Py_CLEAR(self->otherwise);
+    Py_CLEAR(self->framing);
+    Py_CLEAR(self->delta);
+    Py_CLEAR(self->extend);
+    Py_CLEAR(self->fresh);
+    return 0;
+}
+
+static void
+reader_dealloc(TemplateReader *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    PyObject_GC_UnTrack(self);
+    reader_clear(self);
+    Py_CLEAR(self->prefix.owner);
+    Py_CLEAR(self->head.owner);
+    Py_CLEAR(self->middle.owner);
+    Py_CLEAR(self->tail.owner);
+    Py_CLEAR(self->between.owner);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* Make the block of a head the one whose head came last.  -1 with an exception. */
+static int
+select_block(TemplateReader *self, PyObject *entry)
+{
+    PyObject *delta, *extend, *fresh;
+    if (!PyArg_ParseTuple(entry, "OOO", &delta, &extend, &fresh))
+        return -1;
+    replace(&self->delta, Py_NewRef(delta));
+    replace(&self->extend, Py_NewRef(extend));
+    replace(&self->fresh, Py_NewRef(fresh));
+    return 0;
+}
+
+static PyObject *
+reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *run, *known, *prefix, *head, *middle, *tail, *between, *otherwise, *framing;
+    int repeats, spaced;
+    if (!PyArg_ParseTuple(args, "OO!SSSSSppOO:TemplateReader", &run, &PyDict_Type, &known, &prefix,
+                          &head, &middle, &tail, &between, &repeats, &spaced, &otherwise,
+                          &framing))
+        return NULL;
+    PyObject *entry = PyDict_GetItemWithError(known, head);
+    if (entry == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "head of no block");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    TemplateReader *self = (TemplateReader *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->repeats = repeats;
+    self->spaced = spaced;
+    self->run = Py_NewRef(run);
+    self->known = Py_NewRef(known);
+    self->otherwise = Py_NewRef(otherwise);
+    self->framing = framing == Py_None ? NULL : Py_NewRef(framing);
+    if (set_bytes(&self->prefix, prefix) < 0 || set_bytes(&self->head, head) < 0 ||
+        set_bytes(&self->middle, middle) < 0 || set_bytes(&self->tail, tail) < 0 ||
+        set_bytes(&self->between, between) < 0 || select_block(self, entry) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+/* Return the value of an attribute that is a boolean; -1 with an exception. */
+static int
+is_set(PyObject *object, PyObject *name)
+{
+    PyObject *value = PyObject_GetAttr(object, name);
+    if (value == NULL)
+        return -1;
+    int found = value == Py_True ? 1 : value == Py_False ? 0 : PyObject_IsTrue(value);
+    Py_DECREF(value);
+    return found;
+}
+
+/* Return the value of an attribute that is a size; -1 with an exception. */
+static Py_ssize_t
+size_of(PyObject *object, PyObject *name)
+{
+    PyObject *value = PyObject_GetAttr(object, name);
+    if (value == NULL)
+        return -1;
+    Py_ssize_t size = PyLong_AsSsize_t(value);
+    Py_DECREF(value);
+    return size;
+}
+
+/* Count one more frame.  -1 with an exception. */
+static int
+count_frame(PyObject *framing)
+{
+    Py_ssize_t frames = size_of(framing, name_frames);
+    if (frames < 0)
+        return -1;
+    PyObject *value = PyLong_FromSsize_t(frames + 1);
+    if (value == NULL)
+        return -1;
+    int failed = PyObject_SetAttr(framing, name_frames, value);
+    Py_DECREF(value);
+    return failed;
+}
+
+/* Set what the framing holds of an event.  -1 with an exception. */
+static int
+hold(PyObject *framing, PyObject *held, PyObject *carries)
+{
+    if (PyObject_SetAttr(framing, name_held, held) < 0 ||
+        PyObject_SetAttr(framing, name_carries, carries) < 0)
+        return -1;
+    return PyObject_SetAttr(framing, name_original, Py_True);
+}
+
+/* Return whether a read is the beginning of an event on one line, which is held as it is. */
+static int
+begins_event(TemplateReader *self, PyObject *data, Py_ssize_t safe_bytes)
+{
+    const char *start = PyBytes_AsString(data);
+    Py_ssize_t size = PyBytes_Size(data), rest = size - self->prefix.size;
+    if (rest < 0 || size >= safe_bytes || size == 0 || !equals(start, &self->prefix))
+        return 0;
+    start += self->prefix.size;
+    return memchr(start, '\n', (size_t)rest) == NULL && memchr(start, '\r', (size_t)rest) == NULL;
+}
+
+/* Find where the text ends, and check what stands behind it: the repeated text, the padding, or
+ * two counts, which are returned.  NULL if the payload does not fit, or with an exception. */
+static const char *
+text_end(TemplateReader *self, const char *start, const char *stop, PyObject **counts)
+{
+    const Bytes *middle = &self->middle, *between = &self->between;
+    if (self->repeats) {
+        Py_ssize_t size = stop - start - middle->size;
+        if (size < 0 || size % 2)
+            return NULL;
+        const char *end = start + size / 2;
+        if (!equals(end, middle) ||
+            memcmp(start, end + middle->size, (size_t)(size / 2)) != 0)
+            return NULL;
+        return end;
+    }
+    if (middle->size == 0)
+        return stop;
+    const char *at = stop;
+    if (between->size) {
+        while (at > start && is_digit(at[-1]))
+            at--;
+        const char *second = at;
+        at -= between->size;
+        if (at < start || !equals(at, between))
+            return NULL;
+        const char *first = at;
+        while (first > start && is_digit(first[-1]))
+            first--;
+        /* No other number begins with 0 (RFC 8259, section 6). */
+        if (first == at || *first == '0' || second == stop || *second == '0' ||
+            stop - first > between->size + max_digits)
+            return NULL;
+        const char *end = first - middle->size;
+        if (end < start || !equals(end, middle))
+            return NULL;
+        *counts = Py_BuildValue("(y#Oy#)", first, at - first, between->owner, second,
+                                stop - second);
+        return *counts == NULL ? NULL : end;
+    }
+    if (self->spaced)
+        while (at > start && at[-1] == ' ')
+            at--;
+    else
+        while (at > start && is_alnum(at[-1]))
+            at--;
+    at -= middle->size;
+    return at < start || !equals(at, middle) ? NULL : at;
+}
+
+/* Extend the block by a text.  0 if it may do more than that; -1 with an exception. */
+static int
+extend_block(TemplateReader *self, PyObject *text)
+{
+    if (self->extend == Py_None)
+        return 1;
+    if (self->fresh != Py_None) {
+        Py_ssize_t count = PyList_Size(self->fresh);
+        if (count < 0)
+            return -1;
+        if (count < max_fresh && PyUnicode_GetLength(text) <= long_chars)
+            return PyList_Append(self->fresh, text) < 0 ? -1 : 1;
+    }
+    PyObject *extend = Py_NewRef(self->extend);  /* which may put another one in its place */
+    PyObject *extended = PyObject_CallFunctionObjArgs(extend, text, NULL);
+    Py_DECREF(extend);
+    if (extended == NULL)
+        return -1;
+    int is_extended = PyObject_IsTrue(extended);
+    Py_DECREF(extended);
+    return is_extended;
+}
+
+/* Name the block and the counts in the run. */
+static int
+report(TemplateReader *self, PyObject *counts)
+{
+    if (self->delta == Py_None)
+        return 0;
+    if (PyObject_SetAttr(self->run, name_delta, self->delta) < 0)
+        return -1;
+    if (counts == NULL)
+        return 0;
+    PyObject *before = PyObject_GetAttr(self->run, name_counts);
+    if (before == NULL)
+        return -1;
+    int failed = PyObject_SetAttr(self->run, name_counts_before, before) < 0 ||
+                 PyObject_SetAttr(self->run, name_counts, counts) < 0;
+    Py_DECREF(before);
+    return failed ? -1 : 0;
+}
+
+/* Return the text of an event; NULL without an exception if it does not fit. */
+static PyObject *
+match(TemplateReader *self, PyObject *event)
+{
+    char *data;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(event, &data, &size) < 0)
+        return NULL;
+    Py_ssize_t start = self->head.size;
+    if (size < start + self->tail.size)
+        return NULL;
+    const char *stop = data + size - self->tail.size;
+    if (!equals(stop, &self->tail))
+        return NULL;
+    if (!equals(data, &self->head)) {
+        PyObject *found = PyBytes_FromStringAndSize(data, start);
+        if (found == NULL)
+            return NULL;
+        PyObject *entry = PyDict_GetItemWithError(self->known, found);
+        if (entry == NULL || select_block(self, entry) < 0) {
+            Py_DECREF(found);
+            return NULL;
+        }
+        replace(&self->head.owner, found);
+        self->head.start = PyBytes_AsString(found);
+    }
+    PyObject *counts = NULL, *text = NULL;
+    const char *end = text_end(self, data + start, stop, &counts);
+    if (end != NULL && (text = decode_text(data + start, end - data - start)) != NULL) {
+        int extended = extend_block(self, text);
+        if (extended < 1 || report(self, counts) < 0)
+            Py_CLEAR(text);
+    }
+    Py_XDECREF(counts);
+    return text;
+}
+
+/* Return the text of an event whose beginning may be held; NULL if it does not fit, or with an
+ * exception. */
+static PyObject *
+match_read(TemplateReader *self, PyObject *data)
+{
+    PyObject *framing = self->framing, *event, *text;
+    int carries = is_set(framing, name_carries);
+    Py_ssize_t safe_bytes = size_of(framing, name_safe_bytes);
+    if (carries < 0 || safe_bytes < 0)
+        return NULL;
+    if (!carries) {
+        if (PyBytes_Size(data) > safe_bytes)
+            return NULL;
+        if ((text = match(self, data)) != NULL) {
+            if (count_frame(framing) == 0)
+                return text;
+            Py_DECREF(text);
+            return NULL;
+        }
+        if (PyErr_Occurred() || !begins_event(self, data, safe_bytes))
+            return NULL;
+        return hold(framing, data, Py_True) < 0 ? NULL : Py_NewRef(empty_text);
+    }
+    if (is_set(framing, name_irregular) != 0)
+        return NULL;
+    PyObject *held = PyObject_GetAttr(framing, name_held);
+    if (held == NULL)
+        return NULL;
+    event = PySequence_Concat(held, data);
+    Py_DECREF(held);
+    if (event == NULL)
+        return NULL;
+    text = PyBytes_Size(event) > safe_bytes ? NULL : match(self, event);
+    Py_DECREF(event);
+    if (text != NULL && (count_frame(framing) < 0 || hold(framing, empty_bytes, Py_False) < 0))
+        Py_CLEAR(text);
+    return text;
+}
+
+/* Return the text of a payload or an event that fits; what `otherwise` returns if it does not. */
+static PyObject *
+reader_read(TemplateReader *self, PyObject *data)
+{
+    if (!PyBytes_Check(data)) {
+        PyErr_SetString(PyExc_TypeError, "data are no bytes");
+        return NULL;
+    }
+    PyObject *text = self->framing == NULL ? match(self, data) : match_read(self, data);
+    if (text != NULL || PyErr_Occurred())
+        return text;
+    return PyObject_CallFunctionObjArgs(self->otherwise, data, NULL);
+}
+
+static PyMethodDef reader_methods[] = {
+    {"read", (PyCFunction)reader_read, METH_O, "Return the text of a payload, or of an event."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot reader_slots[] = {
+    {Py_tp_doc, "Reads the deltas that fit one of the templates; see `Templates.text_reader`."},
+    {Py_tp_new, reader_new},
+    {Py_tp_dealloc, reader_dealloc},
+    {Py_tp_traverse, reader_traverse},
+    {Py_tp_clear, reader_clear},
+    {Py_tp_methods, reader_methods},
+    {0, NULL},
+};
+
+static PyType_Spec reader_spec = {
+    .name = "streamnorm._core.codec._kernel.TemplateReader",
+    .basicsize = sizeof(TemplateReader),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = reader_slots,
+};
+
+/* ---- DeltaFrames ---------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    Bytes head, middle, tail;
+    PyObject *append;   /* called with each text; NULL if nothing is stored of them */
+    PyObject *numbers;  /* has the number of the next event, between head and middle; or NULL */
+    Py_ssize_t characters;
+} DeltaFrames;
+
+static int
+frames_traverse(DeltaFrames *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->append);
+    Py_VISIT(self->numbers);
+    return 0;
+}
+
+static int
+frames_clear(DeltaFrames *self)
+{
+    Py_CLEAR(self->append);
+    Py_CLEAR(self->numbers);
+    return 0;
+}
+
+static void
+frames_dealloc(DeltaFrames *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    PyObject_GC_UnTrack(self);
+    frames_clear(self);
+    Py_CLEAR(self->head.owner);
+    Py_CLEAR(self->middle.owner);
+    Py_CLEAR(self->tail.owner);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+frames_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *head, *tail, *append, *numbers = Py_None, *middle = empty_bytes;
+    if (!PyArg_ParseTuple(args, "SSO|OS:DeltaFrames", &head, &tail, &append, &numbers, &middle))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    DeltaFrames *self = (DeltaFrames *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->append = append == Py_None ? NULL : Py_NewRef(append);
+    self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
+    if (set_bytes(&self->head, head) < 0 || set_bytes(&self->middle, middle) < 0 ||
+        set_bytes(&self->tail, tail) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+/* Write the number of the next event into a room, and count it.  -1 with an exception. */
+static int
+take_number(DeltaFrames *self, char *room, size_t size)
+{
+    Py_ssize_t number = size_of(self->numbers, name_number);
+    PyObject *next = PyErr_Occurred() ? NULL : PyLong_FromSsize_t(number + 1);
+    if (next == NULL)
+        return -1;
+    int failed = PyObject_SetAttr(self->numbers, name_number, next);
+    Py_DECREF(next);
+    return failed ? -1 : PyOS_snprintf(room, size, "%zd", number);
+}
+
+static PyObject *
+frames_write(DeltaFrames *self, PyObject *text)
+{
+    Py_ssize_t characters = PyUnicode_GetLength(text);
+    if (characters < 0)
+        return NULL;
+    if (self->append != NULL) {
+        PyObject *appended = PyObject_CallFunctionObjArgs(self->append, text, NULL);
+        if (appended == NULL)
+            return NULL;
+        Py_DECREF(appended);
+    }
+    self->characters += characters;
+    char number[24];
+    int digits = self->numbers == NULL ? 0 : take_number(self, number, sizeof(number));
+    if (digits < 0)
+        return NULL;
+    return write_frame(&self->head, number, digits, &self->middle, text, &self->tail);
+}
+
+static PyObject *
+frames_characters(DeltaFrames *self, PyObject *unused)
+{
+    return PyLong_FromSsize_t(self->characters);
+}
+
+static PyMethodDef frames_methods[] = {
+    {"write", (PyCFunction)frames_write, METH_O, "Return the frame of a text."},
+    {"characters", (PyCFunction)frames_characters, METH_NOARGS, "Return those written so far."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot frames_slots[] = {
+    {Py_tp_doc, "Writes texts between fixed bytes; see `delta_frames`."},
+    {Py_tp_new, frames_new},
+    {Py_tp_dealloc, frames_dealloc},
+    {Py_tp_traverse, frames_traverse},
+    {Py_tp_clear, frames_clear},
+    {Py_tp_methods, frames_methods},
+    {0, NULL},
+};
+
+static PyType_Spec frames_spec = {
+    .name = "streamnorm._core.codec._kernel.DeltaFrames",
+    .basicsize = sizeof(DeltaFrames),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = frames_slots,
+};
+
+/* ---- The module ----------------------------------------------------------------------------- */
+
+static PyObject *
+setup(PyObject *module, PyObject *args)
+{
+    PyObject *decode, *errors;
+    if (!PyArg_ParseTuple(args, "OOnnn", &decode, &errors, &max_fresh, &long_chars, &max_digits))
+        return NULL;
+    replace(&decode_string, Py_NewRef(decode));
+    replace(&fast_errors, Py_NewRef(errors));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef module_methods[] = {
+    {"setup", setup, METH_VARARGS, "Set what the twins in Python have as constants."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "streamnorm._core.codec._kernel",
+    .m_size = -1,
+    .m_methods = module_methods,
+};
+
+PyMODINIT_FUNC
+PyInit__kernel(void)
+{
+    struct { PyObject **name; const char *text; } names[] = {
+        {&name_carries, "carries"}, {&name_irregular, "is_irregular"}, {&name_held, "held"},
+        {&name_safe_bytes, "safe_bytes"}, {&name_frames, "frames"},
+        {&name_original, "holds_original"}, {&name_delta, "delta"}, {&name_counts, "counts"},
+        {&name_counts_before, "counts_before"}, {&name_number, "next_number"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if ((*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL)
+            return NULL;
+    empty_bytes = PyBytes_FromStringAndSize("", 0);
+    empty_text = PyUnicode_FromStringAndSize("", 0);
+    if (empty_bytes == NULL || empty_text == NULL)
+        return NULL;
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL)
+        return NULL;
+    PyType_Spec *specs[] = {&reader_spec, &frames_spec};
+    for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
+        PyObject *type = PyType_FromSpec(specs[i]);
+        if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
+            Py_XDECREF(type);
+            Py_DECREF(module);
+            return NULL;
+        }
+        Py_DECREF(type);
+    }
+    if (PyModule_AddStringConstant(module, "SOURCE", KERNEL_SOURCE) < 0)
+        Py_CLEAR(module);
+    return module;
+}

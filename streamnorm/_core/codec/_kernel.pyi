@@ -1,0 +1,48 @@
+from collections.abc import Callable
+
+from streamnorm._core.codec.delta_run import DeltaRun
+from streamnorm._core.codec.framing import Splitter
+from streamnorm._core.codec.templates import Extend, Numbers, ReadText
+from streamnorm._core.events import Delta
+
+SOURCE: str
+
+def setup(
+    decode_string: object,
+    fast_errors: tuple[type[Exception], ...],
+    max_fresh: int,
+    long_chars: int,
+    max_digits: int,
+    /,
+) -> None: ...
+
+class TemplateReader:
+    def __new__(
+        cls,
+        run: DeltaRun,
+        known: dict[bytes, tuple[Delta | None, Extend | None, list[str] | None]],
+        prefix: bytes,
+        head: bytes,
+        middle: bytes,
+        tail: bytes,
+        between: bytes,
+        repeats: bool,
+        spaced: bool,
+        otherwise: ReadText,
+        framing: Splitter | None,
+        /,
+    ) -> TemplateReader: ...
+    def read(self, data: bytes, /) -> str | None: ...
+
+class DeltaFrames:
+    def __new__(
+        cls,
+        head: bytes,
+        tail: bytes,
+        append: Callable[[str], object] | None,
+        numbers: Numbers | None = None,
+        middle: bytes = b"",
+        /,
+    ) -> DeltaFrames: ...
+    def write(self, text: str, /) -> bytes: ...
+    def characters(self) -> int: ...

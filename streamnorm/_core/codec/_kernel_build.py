@@ -1,0 +1,74 @@
+"""Build hook that compiles the kernel, and builds the package without it where that fails.
+
+A wheel with the kernel serves all versions of CPython from 3.11 on.  `STREAMNORM_PURE=1` builds one
+without it, for every interpreter and machine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_FOLDER = "streamnorm/_core/codec"
+
+
+class KernelBuildHook(BuildHookInterface[Any]):
+    """Adds the compiled kernel to a wheel, or puts it beside its source for an editable one."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile the kernel before the files of the wheel are collected."""
+        if os.environ.get("STREAMNORM_PURE", "0") not in ("", "0"):
+            return
+        # Neither PyPy nor a build of Python without its lock loads what has the limited API.
+        if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+            return
+        folder = Path(self.root, _FOLDER)
+        try:
+            compiled = compile_kernel(folder / "_kernel.c", Path(mkdtemp(prefix="streamnorm-")))
+        except Exception as exc:  # noqa: BLE001 - of any compiler, or of none
+            self.app.display_warning(f"the kernel is left out, everything else is there: {exc}")
+            return
+        if version == "editable":
+            # Several environments may be installed from one folder at once.
+            os.replace(compiled, folder / compiled.name)
+            return
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"cp311-abi3-{platform}"
+        build_data["force_include"][str(compiled)] = f"{_FOLDER}/{compiled.name}"
+
+
+def compile_kernel(source: Path, folder: Path) -> Path:
+    """Compile the kernel into a folder, and return its file.
+
+    Raises:
+        Exception: There is no compiler, or it fails.
+    """
+    from setuptools import Distribution, Extension
+
+    flags = [] if sys.platform == "win32" else ["-O2", "-g0", "-Wall", "-Wextra"]
+    extension = Extension(
+        "_kernel",
+        [source.name],
+        define_macros=[("KERNEL_SOURCE", f'"{sha256(source.read_bytes()).hexdigest()}"')],
+        extra_compile_args=[*flags, "-Wno-unused-parameter", "-Wno-cast-function-type"],
+        py_limited_api=True,
+    )
+    command = Distribution({"ext_modules": [extension]}).get_command_obj("build_ext")
+    command.ensure_finalized()
+    command.build_lib, command.build_temp = str(folder), str(folder / "objects")
+    before = os.getcwd()
+    os.chdir(source.parent)  # so that no path of this machine is compiled in
+    try:
+        command.run()
+    finally:
+        os.chdir(before)
+    (compiled,) = folder.glob("_kernel.*")
+    return compiled

@@ -1,0 +1,347 @@
+"""Templates: the bytes that a stream's deltas share, compared as they are read and written.
+
+Nearly every delta of a block equals the one before but for its text, and random padding where the
+server adds some.  A room may learn a `Template` from an event that it has decoded: of later events
+the fixed bytes are compared, and the string between them is decoded, in a third of the time.  Only
+bytes that the room has accepted are compared; what stands between them is always decoded.
+
+The kernel in C does both where it is compiled, at another third of the cost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from streamnorm._core.codec import kernel
+from streamnorm._core.codec.kernel import MAX_DIGITS
+from streamnorm._core.events import Delta
+from streamnorm._core.json import FAST_ERRORS, dumps
+from streamnorm._core.text import LONG_CHARS, MAX_FRESH
+from streamnorm.sse import SSEDecoder
+
+if TYPE_CHECKING:
+    from streamnorm._core.codec.delta_run import DeltaRun
+
+# Perplexity's chunks grow with the text: comparing them would take quadratic time.
+_MAX_PAYLOAD_BYTES = 4096
+_PROBE = "?"
+_MAX_HEADS = 64
+PROBED_COUNTS = (7, 11)
+"""Token counts with which `learn_template` tries a template."""
+_STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
+_decode_string = _STRING.decode
+_encode_string = msgspec.json.encode
+
+ReadText: TypeAlias = Callable[[bytes], str | None]
+"""Returns the text of some bytes; None if they are read in another way."""
+
+Extend: TypeAlias = Callable[[str], bool]
+"""Extends a block by a text; False, and nothing changes, if the text may do more than that."""
+
+Digits: TypeAlias = tuple[bytes, bytes, bytes]
+"""Digits of two token counts, around the bytes between them."""
+
+
+class CountPair(Struct, frozen=True):
+    """Two token counts of a payload that may differ in the next one.
+
+    Attributes:
+        start: Offset of the first count in the payload.
+        end: Offset after the second.
+        between: Bytes between them.
+    """
+
+    start: int
+    end: int
+    between: bytes
+
+
+class Template(Struct, frozen=True):
+    """The fixed bytes of delta payloads, around their text and their random padding.
+
+    Attributes:
+        head: Bytes before the text, its opening quote included.
+        middle: Bytes between the text and the padding, or between the text and its repetition,
+            with the quotes around both; empty if there is neither.
+        tail: Bytes after the text, its repetition or the padding, from the closing quote on.
+        repeats: Whether the text stands in the payload twice.
+        spaced: Whether the padding is spaces, not letters.
+        counts: The token counts that stand in place of the padding; None if there are none.
+    """
+
+    head: bytes
+    middle: bytes
+    tail: bytes
+    repeats: bool = False
+    spaced: bool = False
+    counts: CountPair | None = None
+
+
+class Templates:
+    """Templates of open blocks, which differ only in the bytes before the text.
+
+    The deltas of parallel calls do: the index of the call stands before the arguments.
+
+    Args:
+        run: The run whose `delta` is set.
+
+    Attributes:
+        last: The template that was added last; None if there is none.
+    """
+
+    def __init__(self, run: DeltaRun) -> None:
+        self._run = run
+        self.last: Template | None = None
+        # Deltas, functions and lists of texts by the head of their template.
+        self._known: dict[bytes, tuple[Delta | None, Extend | None, list[str] | None]] = {}
+
+    def add(
+        self,
+        template: Template,
+        delta: Delta | None,
+        extend: Extend | None,
+        fresh: list[str] | None = None,
+    ) -> None:
+        """Add a template; forget those that differ from it in more than the bytes of the head.
+
+        Args:
+            template: The template.
+            delta: Delta of the block; None if that of the run is right, and no counts differ.
+            extend: Extends the block; None if nothing is stored of its texts.
+            fresh: Takes up to `MAX_FRESH` short texts in place of `extend`; None if it needs all.
+        """
+        last = self.last
+        if (
+            last is None
+            or replace(template, head=last.head) != last
+            or len(last.head) != len(template.head)
+            or len(self._known) >= _MAX_HEADS
+        ):
+            self._known.clear()
+        self.last = template
+        self._known[template.head] = delta, extend, fresh
+
+    def text_reader(
+        self,
+        before: bytes,
+        behind: bytes,
+        otherwise: ReadText,
+        framing: SSEDecoder | None = None,
+    ) -> ReadText:
+        """Return a function that returns the text of a delta that fits one of the templates.
+
+        Args:
+            before: Bytes before the payload.
+            behind: Bytes after the payload.
+            otherwise: Reads all other data, and deltas that do more than extend their block.
+            framing: Framing of the data, which are reads; the event may have begun in the read
+                before.  None if the data are whole payloads or events.
+
+        Raises:
+            ValueError: There is no template.
+        """
+        if (last := self.last) is None:
+            raise ValueError("no template, expected one")
+        head, middle, tail = before + last.head, last.middle, last.tail + behind
+        start, skip, stop = len(head), len(middle), -len(tail)
+        repeats, spaced = last.repeats, last.spaced
+        between = b"" if last.counts is None else last.counts.between
+        most = len(between) + MAX_DIGITS
+        run, known = self._run, {before + other: of for other, of in self._known.items()}
+        if kernel.TemplateReader is not None:
+            return kernel.TemplateReader(
+                *(run, known, before, head, middle, tail, between, repeats, spaced, otherwise),
+                framing,
+            ).read
+        delta, extend, fresh = known[head]
+        counts: Digits | None = None
+
+        def read(data: bytes) -> str | None:
+            nonlocal head, delta, extend, fresh, counts
+            event = data
+            if framing is not None:
+                if framing.carries:
+                    if framing.is_irregular:
+                        return otherwise(data)
+                    event = framing.held + data
+                if len(event) > framing.safe_bytes:
+                    return otherwise(data)
+            if event[stop:] != tail:
+                return otherwise(data)
+            if (found := event[:start]) != head:
+                if found not in known:
+                    return otherwise(data)
+                head, (delta, extend, fresh) = found, known[found]
+            at = stop
+            if repeats:
+                texts = event[start:stop]
+                at = start + (len(texts) - skip) // 2
+                text_bytes = event[start:at]
+                if texts != text_bytes + middle + text_bytes:
+                    return otherwise(data)
+            elif skip:
+                at = event.rfind(middle, start - 1, stop)
+                padding = event[at + skip : stop]
+                if between:
+                    first, _, second = counts = padding.partition(between)
+                    # No other number begins with 0 (RFC 8259, section 6).
+                    is_zero = first < b"1" or second < b"1"
+                    if is_zero or len(padding) > most or not (first + second).isdigit():
+                        return otherwise(data)
+                elif padding and (padding.strip(b" ") if spaced else not padding.isalnum()):
+                    return otherwise(data)
+            try:
+                text = _decode_string(event[start - 1 : at + 1])
+            except FAST_ERRORS:
+                return otherwise(data)
+            if extend is not None:
+                if fresh is not None and len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
+                    fresh.append(text)
+                elif not extend(text):
+                    return otherwise(data)
+            if delta is not None:
+                run.delta = delta
+                if between:
+                    run.counts_before, run.counts = run.counts, counts
+            if framing is not None:
+                framing.frames += 1
+                if event is not data:
+                    framing.held, framing.carries, framing.holds_original = b"", False, True
+            return text
+
+        return read
+
+
+def learn_template(
+    payload: bytes,
+    text: str,
+    peek: ReadText,
+    padding: re.Pattern[bytes],
+    counts: CountPair | None = None,
+) -> Template | None:
+    """Return a template made from one payload; None if comparing bytes would be unsafe.
+
+    Args:
+        payload: A payload that was read.
+        text: The text.
+        peek: Returns the text of a payload that has no other effect, without reading it.
+        padding: Finds padding after the text, as its first group: letters in a string, or spaces.
+        counts: Token counts in place of padding, where `peek` expects `PROBED_COUNTS`.
+    """
+    literal = _encode_string(text)
+    # A text that occurs more often may be the value of another field, such as `content` of
+    # Perplexity's `message`; OpenRouter repeats the text of each reasoning detail.
+    count = payload.count(literal)
+    if len(payload) > _MAX_PAYLOAD_BYTES or not 1 <= count <= 2:
+        return None
+    head, _, rest = payload.partition(literal)
+    middle, tail, filling = b"", rest, b""
+    if count == 2:
+        middle, _, tail = rest.partition(literal)
+    elif counts is not None:
+        middle, tail = rest[: counts.start - len(payload)], rest[counts.end - len(payload) :]
+        filling = b"%d%b%d" % (PROBED_COUNTS[0], counts.between, PROBED_COUNTS[1])
+    elif found := padding.search(rest):
+        middle, tail = rest[: found.start(1)], rest[found.end(1) :]
+    try:
+        # With another string in its place that string is the text, and nothing else changes;
+        # with an empty one no other field takes its place.
+        for probe in (_PROBE, ""):
+            other = _encode_string(probe)
+            repeated = other if count == 2 else filling
+            if peek(head + other + middle + repeated + tail) != probe:
+                return None
+    except FAST_ERRORS:
+        return None
+    if count == 2:
+        return Template(head + b'"', b'"' + middle + b'"', b'"' + tail, repeats=True)
+    if filling:
+        return Template(head + b'"', b'"' + middle, tail, counts=counts)
+    if middle:
+        spaced = middle[-1:] != b'"'
+        return Template(head + b'"', b'"' + middle, tail, spaced=spaced)
+    return Template(head + b'"', b"", b'"' + tail)
+
+
+class Numbers(Protocol):
+    """An object that numbers the events of a stream.
+
+    Attributes:
+        next_number: Number of the next event.
+    """
+
+    next_number: int
+
+
+def delta_frames(
+    head: bytes, tail: bytes, append: Callable[[str], object] | None = None
+) -> Callable[[str], bytes]:
+    """Return a function that returns the frame of a text.
+
+    Args:
+        head: Bytes before the text, which is written as a string of JSON.
+        tail: Bytes after it.
+        append: Called with each text first; None if nothing is stored of them.
+    """
+    if kernel.DeltaFrames is not None:
+        return kernel.DeltaFrames(head, tail, append).write
+    if append is None:
+        return lambda text: head + dumps(text) + tail
+
+    def write(text: str) -> bytes:
+        append(text)
+        return head + dumps(text) + tail
+
+    return write
+
+
+def numbered_delta_frames(
+    head: bytes, middle: bytes, tail: bytes, append: Callable[[str], object], numbers: Numbers
+) -> Callable[[str], bytes]:
+    """Return a function that returns the frame of a text, with the number of its event.
+
+    Args:
+        head: Bytes before the number.
+        middle: Bytes between the number and the text, which is written as a string of JSON.
+        tail: Bytes after the text.
+        append: Called with each text first.
+        numbers: Has the number of the next event.
+    """
+    if kernel.DeltaFrames is not None:
+        return kernel.DeltaFrames(head, tail, append, numbers, middle).write
+
+    def write(text: str) -> bytes:
+        append(text)
+        number = numbers.next_number
+        numbers.next_number = number + 1
+        return b"".join((head, dumps(number), middle, dumps(text), tail))
+
+    return write
+
+
+def counted_delta_frames(
+    head: bytes, tail: bytes
+) -> tuple[Callable[[str], bytes], Callable[[], int]]:
+    """Return what `delta_frames` does, and a function that returns the characters written so far.
+
+    Args:
+        head: Bytes before the text, which is written as a string of JSON.
+        tail: Bytes after it.
+    """
+    if kernel.DeltaFrames is not None:
+        frames = kernel.DeltaFrames(head, tail, None)
+        return frames.write, frames.characters
+    characters = 0
+
+    def write(text: str) -> bytes:
+        nonlocal characters
+        characters += len(text)
+        return head + dumps(text) + tail
+
+    return write, lambda: characters

@@ -1,0 +1,319 @@
+"""The kernel in C beside its twins in Python: equal results, and equal effects."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streamnorm import TextDelta
+from streamnorm._core.codec import DeltaRun, kernel
+from streamnorm._core.codec.templates import (
+    CountPair,
+    Template,
+    Templates,
+    counted_delta_frames,
+    delta_frames,
+    numbered_delta_frames,
+)
+from streamnorm._core.json import FAST_ERRORS, dumps
+from streamnorm._core.text import LONG_CHARS, MAX_FRESH
+from streamnorm.sse import SSEDecoder
+
+SOURCE = Path(kernel.__file__).with_name("_kernel.c")
+try:
+    COMPILED: Any = import_module("streamnorm._core.codec._kernel")
+except ImportError:
+    COMPILED = None
+needs_kernel = pytest.mark.skipif(COMPILED is None, reason="the kernel is not compiled here")
+
+PADDED = Template(b'{"t":"', b'","p":"', b'"}')
+SPACED = Template(b'{"t":"', b'"', b"}", spaced=True)
+REPEATED = Template(b'{"t":"', b'","u":"', b'"}', repeats=True)
+PLAIN = Template(b'{"t":"', b"", b'"}')
+COUNTED = Template(b'{"t":"', b'","n":', b"}", counts=CountPair(9, 16, b',"m":'))
+PAIR = b"\\ud83d\\ude00"
+TEMPLATES = (PLAIN, PADDED, SPACED, REPEATED, COUNTED)
+
+
+@contextmanager
+def kernel_of(compiled: Any) -> Iterator[None]:
+    """Use the kernel or, for None, its twins."""
+    before = kernel.TemplateReader, kernel.DeltaFrames
+    kernel.TemplateReader = compiled and compiled.TemplateReader
+    kernel.DeltaFrames = compiled and compiled.DeltaFrames
+    try:
+        yield
+    finally:
+        kernel.TemplateReader, kernel.DeltaFrames = before
+
+
+class Run(DeltaRun):
+    """A delta run that refuses what fits no template."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[bytes] = []
+
+    def decode(self, payload: bytes) -> str | None:
+        self.refused.append(payload)
+        return None
+
+
+@dataclass
+class Reader:
+    """The reader of a template, and all that it may change."""
+
+    template: Template
+    framing: SSEDecoder | None
+    extends: str = "nothing"
+    extended: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.run = Run()
+        self.run.delta = TextDelta(9, "")
+        otherwise, end = self.run.decode, b""
+        if self.framing is not None:
+            otherwise, end = self.run._text_of_read_lines, b"\n\n"
+            self.run.read_from(self.framing)
+            self.framing.split(b": a comment, so that no byte order mark may follow\n\n")
+        templates = Templates(self.run)
+        for index, head in enumerate([b'{"s":"', self.template.head]):
+            extend = None if self.extends == "nothing" else self.extend
+            fresh = self.fresh if self.extends == "fresh" else None
+            other = Template(
+                head,
+                self.template.middle,
+                self.template.tail,
+                self.template.repeats,
+                self.template.spaced,
+                self.template.counts,
+            )
+            templates.add(other, TextDelta(index, ""), extend, fresh)
+        self.read = templates.text_reader(b"data: ", end, otherwise, self.framing)
+
+    def extend(self, text: str) -> bool:
+        self.extended.append(text)
+        return len(text) % 5 != 3
+
+    def state(self) -> list[object]:
+        """Return all that a reader may have changed."""
+        run, framing = self.run, self.framing
+        seen: list[object] = [self.extended, self.fresh, run.delta, run.counts, run.counts_before]
+        seen.append(run.refused)
+        if framing is not None:
+            seen += [framing.held, framing.carries, framing.holds_original, framing.frames]
+        return seen
+
+
+def assert_twins_agree(template: Template, reads: list[bytes], extends: str = "nothing") -> None:
+    """Read the same data with the kernel and with its twin."""
+    for is_framed in (False, True):
+        readers: list[Reader] = []
+        for compiled in (COMPILED, None):
+            with kernel_of(compiled):
+                framing = SSEDecoder(max_event_bytes=200) if is_framed else None
+                readers.append(Reader(template, framing, extends))
+        for data in reads:
+            found, expected = (reader.read(data) for reader in readers)
+            assert found == expected, data
+            if found is None and is_framed:
+                mine, its = (reader.framing and reader.framing.split(data) for reader in readers)
+                assert mine == its
+            assert readers[0].state() == readers[1].state(), data
+
+
+texts = st.text(max_size=30) | st.sampled_from(['"', "\\", "\n", "é", "\u2028", "x" * 300])
+paddings = st.sampled_from([b"", b"aB3", b"   ", b"\xe9", b'"', b"a b"])
+counts = st.sampled_from([b"1", b"0", b"07", b"12345678901234567", b"", b"-1", b"1.5", b"x"])
+
+
+@st.composite
+def payloads(draw: Callable[[Any], Any], template: Template) -> bytes:
+    """Payloads that fit a template, or nearly."""
+    text = draw(texts)
+    literal = dumps(text)[1:-1]
+    if draw(st.booleans()):  # another spelling of the same text
+        literal = b"".join(b"\\u%04x" % ord(c) if ord(c) < 0x80 else c.encode() for c in text)
+    rest = b""
+    if template.repeats:
+        rest = draw(st.sampled_from([literal, b"", literal + b"x"]))
+    elif template.counts is not None:
+        rest = template.counts.between.join([draw(counts), draw(counts)])
+    elif template.middle:
+        rest = draw(paddings)
+    payload = template.head + literal + template.middle + rest + template.tail
+    match draw(st.sampled_from(["whole", "whole", "whole", "changed", "cut", "other head"])):
+        case "changed":
+            at = draw(st.integers(0, len(payload) - 1))
+            payload = payload[:at] + draw(st.binary(max_size=2)) + payload[at + 1 :]
+        case "cut":
+            payload = payload[: draw(st.integers(0, len(payload)))]
+        case "other head":
+            payload = payload.replace(b'"t"', b'"s"', 1)
+    return payload
+
+
+@st.composite
+def cases(draw: Callable[[Any], Any]) -> tuple[Template, list[bytes]]:
+    """Templates, with reads that fit them, or nearly."""
+    template = draw(st.sampled_from(TEMPLATES))
+    reads: list[bytes] = []
+    for payload in draw(st.lists(payloads(template), min_size=1, max_size=6)):
+        event = b"data: " + payload
+        event += draw(st.sampled_from([b"\n\n", b"\n\n", b"\n\n", b"", b"\n", b"\r\n\r\n"]))
+        at = draw(st.sampled_from([0, 0, 3, 6, 20, len(event) - 1]))
+        reads += [event[:at], event[at:]] if at else [event]
+    return template, reads
+
+
+@needs_kernel
+@given(cases(), st.sampled_from(["nothing", "extend", "fresh"]))
+@example((COUNTED, [b'data: {"t":"a","n":1,"m":%d}\n\n' % each for each in (2, 3)]), "fresh")
+@example(
+    (COUNTED, [b'data: {"t":"a","n":0,"m":1}\n\n', b'data: {"t":"a","n":1,"m":0}\n\n']), "extend"
+)
+@example((COUNTED, [b'data: {"t":"a","n":%d,"m":1}\n\n' % 10**each for each in (16, 17)]), "extend")
+@example((REPEATED, [b'data: {"t":"a","u":"ab"}\n\n', b'data: {"t":"ab","u":"a"}\n\n']), "nothing")
+@example((PLAIN, [b'data: {"t":"a\r', b'"}\n\n', b'data: {"t":"\n', b'"}\n\n']), "nothing")
+@example((PLAIN, [b'data: {"t":"' + b"x" * 187, b'"}\n\n']), "nothing")
+@example((PLAIN, [b": c", b'data: {"t":"a"}\n\n', b'data: {"t":"a"}\n\n']), "nothing")
+@example((PLAIN, [b'data: {"t":"' + b"x" * 180, b'1"}\n\n']), "nothing")
+@example((PLAIN, [b'data: {"t":"' + b"x" * 180, b'1234567"}\n\n']), "nothing")
+@example((REPEATED, [b'data: {"t":"","u":""}\n\n', b'data: {"t":"a","u":"b"}\n\n']), "nothing")
+@example((PADDED, [b'data: {"t":"","p":"","p":"x"}\n\n']), "extend")
+@example((PLAIN, [b'data: {"t":"}\n\n', b'data: {"t":""}\n\n']), "nothing")
+@example((PLAIN, [b'data: {"t":"' + b"\\n" * 90 + b'"}\n\n']), "nothing")
+@example((PLAIN, [b'data: {"t":"%b"}\n\n' % each for each in (PAIR, PAIR[:6])]), "extend")
+@example((PLAIN, [b'data: {"t":"\xed\xa0\x80"}\n\n', b'data: {"t":"\\x"}\n\n']), "nothing")
+def test_template_is_read_as_by_its_twin(case: tuple[Template, list[bytes]], extends: str) -> None:
+    assert_twins_agree(*case, extends)
+
+
+@needs_kernel
+def test_texts_fill_the_batch_as_by_its_twin() -> None:
+    reads = [b'data: {"t":"a%d"}\n\n' % number for number in range(MAX_FRESH + 3)]
+    assert_twins_agree(PLAIN, [*reads, b'data: {"t":"%b"}\n\n' % (b"x" * 170)], "fresh")
+    assert LONG_CHARS > 170
+
+
+@needs_kernel
+@pytest.mark.parametrize("compiled", [COMPILED, None], ids=["kernel", "twin"])
+def test_error_of_the_block_is_raised(compiled: Any) -> None:
+    class Full(Reader):
+        def extend(self, text: str) -> bool:
+            raise MemoryError(text)
+
+    with kernel_of(compiled):
+        reader = Full(PLAIN, None, "extend")
+    with pytest.raises(MemoryError, match="a"):
+        reader.read(b'data: {"t":"a"}')
+    assert reader.run.refused == []
+
+
+@needs_kernel
+@given(st.text(max_size=20), st.binary(max_size=9), st.binary(max_size=9))
+@example("\ud800", b"", b"")
+def test_frames_are_written_as_by_the_twin(text: str, head: bytes, tail: bytes) -> None:
+    class Numbers:
+        next_number = 98
+
+    def write(compiled: Any) -> list[object]:
+        written: list[object] = []
+        appended: list[str] = []
+        numbers = Numbers()
+        with kernel_of(compiled):
+            counted, count = counted_delta_frames(head, tail)
+            writers = [
+                delta_frames(head, tail),
+                delta_frames(head, tail, appended.append),
+                numbered_delta_frames(head, b",", tail, appended.append, numbers),
+                counted,
+            ]
+        for each in (text, "", text):
+            for writer in writers:
+                try:
+                    written.append(writer(each))
+                except UnicodeEncodeError as exc:
+                    written.append(type(exc))
+        return [written, appended, numbers.next_number, count()]
+
+    assert write(COMPILED) == write(None)
+
+
+@needs_kernel
+def test_each_character_is_escaped_as_by_msgspec() -> None:
+    write = COMPILED.DeltaFrames(b"<", b">", None).write
+    for code in (*range(0x300), 0x2028, 0x2029, 0xFEFF, 0xFFFF, 0x10FFFF):
+        for text in (chr(code), "a" + chr(code) + 'b"'):
+            assert write(text) == b"<" + dumps(text) + b">"
+
+
+@needs_kernel
+def test_each_short_text_is_read_as_by_msgspec() -> None:
+    assert_twins_agree(
+        PLAIN, [b'data: {"t":"%b"}\n\n' % bytes(pair) for pair in product(range(256), b'a\\"')]
+    )
+    assert_twins_agree(PLAIN, [b'data: {"t":"\\%b"}\n\n' % bytes([each]) for each in range(256)])
+
+
+@needs_kernel
+def test_misuse_is_a_type_error() -> None:
+    with pytest.raises(TypeError):
+        COMPILED.DeltaFrames("a", b"", None)
+    with pytest.raises(TypeError):
+        COMPILED.DeltaFrames(b"", b"", None).write(b"bytes")
+    with pytest.raises(ValueError, match="head of no block"):
+        COMPILED.TemplateReader(None, {}, b"", b"a", b"", b"", b"", False, False, None, None)
+    with kernel_of(COMPILED), pytest.raises(TypeError, match="bytes"):
+        Reader(PLAIN, None).read("text")  # type: ignore[arg-type]
+
+
+@needs_kernel
+def test_kernel_is_of_this_source() -> None:
+    """An editable package is installed again after the source has changed."""
+    assert sha256(SOURCE.read_bytes()).hexdigest() == COMPILED.SOURCE
+
+
+def test_source_is_short_enough_to_be_read() -> None:
+    lines = SOURCE.read_text().splitlines()
+    assert len(lines) <= 800
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("pure", "before", "is_used"),
+    [
+        ("1", "", False),
+        ("0", "", COMPILED is not None),
+        ("", "sys.modules['streamnorm._core.codec._kernel'] = None", False),
+    ],
+)
+def test_kernel_is_used_where_it_is_wanted(pure: str, before: str, *, is_used: bool) -> None:
+    program = f"""
+import sys
+{before}
+from streamnorm._core.codec import kernel
+print(kernel.TemplateReader is not None, kernel.DeltaFrames is not None)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(SOURCE.parents[3]), "STREAMNORM_PURE": pure},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [str(is_used)] * 2
+    assert FAST_ERRORS
