@@ -254,7 +254,8 @@ def _cell(field: str, value: object) -> str:
             raise AssertionError(field)
     nothing = {"overlapping": "none", "joined": "none", "block_events": "none"}
     none = {**nothing, "not_round_tripped": "nothing"}.get(field, "loss")
-    return ", ".join(f"`{name}`" for name in names) or none
+    # Every kind ends in the empty text.
+    return ", ".join(f"`{name}`" if name else "all" for name in names) or none
 
 
 def events() -> str:
