@@ -31,7 +31,7 @@ from streamnorm._core.json import FAST_ERRORS, dumps
 from streamnorm._core.text import LONG_CHARS, MAX_FRESH
 from streamnorm.sse import SSEDecoder
 
-SOURCE = Path(kernel.__file__).with_name("_kernel.c")
+SOURCE = Path(kernel.__file__).with_name("kernel_source") / "_kernel.c"
 try:
     COMPILED: Any = import_module("streamnorm._core.codec._kernel")
 except ImportError:
@@ -310,7 +310,7 @@ print(kernel.TemplateReader is not None, kernel.DeltaFrames is not None)
 """
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(SOURCE.parents[3]), "STREAMNORM_PURE": pure},
+        env={"PYTHONPATH": str(SOURCE.parents[4]), "STREAMNORM_PURE": pure},
         capture_output=True,
         text=True,
         check=True,

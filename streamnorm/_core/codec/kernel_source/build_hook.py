@@ -7,6 +7,7 @@ without it, for every interpreter and machine.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import sysconfig
 from hashlib import sha256
@@ -16,7 +17,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_FOLDER = "streamnorm/_core/codec"
+_MODULES = "streamnorm/_core/codec"
 
 
 class KernelBuildHook(BuildHookInterface[Any]):
@@ -29,20 +30,22 @@ class KernelBuildHook(BuildHookInterface[Any]):
         # Neither PyPy nor a build of Python without its lock loads what has the limited API.
         if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
             return
-        folder = Path(self.root, _FOLDER)
+        modules = Path(self.root, _MODULES)
+        source = modules / "kernel_source" / "_kernel.c"
         try:
-            compiled = compile_kernel(folder / "_kernel.c", Path(mkdtemp(prefix="streamnorm-")))
+            compiled = compile_kernel(source, Path(mkdtemp(prefix="streamnorm-")))
         except Exception as exc:  # noqa: BLE001 - of any compiler, or of none
             self.app.display_warning(f"the kernel is left out, everything else is there: {exc}")
             return
         if version == "editable":
             # Several environments may be installed from one folder at once.
-            os.replace(compiled, folder / compiled.name)
+            shutil.move(compiled, modules / f"{compiled.name}.{os.getpid()}")
+            os.replace(modules / f"{compiled.name}.{os.getpid()}", modules / compiled.name)
             return
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{platform}"
-        build_data["force_include"][str(compiled)] = f"{_FOLDER}/{compiled.name}"
+        build_data["force_include"][str(compiled)] = f"{_MODULES}/{compiled.name}"
 
 
 def compile_kernel(source: Path, folder: Path) -> Path:
