@@ -504,6 +504,13 @@ def test_pages_are_ordered_by_the_same_tasks_everywhere() -> None:
         assert [page for page in readme[task] if page not in others] == menu[task]
 
 
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_has_one_task(page: Path) -> None:
+    """A page that grows beyond this has several; the changelog is read from its top."""
+    lines = len(page.read_text(encoding="utf-8").splitlines())
+    assert lines <= 450 or page.name == "changelog.md"
+
+
 def test_pages_end_in_a_next_step() -> None:
     """A reader who has done the task of a page is told which page goes on."""
     config = (DOCS / "mkdocs.yml").read_text(encoding="utf-8")

@@ -49,14 +49,15 @@ class Stream(NamedTuple):
 
 
 def main() -> int:
-    """Measure, and print a table; return 2 if no peer is found."""
+    """Measure, and print a table; return 2 if the one peer that is asked for is not found."""
     arguments = _arguments()
     script = Path(scorecard.peers.__file__).with_name("drive_streamnorm.py")
     ours = Peer(OURS, (sys.executable, str(script)))
     sides = [ours, *(peer for peer in find_peers() if arguments.only in (None, peer.name))]
     if len(sides) == 1:
-        print("no peer is found: STREAMNORM_PEERS and STREAMNORM_PEERS_NODE name none")
-        return 2
+        print("no peer is found: see STREAMNORM_PEERS, STREAMNORM_PEERS_NODE", file=sys.stderr)
+        if arguments.only is not None:
+            return 2
     with ExitStack() as stack:
         for side in sides:
             stack.enter_context(side)
