@@ -1,11 +1,15 @@
 """Mutation testing: are there lines that no test holds?
 
-    python tests/mutation/run.py [--sample 50] [--seed 1] [streamnorm/_core/codec …]
+    python tests/mutation/run.py --list
+    python tests/mutation/run.py [--area AREA …] [--sample 200] [--seed 1]
+    python tests/mutation/run.py streamnorm/_core/grammar.py:12 [PATH …]
 
 Each mutant is a copy of the project with one small change; it is killed if a test fails.  The
 tests named like the changed module run first, then those of its folder, then those of the laws.
-Of each path so many mutants are tried; `module.py:12` stands for those of that line.  Survivors are
-printed with their line: some change nothing that can be seen, all others are missing tests.
+Of each area, module, package or line so many mutants are tried.  Survivors are printed with their
+line: some change nothing that is visible, all others are missing tests.  Those of the first kind
+stand in `survivors.toml` with their reasons, and do not count; an entry is stale if its mutant is
+killed or its line is gone.  19 of 20 of the others must be killed.
 
 Before the first mutant all tests must pass on the copy, and fail on one whose modules raise.
 """
@@ -18,44 +22,32 @@ import os
 import random
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from areas import AREAS, ROOT, modules_of, namesakes, test_groups, unlisted_modules
 from forked_pytest import run_tests
 from mutants import Mutant, mutants, mutated, unchanged
 
-_ROOT = Path(__file__).parents[2]
 _COPIED = ("streamnorm", "tests", "recordings", "docs", "pyproject.toml", "README.md")
-_DEFAULT = (
-    *("streamnorm/_core/codec", "streamnorm/_core/grammar.py", "streamnorm/_core/grammar.py"),
-    *("streamnorm/_core/gate.py", "streamnorm/_core/messages.py", "streamnorm/_transcoder.py"),
-    *sorted(
-        f"streamnorm/dialects/{room.name}"
-        for room in (_ROOT / "streamnorm/dialects").iterdir()
-        if (room / "__init__.py").exists()
-    ),
-)
-# Of the modules that join dialects.
-_JOINING = (
-    *("tests/test_bodies.py", "tests/test_codec.py", "tests/test_detection.py"),
-    *("tests/test_projection.py", "tests/test_registry.py", "tests/transcoder"),
-    *("tests/test_counting.py", "tests/test_models.py"),
-)
-_LAWS = (
-    *("tests/test_capabilities.py", "tests/test_endpoints.py", "tests/test_keep_message.py"),
-    *("tests/test_codec.py", "tests/test_detection.py", "tests/test_registry.py"),
-    *("tests/test_counting.py", "tests/test_models.py"),
-    *("tests/transcoder", "tests/test_adversarial.py", "tests/test_cost.py", "tests/laws"),
-)
-_WANTED = 0.9
+_WANTED = 0.95
 
 # Seconds of processor time that each group of tests may take.
 _Limits: TypeAlias = dict[tuple[str, ...], float]
 # The tests of unchanged code take no longer, by far; a mutant of them may loop.
 _MAX_CPU_S = 300
+
+
+class Entry(NamedTuple):
+    """Mutants of a line that change nothing visible."""
+
+    module: str
+    line: str
+    change: str
 
 
 @dataclass(frozen=True)
@@ -68,43 +60,29 @@ class Site:
     def __str__(self) -> str:
         return f"{self.module}:{self.mutant.line}: {self.mutant.change}"
 
+    @property
+    def entry(self) -> Entry:
+        """The entry that explains the mutant, if there is one."""
+        line = (ROOT / self.module).read_text().splitlines()[self.mutant.line - 1]
+        return Entry(str(self.module), line.strip(), self.mutant.change)
+
 
 def sites(path: str) -> list[Site]:
     """Return all mutants of a module, of a line of it, or of a package."""
     name, _, line = path.partition(":")
-    place = _ROOT / name
     return [
-        Site(module.relative_to(_ROOT), mutant)
-        for module in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
-        for mutant in mutants(module.read_text())
+        Site(module, mutant)
+        for module in modules_of(name)
+        for mutant in mutants((ROOT / module).read_text())
         if not line or mutant.line == int(line)
     ]
 
 
-def test_groups(module: Path) -> list[tuple[str, ...]]:
-    """Return the tests of a module, one group after the other, the last ones for all."""
-    parts = module.parts[1:]
-    if parts[0] == "dialects":
-        return [(f"tests/dialects/{parts[1]}",), ("tests/dialects/test_recordings.py", *_LAWS)]
-    if parts[0] == "_core":
-        return [("tests/core",), ("tests/dialects",), _LAWS]
-    if (_ROOT / "tests" / parts[0]).is_dir():
-        # A layer that neither rooms nor laws import.
-        folder = Path("tests", *parts[:-1])
-        while not (_ROOT / folder).is_dir():
-            folder = folder.parent
-        return [(str(folder),)]
-    return [_JOINING, _LAWS]
-
-
-def namesakes(module: Path) -> tuple[str, ...]:
-    """Return the test files that have the name of a module in theirs."""
-    return tuple(
-        str(file.relative_to(_ROOT))
-        for folder in test_groups(module)[0]
-        for pattern in (f"test_{module.stem}.py", f"test_{module.stem}_*.py")
-        for file in sorted((_ROOT / folder).rglob(pattern))
-    )
+def explained() -> dict[Entry, str]:
+    """Return the entries of `survivors.toml`, each with its reason."""
+    with Path(__file__).with_name("survivors.toml").open("rb") as file:
+        found = tomllib.load(file).get("survivor", [])
+    return {Entry(each["module"], each["line"], each["change"]): each["reason"] for each in found}
 
 
 def is_killed(copy: Path, max_cpu_s: _Limits, site: Site) -> bool:
@@ -133,14 +111,14 @@ def checked_copy(copy: Path, modules: Iterable[Path]) -> _Limits:
         The processor time to allow each group of tests, in seconds.
     """
     for name in _COPIED:
-        source = _ROOT / name
+        source = ROOT / name
         if source.is_dir():
             ignore = shutil.ignore_patterns("__pycache__", "node_modules")
             shutil.copytree(source, copy / name, ignore=ignore)
         else:
             shutil.copy(source, copy / name)
     for module in modules:
-        (copy / module).write_text(unchanged((_ROOT / module).read_text()))
+        (copy / module).write_text(unchanged((ROOT / module).read_text()))
     max_cpu_s: _Limits = {}
     for group in dict.fromkeys(group for module in modules for group in test_groups(module)):
         result = run_tests(copy, group, max_cpu_s=_MAX_CPU_S, writes_bytecode=True)
@@ -159,6 +137,9 @@ def checked_copy(copy: Path, modules: Iterable[Path]) -> _Limits:
     return max_cpu_s
 
 
+_Verdict: TypeAlias = tuple[Site, bool]
+"""A mutant, and whether a test killed it."""
+
 _judge: Callable[[Site], bool]  # of a process of the pool
 
 
@@ -169,18 +150,79 @@ def _start_judge(checked: Path, max_cpu_s: _Limits) -> None:
     _judge = partial(is_killed, copy, max_cpu_s)
 
 
-def _judged(site: Site) -> tuple[Site, bool]:
+def _judged(site: Site) -> _Verdict:
     return site, _judge(site)
 
 
+class Tried(NamedTuple):
+    """The mutants of an area that were tried.
+
+    Attributes:
+        killed: Number of those that a test killed.
+        survivors: Those that no test killed and no entry explains.
+        explained: Number of survivors that an entry explains.
+        stale: Entries whose mutant was killed, or does not exist.
+    """
+
+    killed: int
+    survivors: list[Site]
+    explained: int
+    stale: list[Entry]
+
+    @property
+    def share(self) -> float:
+        """Share of the killed among those that no entry explains."""
+        return self.killed / max(self.killed + len(self.survivors), 1)
+
+
+def try_mutants(
+    every: list[Site], sample: int, seed: int, judged: Callable[[list[Site]], Iterable[_Verdict]]
+) -> Tried:
+    """Try a sample of mutants; print those that survive."""
+    chosen = every
+    if sample < len(every):
+        chosen = random.Random(seed).sample(every, sample)  # noqa: S311 - no secret
+    reasons = explained()
+    killed, survivors, known = 0, list[Site](), 0
+    modules = {str(site.module) for site in every}
+    possible = {site.entry for site in every}
+    stale = [each for each in reasons if each.module in modules and each not in possible]
+    for site, dead in judged(chosen):
+        if dead:
+            killed += 1
+            if site.entry in reasons:
+                stale.append(site.entry)
+        elif site.entry in reasons:
+            known += 1
+        else:
+            survivors.append(site)
+            print(site, flush=True)
+    return Tried(killed, survivors, known, stale)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("paths", nargs="*", default=_DEFAULT)
-    parser.add_argument("--sample", type=int, default=50, help="mutants of each path (default 50)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="packages, modules or lines")
+    parser.add_argument("--area", action="append", choices=AREAS, help="default: all areas")
+    parser.add_argument("--list", action="store_true", help="list the areas and their mutants")
+    parser.add_argument("--sample", type=int, default=200, help="mutants of each (default 200)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    areas = {path: sites(path) for path in options.paths}
+    if unlisted := unlisted_modules():
+        parser.error(f"no area has {', '.join(map(str, unlisted))}")
+    names = options.area or ([] if options.paths else [*AREAS])
+    areas = {
+        name: [site for place in AREAS[name] for site in sites(f"streamnorm/{place}")]
+        for name in names
+    }
+    areas |= {path: sites(path) for path in options.paths}
+    if options.list:
+        for name, every in areas.items():
+            print(f"{name}: {len(every)} mutants of {' '.join(AREAS.get(name, ()))}")
+        return 0
     modules = sorted({site.module for found in areas.values() for site in found})
     ends_well = True
     with tempfile.TemporaryDirectory() as folder:
@@ -188,19 +230,19 @@ def main() -> int:
         checked.mkdir()
         state = (checked, checked_copy(checked, modules))
         with multiprocessing.get_context("fork").Pool(options.jobs, _start_judge, state) as pool:
-            for path, every in areas.items():
-                chosen = every
-                if options.sample < len(every):
-                    chosen = random.Random(options.seed).sample(every, options.sample)  # noqa: S311
-                print(f"{path}: {len(chosen)} of {len(every)} mutants", flush=True)
-                killed = 0
-                for site, dead in pool.imap(_judged, chosen):
-                    killed += dead
-                    if not dead:
-                        print(site, flush=True)
-                share = killed / max(len(chosen), 1)
-                print(f"{path}: {killed} of {len(chosen)} killed ({share:.0%})", flush=True)
-                ends_well &= share >= _WANTED
+            for name, every in areas.items():
+                tried = try_mutants(
+                    every, options.sample, options.seed, partial(pool.imap, _judged)
+                )
+                for entry in tried.stale:
+                    print(f"stale: {entry.module}: {entry.change}: {entry.line}")
+                count = tried.killed + len(tried.survivors)
+                print(
+                    f"{name}: {tried.killed} of {count} killed ({tried.share:.0%}), and "
+                    f"{tried.explained} that change nothing visible; {len(every)} mutants in all",
+                    flush=True,
+                )
+                ends_well &= tried.share >= _WANTED and not tried.stale
     return not ends_well
 
 

@@ -1,0 +1,129 @@
+"""The areas that are mutated, all modules of the layers 1 to 5, and the tests of their modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["AREAS", "ROOT", "modules_of", "namesakes", "test_groups", "unlisted_modules"]
+
+ROOT = Path(__file__).parents[2]
+_PACKAGE = ROOT / "streamnorm"
+
+AREAS: dict[str, tuple[str, ...]] = {
+    "events": (
+        *("_core/blocks.py", "_core/events.py", "_core/limits.py", "_core/messages.py"),
+        *("_core/text.py", "_core/tools.py", "_core/mcp.py", "_core/shapes.py"),
+    ),
+    "json": ("_core/json.py", "partial_json.py"),
+    "grammar": ("_core/grammar.py",),
+    "framings": (
+        *("sse.py", "eventstream.py", "_core/codec/framing.py", "_core/codec/invoke_chunks.py"),
+        *("_core/codec/event_messages.py", "_core/codec/message_layout.py"),
+        *("_core/codec/websocket_messages.py", "_core/codec/socket_events.py"),
+    ),
+    "codec": (
+        *("_core/codec/__init__.py", "_core/codec/block_opener.py", "_core/codec/decoder.py"),
+        *("_core/codec/delta_run.py", "_core/codec/dialect.py", "_core/codec/encoder.py"),
+        *("_core/codec/endpoints.py", "_core/codec/stored_answers.py", "codec.py"),
+    ),
+    "failures": (
+        *("_core/errors.py", "_core/failures.py", "_core/context_overflow.py"),
+        *("_core/rpc_errors.py", "_core/gate.py"),
+    ),
+    "losses": ("_core/losses",),
+    "schemas": ("_core/schemas",),
+    "bodies": (
+        *("_core/bodies/__init__.py", "_core/bodies/capabilities.py", "_core/bodies/chats.py"),
+        *("_core/bodies/fields.py", "_core/bodies/files.py", "_core/bodies/memo.py"),
+        *("_core/bodies/models.py", "_core/bodies/request.py", "_core/bodies/table.py"),
+        *("_core/bodies/token_count.py", "_core/bodies/tool_calls.py"),
+        "_core/bodies/wire_fields.py",
+    ),
+    "projection": ("_core/bodies/projection",),
+    "anthropic": ("dialects/anthropic",),
+    "openai_chat": ("dialects/openai_chat",),
+    "openai_responses": ("dialects/openai_responses",),
+    "gemini": ("dialects/gemini",),
+    "gemini_interactions": ("dialects/gemini_interactions",),
+    "bedrock_converse": ("dialects/bedrock_converse",),
+    "ui_message_stream": ("dialects/ui_message_stream",),
+    "ag_ui": ("dialects/ag_ui",),
+    "transcoder": ("_transcoder.py", "_registry.py", "validation.py"),
+    "requests": ("_bodies.py", "_auxiliary.py", "_conversation", "tools.py"),
+    "profiles": ("profiles",),
+    "http": ("http",),
+    "upstream": ("_upstream", "_exchange.py"),
+}
+"""Modules and packages of each area, below `streamnorm/`."""
+
+# The layers above, what names public things alone, and modules without a statement to change.
+_NOT_MUTATED = (
+    *("aio", "asgi", "aws.py", "cli", "frontend", "gateway", "inspect", "log", "recording"),
+    *("state", "testing", "transports", "__init__.py", "__main__.py", "_public.py"),
+    *("_core/__init__.py", "dialects/__init__.py"),
+)
+# Of the modules that join dialects.
+_JOINING = (
+    *("tests/test_bodies.py", "tests/test_codec.py", "tests/test_detection.py"),
+    *("tests/test_projection.py", "tests/test_registry.py", "tests/transcoder"),
+    *("tests/test_counting.py", "tests/test_models.py", "tests/test_tools.py"),
+    *("tests/test_validation.py", "tests/test_request_validation.py"),
+)
+_LAWS = (
+    *("tests/test_capabilities.py", "tests/test_endpoints.py", "tests/test_keep_message.py"),
+    *("tests/test_codec.py", "tests/test_detection.py", "tests/test_registry.py"),
+    *("tests/test_counting.py", "tests/test_models.py"),
+    *("tests/transcoder", "tests/test_adversarial.py", "tests/test_cost.py", "tests/laws"),
+)
+
+
+def modules_of(place: str) -> list[Path]:
+    """Return the modules of a module or a package, relative to the root."""
+    path = ROOT / place
+    return [each.relative_to(ROOT) for each in sorted(path.rglob("*.py"))] or [Path(place)]
+
+
+def unlisted_modules() -> list[Path]:
+    """Return the modules that no area has, and that are not above them."""
+    known = {
+        module
+        for places in (*AREAS.values(), _NOT_MUTATED)
+        for place in places
+        for module in modules_of(f"streamnorm/{place}")
+    }
+    return [module for module in modules_of("streamnorm") if module not in known]
+
+
+def test_groups(module: Path) -> list[tuple[str, ...]]:
+    """Return the tests of a module, one group after the other, the last ones for all."""
+    layer, *inner = module.parts[1:]
+    if layer == "dialects":
+        return [(f"tests/dialects/{inner[0]}",), ("tests/dialects/test_recordings.py", *_LAWS)]
+    if layer == "_core":
+        return [("tests/core",), ("tests/dialects",), _LAWS]
+    folder = Path("tests", layer.lstrip("_"))
+    if (ROOT / folder).is_dir():
+        # A layer that neither rooms nor laws import; its folders have those of its modules.
+        own = Path(folder, *inner[:-1])
+        return [(str(own),)] if (ROOT / own).is_dir() else [(str(folder),)]
+    if own_files := tuple(_top_level_tests(module)):
+        return [own_files, _JOINING, _LAWS]
+    return [_JOINING, _LAWS]
+
+
+def namesakes(module: Path) -> tuple[str, ...]:
+    """Return the test files that have the name of a module in theirs."""
+    return tuple(
+        str(file.relative_to(ROOT))
+        for folder in test_groups(module)[0]
+        for pattern in (f"test_{module.stem}.py", f"test_{module.stem}_*.py")
+        for file in sorted((ROOT / folder).rglob(pattern))
+    )
+
+
+def _top_level_tests(module: Path) -> Iterator[str]:
+    name = module.parts[1].removesuffix(".py").lstrip("_")
+    for pattern in (f"test_{name}.py", f"test_{name}_*.py"):
+        for file in sorted((ROOT / "tests").glob(pattern)):
+            yield str(file.relative_to(ROOT))
