@@ -86,6 +86,7 @@ Suffix: TypeAlias = Literal[".sse", ".eventstream", ".ws.jsonl", ".body.json", "
 # An interim response (1xx) is followed by the one that is recorded.
 MIN_STATUS = 200
 MAX_STATUS = 599
+WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
 
 CONTENT_TYPES: dict[Suffix, str] = {
     ".sse": "text/event-stream",

@@ -24,6 +24,7 @@ from streamnorm._registry import decoder
 from streamnorm.http.urls import dialect_of_url
 from streamnorm.recording.format import (
     CONTENT_TYPES,
+    WITHOUT_BODY,
     Companion,
     Playback,
     PlaybackEnd,
@@ -51,7 +52,6 @@ _MEAN_RANDOM_BYTES = 40
 
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _LIMITS = Limits()
-_WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
 
 
 def find_cut_points(
@@ -191,7 +191,7 @@ class Recording:
                 f"{name}.json: its body is {companion.response.body}, not {suffix}"
             )
         status = companion.response.status
-        if status in _WITHOUT_BODY and body:
+        if status in WITHOUT_BODY and body:
             raise RecordingError(f"{file}: {len(body)} bytes of a status {status}, expected none")
         size = len(body) if reads is None else sum(read.size for read in reads)
         if size != len(body):

@@ -25,6 +25,9 @@ from streamnorm._core.limits import Limits
 from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
 from streamnorm.http.urls import dialect_of_url, server_of
 from streamnorm.recording.format import (
+    MAX_STATUS,
+    MIN_STATUS,
+    WITHOUT_BODY,
     Companion,
     End,
     RecordedRead,
@@ -308,7 +311,8 @@ def check_exchange(exchange: ForeignExchange) -> ForeignExchange:
     """Check that an entry is an HTTP exchange, and return it.
 
     Raises:
-        Unreadable: Its URL, its method or its status is not one of HTTP.
+        Unreadable: Its URL, its method or its status is not one of HTTP, or its status has no
+            body.
     """
     request = exchange.request
     try:
@@ -320,8 +324,11 @@ def check_exchange(exchange: ForeignExchange) -> ForeignExchange:
         raise Unreadable("no http or https URL")
     if not (request.method.isascii() and request.method.isalpha()):
         raise Unreadable("no HTTP method")
-    if not 100 <= exchange.status <= 999:
-        raise Unreadable("no HTTP status of three digits")
+    # What is imported is loaded again, and an interim response (1xx) is never the last one.
+    if not MIN_STATUS <= exchange.status <= MAX_STATUS:
+        raise Unreadable(f"no HTTP status from {MIN_STATUS} to {MAX_STATUS}")
+    if exchange.status in WITHOUT_BODY and exchange.body:
+        raise Unreadable(f"{len(exchange.body)} bytes of a status {exchange.status}, expected none")
     return exchange
 
 

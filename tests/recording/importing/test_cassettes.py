@@ -322,7 +322,7 @@ interactions:
       type: text
       content: yes
   response:
-    status: 204
+    status: 206
     headers: {}
     body:
       type: binary
