@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["Mutant", "mutants", "mutated", "unchanged"]
 
@@ -37,19 +38,22 @@ class Mutant:
         line: Line of the change.
         change: The kind of change.
         node: Number of the changed node, in the order of `ast.walk`.
+        text: The line, with marks around what is changed.
     """
 
     line: int
     change: str
     node: int
+    text: str
 
 
 def mutants(source: str) -> list[Mutant]:
     """Return all mutants of a module, in order of their lines."""
     tree = ast.parse(source)
     untried = set(_for_type_checkers(tree))
+    lines = source.splitlines()
     found = [
-        Mutant(getattr(node, "lineno", 0), change, number)
+        Mutant(_place(node).lineno, change, number, _marked(lines, _place(node)))
         for number, node in enumerate(ast.walk(tree))
         if node not in untried
         for change in _changes(node)
@@ -68,6 +72,19 @@ def mutated(source: str, mutant: Mutant) -> str:
 def unchanged(source: str) -> str:
     """Return a module as its mutants are written, with no change in it."""
     return ast.unparse(ast.parse(source))
+
+
+def _place(node: ast.AST) -> Any:
+    """Return the node whose text is marked: of a statement with a condition, this alone."""
+    return getattr(node, "test", node)
+
+
+def _marked(lines: list[str], node: Any) -> str:
+    """Return the first line of a node, with marks around the node."""
+    line = lines[node.lineno - 1].encode()
+    end = node.end_col_offset if node.end_lineno == node.lineno else len(line)
+    before, changed = line[: node.col_offset], line[node.col_offset : end]
+    return f"{before.decode()}«{changed.decode()}»{line[end:].decode()}".strip()
 
 
 def _for_type_checkers(tree: ast.AST) -> Iterator[ast.AST]:

@@ -23,6 +23,7 @@ import random
 import shutil
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +44,13 @@ _MAX_CPU_S = 300
 
 
 class Entry(NamedTuple):
-    """Mutants of a line that change nothing visible."""
+    """Mutants that change nothing visible.
+
+    Attributes:
+        module: Their module.
+        line: Their line, with marks around what is changed.
+        change: The kind of change.
+    """
 
     module: str
     line: str
@@ -58,13 +65,12 @@ class Site:
     mutant: Mutant
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.mutant.line}: {self.mutant.change}"
+        return f"{self.module}:{self.mutant.line}: {self.mutant.change}: {self.mutant.text}"
 
     @property
     def entry(self) -> Entry:
         """The entry that explains the mutant, if there is one."""
-        line = (ROOT / self.module).read_text().splitlines()[self.mutant.line - 1]
-        return Entry(str(self.module), line.strip(), self.mutant.change)
+        return Entry(str(self.module), self.mutant.text, self.mutant.change)
 
 
 def sites(path: str) -> list[Site]:
@@ -185,19 +191,19 @@ def try_mutants(
     reasons = explained()
     killed, survivors, known = 0, list[Site](), 0
     modules = {str(site.module) for site in every}
-    possible = {site.entry for site in every}
-    stale = [each for each in reasons if each.module in modules and each not in possible]
+    untried = Counter(site.entry for site in every)
+    stale = {each for each in reasons if each.module in modules}
     for site, dead in judged(chosen):
-        if dead:
-            killed += 1
-            if site.entry in reasons:
-                stale.append(site.entry)
-        elif site.entry in reasons:
+        killed += dead
+        untried[site.entry] -= dead
+        if not dead and site.entry in reasons:
             known += 1
-        else:
+        elif not dead:
             survivors.append(site)
             print(site, flush=True)
-    return Tried(killed, survivors, known, stale)
+    # Of equal lines all must be killed.
+    stale -= {entry for entry, count in untried.items() if count}
+    return Tried(killed, survivors, known, sorted(stale))
 
 
 def main() -> int:
