@@ -63,7 +63,9 @@ def check(data: bytes) -> None:
     """Send one request."""
     _logged.clear()
     caller = _runner.run(_call(data))
-    assert not any(key in line for key in _KEYS.values() for line in _logged), "a key in the log"
+    # What a client puts into the model's name or its texts is no secret.
+    hidden = [key for key in _KEYS.values() if key.encode() not in _without_headers(data)]
+    assert not any(key in line for key in hidden for line in _logged), "a key in the log"
     assert not any("Traceback" in line for line in _logged), "a traceback in the log"
     starts = [each for each in caller.messages if each["type"] == "http.response.start"]
     assert len(starts) == 1, f"{len(starts)} answers"
@@ -75,9 +77,14 @@ def check(data: bytes) -> None:
         assert _HEADER_NAME.fullmatch(name), "a header's name is illegal"
         assert not {*value} & {0, 10, 13}, "a header's value is illegal"
     shown = b"".join(caller.bodies) + repr(headers).encode()
-    assert not any(key.encode() in shown for key in _KEYS.values()), "a key in the answer"
+    assert not any(key.encode() in shown for key in hidden), "a key in the answer"
     if dict(headers).get(b"content-type") == b"application/json" and b"".join(caller.bodies):
         json.loads(b"".join(caller.bodies))
+
+
+def _without_headers(data: bytes) -> bytes:
+    head, _, body = data.partition(b"\n\n")
+    return head.partition(b"\n")[0] + b"\n" + body
 
 
 def close() -> None:

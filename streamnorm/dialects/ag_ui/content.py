@@ -179,6 +179,6 @@ def result_from_wire(call_id: str, content: Any, metadata: Any) -> ServerToolRes
     fields = metadata if is_object(metadata) else {}
     if isinstance(content, str):
         content = clean(content)
-        if fields.get(IS_JSON) is True:
-            content = object_in(f'{{"value":{content}}}').get("value")
+        if fields.get(IS_JSON) is True and is_json(content):
+            content = object_in(f'{{"value":{content}}}').get("value", content)
     return ServerToolResult(call_id, kind_of(fields), content)

@@ -182,9 +182,11 @@ class AGUIDecoder(Decoder):
 
     def _call_start(self, value: _Value, events: list[Event]) -> None:
         fields = ("toolCallId", "toolCallName", "parentMessageId", "metadata")
+        if not isinstance(name := value.get("toolCallName"), str):
+            raise self.malformed(f"toolCallName is {found(name)}, expected a string")
         self._blocks.start_call(
             string_of(value, "toolCallId"),
-            string_of(value, "toolCallName"),
+            name,
             value.get("metadata"),
             _extra(value, *fields),
             events,

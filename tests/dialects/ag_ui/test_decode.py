@@ -278,6 +278,13 @@ def test_answered_call_awaits_nobody() -> None:
     assert last == MessageStop("tool_use")
 
 
+@pytest.mark.parametrize("content", ['{"a":', '1,"value":2', "", "a"])
+def test_result_of_the_provider_that_is_no_json_stays_text(content: str) -> None:
+    marks = {"providerExecuted": True, "kind": "k", "isJson": True}
+    events, _ = within(call("RESULT", "s", content=content, metadata=marks))
+    assert events[0] == BlockStart(0, ServerToolResult("s", "k", content))
+
+
 def test_results() -> None:
     other = {"type": "image", "source": {}}
     content = [{"type": "text", "text": "a"}, other, 1]
@@ -400,6 +407,9 @@ def test_missing_ids_of_the_run_are_notes() -> None:
     ]
 
 
+NAMED = call("START", toolCallName="f")
+
+
 @pytest.mark.parametrize(
     ("payloads", "message"),
     [
@@ -408,10 +418,10 @@ def test_missing_ids_of_the_run_are_notes() -> None:
         ([text("CONTENT", delta="a")], "text of no open message, expected one of its id"),
         ([call("ARGS", delta="a")], "arguments of no open call, expected one of its id"),
         (
-            [call("START"), call("END"), call("START")],
+            [NAMED, call("END"), NAMED],
             "second call of one id, expected another id",
         ),
-        ([call("START")], "RUN_FINISHED with 1 open calls, expected none"),
+        ([NAMED], "RUN_FINISHED with 1 open calls, expected none"),
         (
             [reasoning("CONTENT", delta="a")],
             "reasoning of no open message, expected one of its id",
@@ -422,6 +432,7 @@ def test_missing_ids_of_the_run_are_notes() -> None:
         ),
         ([text("START"), text("CONTENT", delta=1)], "delta is an integer, expected a string"),
         ([text("CHUNK", "", delta="a")], "first chunk without messageId, expected one"),
+        ([call("START", toolCallName=None)], "toolCallName is null, expected a string"),
     ],
 )
 def test_runs_against_the_protocol_are_malformed(payloads: list[Any], message: str) -> None:
