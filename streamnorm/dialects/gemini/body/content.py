@@ -551,7 +551,9 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
         wire["id"] = result.tool_call_id
     wire["name"] = name
     if result.value is not None:
-        wire["response"] = json_value(result.value, "value")
+        response = json_value(result.value, "value")
+        is_stated = is_object(response) and _read_response(response)[0]
+        wire["response"] = {_ERROR: response} if result.is_error and not is_stated else response
     else:
         wire["response"] = {_ERROR if result.is_error else _OUTPUT: "".join(texts)}
     if files:

