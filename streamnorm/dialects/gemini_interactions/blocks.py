@@ -402,14 +402,18 @@ class ThoughtStep(OpenStep):
             self.block = None
 
     def _write(self, content: object, events: list[Event]) -> None:
-        text = content.get("text") if is_object(content) else None
-        if not isinstance(text, str):
+        if not is_object(content) or not isinstance(content.get("text"), str):
             if content is not None:
                 self._blocks.add_delta("thought_summary", events, self.index, content=content)
-        elif text:
+            return
+        if text := content["text"]:
             if self._signature:
                 self.stop(events, explicit=True)
             self._grow(events).append(text, events)
+        # Reasoning has no citations.
+        if rest := unknown_fields(content, "type", "text"):
+            rest = {"type": "text", "text": "", **rest}
+            self._blocks.add_delta("thought_summary", events, self.index, content=rest)
 
     def _grow(self, events: list[Event]) -> GrowingBlock:
         if self.block is None:

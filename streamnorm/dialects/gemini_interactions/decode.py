@@ -37,7 +37,8 @@ from streamnorm.dialects.gemini_interactions.wire import (
 )
 from streamnorm.sse import Frame
 
-_INTERACTION_FIELDS = ("id", "model", "status", "usage", "steps", "outputs", "error", "errors")
+_INTERACTION_FIELDS = ("id", "model", "status", "usage", "steps", "outputs")
+_ERRORS = ("error", "errors")
 _EVENT_FIELDS = ("event_type", "event_id", "metadata", "index")
 _STEP_EVENT_FIELDS = ("step", "content", "delta", "usage")
 _COUNTS = ("usage", "total_usage")
@@ -199,7 +200,8 @@ class InteractionsDecoder(Decoder):
         model = string_of(interaction, "model") or string_of(interaction, "agent")
         self._blocks.check_names(id, model)
         self._blocks.seed = (id, model, string_of(interaction, "created"))
-        self._start_fields = unknown_fields(interaction, *_INTERACTION_FIELDS)
+        # Errors are final: those of a failed interaction are its outcome.
+        self._start_fields = unknown_fields(interaction, *_INTERACTION_FIELDS, *_ERRORS)
         events.append(MessageStart(id, model, dict(self._start_fields) or None))
 
     # Token counts

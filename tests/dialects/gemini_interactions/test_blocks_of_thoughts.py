@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from support.gemini_interactions.frames import (
     CREATED,
     blocks,
@@ -39,6 +41,20 @@ def test_summaries_of_the_start_are_parts_and_the_last_goes_on() -> None:
         ReasoningDelta(0, "c", 1),
         BlockStop(0),
     ]
+
+
+def test_citations_of_a_summary_are_opaque() -> None:
+    cited = {"annotations": [{"type": "url_citation", "url": "u"}]}
+    content = {"type": "text", "text": "a", **cited}
+    opaque = {"type": "thought_summary", "content": {**content, "text": ""}}
+    events = [
+        BlockStart(0, Reasoning()),
+        ReasoningDelta(0, "a"),
+        Opaque(OWN, "thought_summary", json.dumps(opaque, separators=(",", ":")), 0),
+        BlockStop(0),
+    ]
+    assert blocks(step("thought", ("thought_summary", {"content": content}))) == events
+    assert blocks(step("thought", summary=[content])) == events
 
 
 def test_thought_may_be_whole_in_its_start() -> None:

@@ -221,6 +221,13 @@ def test_failed_status_is_an_upstream_error(status: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["error", "errors"])
+def test_error_of_an_interaction_that_has_not_failed_is_unknown(field: str) -> None:
+    told = {"code": 3, "message": "slow"}
+    got = decode(CREATED, HI, completed(**{field: told}))
+    assert got.events[-1] == MessageStop("end_turn", "completed", extra={field: told})
+
+
+@pytest.mark.parametrize("field", ["error", "errors"])
 def test_failed_status_has_the_message_of_the_provider(field: str) -> None:
     told = {"code": "rate_limit_exceeded", "message": "slow down"}
     error = told if field == "error" else [{}, told]

@@ -155,7 +155,7 @@ def _extend(step: dict[str, Any], text: TextBuffer, delta: dict[str, Any]) -> No
             text.append(delta["text"])
         case "thought_summary":
             content = delta["content"]
-            if content.get("type") == "text":
+            if content.keys() == {"type", "text"}:
                 text.append(content["text"])
             else:
                 step.setdefault("summary", []).append(content)

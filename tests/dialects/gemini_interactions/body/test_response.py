@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.streams.content import decode
 from support.streams.corpus import recordings
 
@@ -234,6 +235,21 @@ def test_data_without_a_unified_form_is_written_back() -> None:
         {"type": "text", "text": "a"},
         {"type": "audio", "data": "AA=="},
     ]
+
+
+def test_citations_of_a_summary_are_a_loss_elsewhere() -> None:
+    cited = {"annotations": [{"type": "url_citation", "url": "u"}]}
+    thought = {"type": "thought", "summary": [{"type": "text", "text": "t", **cited}]}
+    answer = {"id": "v1", "model": "m", "status": "completed", "steps": [thought]}
+    message = decode_message(answer, OWN)
+    assert message.blocks == (Reasoning(("t",)),)
+    made = encode_message(message, "openai_chat")
+    assert [loss.feature for loss in made.losses] == ["opaque"]
+    again = encode_message(structs.replace(message, source=None), OWN)
+    assert (again.body["steps"][0]["summary"], again.losses) == (
+        [{"type": "text", "text": "t"}, {"type": "text", "text": "", **cited}],
+        (),
+    )
 
 
 def test_interaction_says_what_its_stream_says() -> None:
