@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.exceptions import BotoCoreError
-from botocore.session import Session
 from msgspec import structs
+
+try:
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+except ImportError as exc:
+    raise ImportError("no botocore, expected the extra `bedrock`: pip install botocore") from exc
 
 from streamnorm._core.errors import CredentialsError
 from streamnorm._upstream.auxiliary import UpstreamCall

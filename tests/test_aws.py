@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,13 @@ HEADERS = {"content-type": "application/json", "x-api-key": "sk-1", "accept": "*
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     set_credentials(monkeypatch, tmp_path)
+
+
+def test_missing_botocore_is_one_line_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "botocore.auth", None)
+    monkeypatch.delitem(sys.modules, "streamnorm.aws")
+    with pytest.raises(ImportError, match=r"^no botocore, expected the extra `bedrock`: pip inst"):
+        import_module("streamnorm.aws")
 
 
 def test_signature_is_that_of_the_service() -> None:

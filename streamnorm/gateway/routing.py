@@ -277,7 +277,7 @@ def _signer(config: UpstreamConfig, where: str) -> Signer | None:
         return None
     try:
         from streamnorm.aws import Signer
-    except ModuleNotFoundError as exc:
+    except ImportError as exc:
         raise missing_botocore(f"{where}.key") from exc
     try:
         return Signer(config.region, profile=profile or None)

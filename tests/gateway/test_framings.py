@@ -219,6 +219,7 @@ def test_what_cannot_sign_stops_the_start(options: dict[str, Any], problem: str)
 
 @pytest.mark.usefixtures("credentials")
 def test_missing_botocore_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "streamnorm.aws", None)
+    monkeypatch.setitem(sys.modules, "botocore.auth", None)
+    monkeypatch.delitem(sys.modules, "streamnorm.aws", raising=False)
     with pytest.raises(ConfigError, match=r"botocore is not installed \(pip install"):
         Gateway(Config(upstreams={"local": signed_upstream("https://h")}))
