@@ -194,6 +194,22 @@ def test_members_are_bounded() -> None:
             list(CodingDecoder(coding, max_members=1).feed(member * 2))
 
 
+@every_coding
+def test_body_of_the_bound_is_decoded_and_one_more_byte_is_not(coding: str) -> None:
+    data = ENCODERS[coding](b"abc")
+    assert decoded(coding, data, max_bytes=3) == b"abc"
+    with pytest.raises(CodingError, match="too large, expected at most 2 bytes"):
+        decoded(coding, data, max_bytes=2)
+
+
+def test_chunk_yields_all_that_it_decodes_to_in_steps() -> None:
+    decoder, zlibs = CodingDecoder("deflate", step_bytes=1), zlib.decompressobj()
+    for byte in zlib.compress(b"abc" * 40):
+        pieces = [*decoder.feed(bytes([byte]))]
+        assert max(map(len, pieces)) <= 1
+        assert b"".join(pieces) == zlibs.decompress(bytes([byte]))
+
+
 class Old:
     """A decompressor of brotli 1.1."""
 

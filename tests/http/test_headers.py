@@ -205,6 +205,8 @@ def test_signature_of_a_request_is_no_key_for_another(upstream: str) -> None:
     [
         ({"x-amzn-errortype": "ThrottlingException:http://x/"}, "ThrottlingException"),
         ({"x-amzn-errortype": "two words"}, None),
+        ({"x-amzn-errortype": "e" * 128}, "e" * 128),
+        ({"x-amzn-errortype": "e" * 129}, None),
         ({}, None),
     ],
 )

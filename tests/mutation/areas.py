@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["AREAS", "ROOT", "modules_of", "namesakes", "test_groups", "unlisted_modules"]
+__all__ = ["AREAS", "ROOT", "modules_by_area", "modules_of", "namesakes", "test_groups"]
 
 ROOT = Path(__file__).parents[2]
 _PACKAGE = ROOT / "streamnorm"
@@ -22,24 +22,14 @@ AREAS: dict[str, tuple[str, ...]] = {
         *("_core/codec/event_messages.py", "_core/codec/message_layout.py"),
         *("_core/codec/websocket_messages.py", "_core/codec/socket_events.py"),
     ),
-    "codec": (
-        *("_core/codec/__init__.py", "_core/codec/block_opener.py", "_core/codec/decoder.py"),
-        *("_core/codec/delta_run.py", "_core/codec/dialect.py", "_core/codec/encoder.py"),
-        *("_core/codec/endpoints.py", "_core/codec/stored_answers.py", "codec.py"),
-    ),
+    "codec": ("_core/codec", "codec.py"),
     "failures": (
         *("_core/errors.py", "_core/failures.py", "_core/context_overflow.py"),
         *("_core/rpc_errors.py", "_core/gate.py"),
     ),
     "losses": ("_core/losses",),
     "schemas": ("_core/schemas",),
-    "bodies": (
-        *("_core/bodies/__init__.py", "_core/bodies/capabilities.py", "_core/bodies/chats.py"),
-        *("_core/bodies/fields.py", "_core/bodies/files.py", "_core/bodies/memo.py"),
-        *("_core/bodies/models.py", "_core/bodies/request.py", "_core/bodies/table.py"),
-        *("_core/bodies/token_count.py", "_core/bodies/tool_calls.py"),
-        "_core/bodies/wire_fields.py",
-    ),
+    "bodies": ("_core/bodies",),
     "projection": ("_core/bodies/projection",),
     "anthropic": ("dialects/anthropic",),
     "openai_chat": ("dialects/openai_chat",),
@@ -55,10 +45,12 @@ AREAS: dict[str, tuple[str, ...]] = {
     "http": ("http",),
     "upstream": ("_upstream", "_exchange.py"),
 }
-"""Modules and packages of each area, below `streamnorm/`."""
+"""Modules and packages of each area, below `streamnorm/`; of two the one that says more holds."""
 
-# The layers above, what names public things alone, and modules without a statement to change.
+# The layers above, what names public things alone or builds the package, and modules without a
+# statement to change.
 _NOT_MUTATED = (
+    "_core/codec/kernel_source",
     *("aio", "asgi", "aws.py", "cli", "frontend", "gateway", "inspect", "log", "recording"),
     *("state", "testing", "transports", "__init__.py", "__main__.py", "_public.py"),
     *("_core/__init__.py", "dialects/__init__.py"),
@@ -84,15 +76,16 @@ def modules_of(place: str) -> list[Path]:
     return [each.relative_to(ROOT) for each in sorted(path.rglob("*.py"))] or [Path(place)]
 
 
-def unlisted_modules() -> list[Path]:
-    """Return the modules that no area has, and that are not above them."""
-    known = {
-        module
-        for places in (*AREAS.values(), _NOT_MUTATED)
-        for place in places
-        for module in modules_of(f"streamnorm/{place}")
-    }
-    return [module for module in modules_of("streamnorm") if module not in known]
+def modules_by_area() -> dict[str, list[Path]]:
+    """Return the modules of each area; those of none stand under ""."""
+    areas = {place: area for area, places in AREAS.items() for place in places}
+    areas |= dict.fromkeys(_NOT_MUTATED, "not mutated")
+    found: dict[str, list[Path]] = {area: [] for area in (*AREAS, "")}
+    for module in modules_of("streamnorm"):
+        name = module.relative_to("streamnorm")
+        places = [str(each) for each in (name, *name.parents) if str(each) in areas]
+        found.setdefault(areas[places[0]] if places else "", []).append(module)
+    return found
 
 
 def test_groups(module: Path) -> list[tuple[str, ...]]:

@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from areas import AREAS, ROOT, modules_of, namesakes, test_groups, unlisted_modules
+from areas import AREAS, ROOT, modules_by_area, modules_of, namesakes, test_groups
 from forked_pytest import run_tests
 from mutants import Mutant, mutants, mutated, unchanged
 
@@ -191,19 +191,18 @@ def try_mutants(
     reasons = explained()
     killed, survivors, known = 0, list[Site](), 0
     modules = {str(site.module) for site in every}
-    untried = Counter(site.entry for site in every)
-    stale = {each for each in reasons if each.module in modules}
+    left = Counter(site.entry for module in modules for site in sites(module))
     for site, dead in judged(chosen):
         killed += dead
-        untried[site.entry] -= dead
+        left[site.entry] -= dead
         if not dead and site.entry in reasons:
             known += 1
         elif not dead:
             survivors.append(site)
             print(site, flush=True)
     # Of equal lines all must be killed.
-    stale -= {entry for entry, count in untried.items() if count}
-    return Tried(killed, survivors, known, sorted(stale))
+    stale = sorted(each for each in reasons if each.module in modules and not left[each])
+    return Tried(killed, survivors, known, stale)
 
 
 def main() -> int:
@@ -217,12 +216,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    if unlisted := unlisted_modules():
+    by_area = modules_by_area()
+    if unlisted := by_area[""]:
         parser.error(f"no area has {', '.join(map(str, unlisted))}")
     names = options.area or ([] if options.paths else [*AREAS])
     areas = {
-        name: [site for place in AREAS[name] for site in sites(f"streamnorm/{place}")]
-        for name in names
+        name: [site for module in by_area[name] for site in sites(str(module))] for name in names
     }
     areas |= {path: sites(path) for path in options.paths}
     if options.list:
