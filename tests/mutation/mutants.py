@@ -88,10 +88,15 @@ def _marked(lines: list[str], node: Any) -> str:
 
 
 def _for_type_checkers(tree: ast.AST) -> Iterator[ast.AST]:
-    """Return the nodes that only type checkers read."""
+    """Return the nodes that only type checkers read.
+
+    They also hold `frozen` of a struct: no code assigns to its fields.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             yield from ast.walk(node)
+        if isinstance(node, ast.keyword) and node.arg in ("frozen", "gc", "slots"):
+            yield node.value
 
 
 def _changes(node: ast.AST) -> Iterator[str]:
