@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.bodies.type_cases.coverage import KINDS, SOURCES, Finding, cover
+from support.bodies.type_cases.coverage import COVERED, KINDS, SOURCES, Finding, cover
 
 _FATES = ("carried", "loss", "refused", "null", "listed", "silent")
 
@@ -32,19 +32,20 @@ def main() -> int:
     options = parser.parse_args()
     findings: list[Finding] = []
     heads = ("source", "kind", "cases", "equal", *_FATES)
-    print("{:18}{:10}".format(*heads) + "".join(f"{head:>9}" for head in heads[2:]))
-    for source in [options.source] if options.source else SOURCES:
-        for kind in [options.kind] if options.kind else KINDS:
-            found = cover(
-                *(source, kind),
-                sample=options.sample,
-                seed=options.seed,
-                on_case=partial(_print_progress, f"{source} {kind}"),
-            )
-            _print_status("")
-            counts = (found.cases, found.equal, *(found.fates[fate] for fate in _FATES))
-            print(f"{source:18}{kind:10}" + "".join(f"{n:9}" for n in counts), flush=True)
-            findings += found.findings
+    print("{:20}{:10}".format(*heads) + "".join(f"{head:>9}" for head in heads[2:]))
+    for source, kind in COVERED:
+        if options.source not in (None, source) or options.kind not in (None, kind):
+            continue
+        found = cover(
+            *(source, kind),
+            sample=options.sample,
+            seed=options.seed,
+            on_case=partial(_print_progress, f"{source} {kind}"),
+        )
+        _print_status("")
+        counts = (found.cases, found.equal, *(found.fates[fate] for fate in _FATES))
+        print(f"{source:20}{kind:10}" + "".join(f"{n:9}" for n in counts), flush=True)
+        findings += found.findings
     for finding in findings:
         print(finding)
     print(f"{len(findings)} finds")

@@ -83,6 +83,8 @@ def request_type(dialect: str, *, beta: bool = False, stream: bool = False) -> A
     """Return the SDK's request type of a dialect."""
     if dialect == "gemini":
         return _GenerateContent
+    if dialect == "gemini_interactions":
+        return CreateModelInteractionParam
     module, name = _MODULES["anthropic_beta" if beta and dialect == "anthropic" else dialect]
     return getattr(module, name + ("Streaming" if stream else "NonStreaming"))
 

@@ -14,6 +14,7 @@ from openai.types.chat.chat_completion import Choice
 from openai.types.responses import Response
 
 from support.bodies.type_cases.case import JSON, Case, cases_of, element_type
+from support.bodies.type_cases.interactions import interaction_cases
 from support.bodies.type_cases.walk import (
     ABSENT,
     fields_of,
@@ -50,6 +51,7 @@ def answer_cases(dialect: str, *, beta: bool = False) -> Iterator[Case]:
         "openai_responses": _responses,
         "anthropic": partial(_anthropic, beta=beta),
         "gemini": _gemini,
+        "gemini_interactions": interaction_cases,
     }[dialect]()
 
 

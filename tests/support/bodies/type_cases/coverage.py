@@ -24,9 +24,12 @@ from support.bodies.type_cases.own import answer_difference, request_difference,
 from support.bodies.type_cases.requests import request_cases
 from support.bodies.type_cases.streams import stream_cases
 
-__all__ = ["KINDS", "SOURCES", "TARGETS", "Coverage", "Finding", "cover"]
+__all__ = ["COVERED", "KINDS", "SOURCES", "TARGETS", "Coverage", "Finding", "cover"]
 
-SOURCES = ("openai_chat", "openai_responses", "anthropic", "anthropic (beta)", "gemini")
+SOURCES = (
+    *("openai_chat", "openai_responses", "anthropic", "anthropic (beta)", "gemini"),
+    "gemini_interactions",
+)
 """The dialects, and Anthropic's with the types of its betas."""
 TARGETS = ("openai_chat", "openai_responses", "anthropic", "gemini", "gemini_interactions")
 """The dialects that each case goes to."""
@@ -43,6 +46,16 @@ KINDS = {
     "answers": _Kind(answer_cases, answer_difference, translated_answer),
     "streams": _Kind(stream_cases, stream_difference, translated_stream),
 }
+
+
+COVERED = [
+    (source, kind)
+    for source in SOURCES
+    for kind in KINDS
+    # A stream of Interactions has the steps of its whole answers.
+    if (source, kind) != ("gemini_interactions", "streams")
+]
+"""Sources with each kind of bodies that there are cases of."""
 
 
 class Finding(NamedTuple):

@@ -9,6 +9,10 @@ __all__ = ["EXCLUSIVE", "FIELD_VALUES", "NEEDS", "SAYS_MORE"]
 _FILE_PARAMS = ("ResponseInputFileParam", "ResponseInputFileContentParam", "ResponseInputFile")
 _IMAGE_PARAMS = ("ResponseInputImageParam", "ResponseInputImageContentParam", "ResponseInputImage")
 
+_CONTENT_PARAMS = (
+    *("ImageContentParam", "AudioContentParam", "DocumentContentParam", "VideoContentParam"),
+)
+
 NEEDS: dict[str, tuple[str, ...]] = {
     # OpenAI
     **dict.fromkeys(_FILE_PARAMS, ("file_data", "filename")),
@@ -53,6 +57,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "SpeakerVoiceConfig": ("speaker", "voiceConfig"),
     "StreamableHttpTransport": ("url",),
     "ToolCall": ("id", "toolType"),
+    **dict.fromkeys(_CONTENT_PARAMS, ("data", "mime_type")),
+    "FunctionParam": ("name",),
     "ToolResponse": ("id", "toolType"),
 }
 """Fields that are required, by the name of the type."""
@@ -62,6 +68,7 @@ EXCLUSIVE: dict[str, frozenset[str]] = {
     **dict.fromkeys(_IMAGE_PARAMS, frozenset({"image_url", "file_id"})),
     "FileFile": frozenset({"file_data", "file_id"}),
     "FunctionCall": frozenset({"args", "partialArgs"}),
+    **dict.fromkeys(_CONTENT_PARAMS, frozenset({"data", "uri"})),
     "Mcp": frozenset({"server_url", "connector_id", "tunnel_id"}),
     "ToolMcp": frozenset({"server_url", "connector_id", "tunnel_id"}),
 }

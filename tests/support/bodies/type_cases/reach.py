@@ -28,6 +28,9 @@ from typing import (
 import typing_extensions
 from anthropic.types import Message, RawMessageStreamEvent
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+from google.genai._gaos.types.base64fileinput import Base64FileInput
+from google.genai._gaos.types.basemodel import UnrecognizedStr
+from google.genai._gaos.types.interactions.interaction import InteractionTypedDict
 from google.genai.types import GenerateContentResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
@@ -49,7 +52,10 @@ _ROOTS: dict[tuple[str, str], Any] = {
     ("anthropic (beta)", "streams"): BetaRawMessageStreamEvent,
     ("gemini", "answers"): GenerateContentResponse,
     ("gemini", "streams"): GenerateContentResponse,
+    ("gemini_interactions", "answers"): InteractionTypedDict,
 }
+# Of google-genai: any other word, and open files.
+_NO_JSON = (UnrecognizedStr, *get_args(Base64FileInput))
 _QUALIFIERS = (Annotated, Required, NotRequired)
 _ARRAYS = (list, collections.abc.Iterable, collections.abc.Sequence)
 _MAPS = (dict, collections.abc.Mapping)
@@ -150,7 +156,11 @@ def _members(expected: Any) -> tuple[Any, ...]:
     found = [member for part in get_args(expected) for member in _members(part)]
     # A request may hold blocks of an answer: each has a `TypedDict` beside its model.
     has_params = any(map(typing_extensions.is_typeddict, found))
-    return tuple(member for member in found if not (has_params and is_model(member)))
+    return tuple(
+        member
+        for member in found
+        if not (has_params and is_model(member)) and member not in _NO_JSON
+    )
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 from support.bodies.sdk_types import request_type
 from support.bodies.type_cases.answers import GEMINI_MODIFIERS, gemini_call_parts
 from support.bodies.type_cases.case import JSON, Case, cases_of, element_type
+from support.bodies.type_cases.interactions import interaction_request_cases
 from support.bodies.type_cases.walk import (
     ABSENT,
     fields_of,
@@ -41,6 +42,7 @@ def request_cases(dialect: str, *, beta: bool = False) -> Iterator[Case]:
         "openai_responses": _responses,
         "anthropic": partial(_anthropic, beta=beta),
         "gemini": _gemini,
+        "gemini_interactions": interaction_request_cases,
     }[dialect]()
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 import typing_extensions
 from pydantic import BaseModel
 
-from support.bodies.sdk_types import bare_type, is_in_memory, typed_dict_fields
+from support.bodies.sdk_types import UnrecognizedStr, bare_type, is_in_memory, typed_dict_fields
 from support.bodies.type_cases.needs import EXCLUSIVE, FIELD_VALUES, NEEDS, SAYS_MORE
 from support.bodies.type_cases.values import OBJECT_NAMES, object_value, scalar_values
 
@@ -121,8 +121,9 @@ def is_model(expected: Any) -> bool:
 
 
 def _is_file(expected: Any) -> bool:
-    """Return whether a type has only Python objects, such as open files."""
-    return is_in_memory(expected) and not is_model(expected) and expected is not bytes
+    """Return whether a type has only Python objects, such as open files, or any other word."""
+    in_memory = is_in_memory(expected) and not is_model(expected) and expected is not bytes
+    return in_memory or expected is UnrecognizedStr
 
 
 def label_of(expected: Any) -> str:
