@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamnorm import (
     Abandoned,
@@ -146,6 +147,16 @@ def test_response_that_is_not_stored_is_refused_before_the_provider_is_asked() -
     assert (error.code, error.status_hint) == ("previous_response_not_found", 400)
 
 
+def test_response_of_another_client_is_refused() -> None:
+    store = MemoryStore()
+    _, first = ask({"model": "m", "input": "Snow?"}, store)
+    received = asking({"model": "m", "input": "Sure?", "previous_response_id": first["id"]})
+    other = structs.replace(received, headers={**received.headers, "authorization": "Bearer b"})
+    with pytest.raises(RequestRefused) as caught:
+        run(UpstreamExchange(other, options(), created=1.0), store)
+    assert caught.value.error.code == "previous_response_not_found"
+
+
 def test_answer_of_another_dialect_is_an_error_that_is_not_stored() -> None:
     exchange = UpstreamExchange(asking({"model": "m", "input": "Snow?"}), options(), created=1.0)
     steps, answered = run(exchange, MemoryStore(), [{"nothing": 1}])
@@ -188,6 +199,17 @@ def test_tokens_are_counted_by_the_provider() -> None:
     assert isinstance(step, UpstreamCall)
     assert isinstance(counted, Encoded)
     assert counted.body["input_tokens"] == 9
+
+
+def test_tokens_of_a_whole_answer_improve_the_estimates() -> None:
+    received = asking({"model": "m", "input": "Snow? " * 1000})
+    exchange = UpstreamExchange(received, settings := options(), created=1.0)
+    usage = {"input_tokens": 3000, "output_tokens": 3}
+    (_, sent, _), _ = run(exchange, MemoryStore(), [{**SNOW, "usage": usage}])
+    assert isinstance(sent, UpstreamRequest)
+    assert sent.request is not None
+    before = TokenEstimator().estimate(sent.request).input_tokens
+    assert settings.estimator.estimate(sent.request).input_tokens > before
 
 
 def test_reported_tokens_improve_the_estimates() -> None:

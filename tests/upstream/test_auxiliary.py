@@ -9,7 +9,12 @@ import pytest
 
 from streamnorm import Encoded, StreamError
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply, call_steps
+from streamnorm._upstream.auxiliary import (
+    PassthroughAnswer,
+    UpstreamCall,
+    UpstreamReply,
+    call_steps,
+)
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, match_operation
 
 SAID = [{"role": "user", "content": "Hi."}]
@@ -64,6 +69,11 @@ def getting(path: str, **query: str) -> ClientRequest:
 
 
 # Counts
+
+
+def test_count_is_no_stream() -> None:
+    (sent,), _ = run(counting(), "anthropic", provider("anthropic"), answer({"input_tokens": 5}))
+    assert not sent.streams
 
 
 def test_upstream_counts() -> None:
@@ -228,6 +238,21 @@ def test_request_that_no_other_server_answers_is_not_found(method: str, path: st
     with pytest.raises(RequestRefused) as raised:
         run(received, "openai_responses", provider("anthropic"))
     assert raised.value.error.status_hint == 404
+
+
+@pytest.mark.parametrize(("status", "expected"), [(599, 599), (600, 502), (999, 502)])
+def test_status_that_no_server_can_send_is_a_bad_gateway(status: int, expected: int) -> None:
+    received, upstream = getting("/v1/responses/resp_1"), provider("openai_responses")
+    (sent,), passed = run(received, "openai_responses", upstream, answer({"id": "r"}, status))
+    assert isinstance(passed, PassthroughAnswer)
+    assert (passed.status, passed.body) == (expected, b'{"id": "r"}')
+    assert not sent.streams
+
+
+def test_stored_response_is_streamed_where_the_client_asks_for_it() -> None:
+    received = getting("/v1/responses/resp_1", stream="true")
+    (sent,), _ = run(received, "openai_responses", provider("openai_responses"), answer({}))
+    assert sent.streams
 
 
 def test_no_secret_is_shown() -> None:

@@ -328,6 +328,14 @@ def test_calls_without_results_may_be_answered_for_the_client() -> None:
     assert "No result was recorded" in sent.body.decode()
 
 
+def test_problem_of_messages_has_its_position_among_those_of_other_clients() -> None:
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    said = [*SAID, {"role": "assistant", "content": [call]}, *SAID]
+    request = received("/v1/messages", {**MESSAGES, "messages": said})
+    error = refused(request, "anthropic", upstream("openai_chat"))
+    assert error.error.extra == {"param": "messages[1].tool_calls[0]"}
+
+
 def test_other_problem_of_a_page_s_request_keeps_its_path() -> None:
     error = refused(page_request(), "ui_message_stream", upstream("gemini"))
     assert error.error.extra == {"param": "model"}

@@ -60,6 +60,11 @@ def test_equal_number_of_another_type_is_written() -> None:
     assert splice(data, decoded(data), {"a": [1]}) == b'{"a":[1]}'
 
 
+def test_array_in_place_of_an_object_leaves_its_neighbours_as_written() -> None:
+    data = b'{"a":{"b":1},"m":2.50}'
+    assert splice(data, decoded(data), {"a": [1], "m": 2.5}) == b'{"a":[1],"m":2.50}'
+
+
 def test_array_that_was_none_is_written() -> None:
     body = decoded()
     assert splice(DATA, body, {"model": ["m"]}) == b'{"model":["m"]}'
