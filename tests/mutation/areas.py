@@ -55,6 +55,8 @@ _NOT_MUTATED = (
     *("state", "testing", "transports", "__init__.py", "__main__.py", "_public.py"),
     *("_core/__init__.py", "dialects/__init__.py"),
 )
+# Neither rooms nor laws import it.
+_EXCHANGE = "_exchange.py"
 # Of the modules that join dialects.
 _JOINING = (
     *("tests/test_bodies.py", "tests/test_codec.py", "tests/test_detection.py"),
@@ -101,7 +103,7 @@ def test_groups(module: Path) -> list[tuple[str, ...]]:
         own = Path(folder, *inner[:-1])
         return [(str(own),)] if (ROOT / own).is_dir() else [(str(folder),)]
     if own_files := tuple(_top_level_tests(module)):
-        return [own_files, _JOINING, _LAWS]
+        return [own_files] if layer == _EXCHANGE else [own_files, _JOINING, _LAWS]
     return [_JOINING, _LAWS]
 
 
