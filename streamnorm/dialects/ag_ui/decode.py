@@ -8,10 +8,19 @@ although the clients take it for a success (ag-ui-protocol/ag-ui#2300).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, TypeAlias, Unpack
 
 from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, read_no_json
-from streamnorm._core.events import Completed, Event, MessageStart, StreamError, Usage, UsageUpdate
+from streamnorm._core.events import (
+    Completed,
+    Delta,
+    Event,
+    MessageStart,
+    StreamError,
+    Usage,
+    UsageUpdate,
+)
 from streamnorm._core.failures import Fatal, find_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
 from streamnorm._core.shapes import found
@@ -161,6 +170,7 @@ class AGUIDecoder(Decoder):
         id = string_of(value, "messageId")
         if string_of(value, "role") in _ANSWER_ROLES:
             self._blocks.start_text(id, _extra(value, "messageId", "role"), events)
+            self._ag_ui_run.allow_templates()
             return
         self._blocks.start_foreign(id)
         events.append(event_from_wire(wire.TEXT_START, value))
@@ -191,6 +201,7 @@ class AGUIDecoder(Decoder):
             _extra(value, *fields),
             events,
         )
+        self._ag_ui_run.allow_templates()
 
     def _call_args(self, value: _Value, events: list[Event]) -> None:
         id = string_of(value, "toolCallId")
@@ -214,6 +225,7 @@ class AGUIDecoder(Decoder):
         if not string_of(value, "role"):  # servers that were written before it was required
             self.note("missing_role", "reasoning")
         self._blocks.start_reasoning(string_of(value, "messageId"), events)
+        self._ag_ui_run.allow_templates()
 
     def _reasoning_content(self, value: _Value, events: list[Event]) -> None:
         id = string_of(value, "messageId")
@@ -321,12 +333,18 @@ class AGUIRun(DeltaRun):
         # Type and ids of the last content event; looking its block up costs half as much as
         # decoding an event.  "" after an event that was read in full and may have ended the block.
         self._type = self._message_id = self._call_id = ""
+        self._extended: Delta  # of that block
 
     def forget(self) -> None:
-        """Forget the block of the last content event."""
+        """Forget the block of the last content event, and the templates."""
         self._type = ""
+        if self._templates.last is not None:
+            self.clear_templates()
 
     def decode(self, payload: bytes) -> str | None:
+        read = self._read_payload
+        if read is not None and (text := read(payload)) is not None:
+            return text
         try:
             event = wire.decode_content(payload)
         except FAST_ERRORS:
@@ -337,6 +355,11 @@ class AGUIRun(DeltaRun):
             or event.call_id != self._call_id
         ) and not self._select(event):
             return None
+        # A template may have extended another block since.
+        self.delta = self._extended
+        if self.can_learn:
+            peek = partial(_peek, event.type, event.message_id, event.call_id)
+            self.learn(payload, event.delta, peek, delta=self.delta)
         return event.delta
 
     def _select(self, event: wire.Content) -> bool:
@@ -353,7 +376,7 @@ class AGUIRun(DeltaRun):
             return False
         if blocks.lane is not None:  # which any other event closes
             return False
-        self._type, self.delta = event.type, block.delta
+        self._type, self._extended = event.type, block.delta
         self._message_id, self._call_id = event.message_id, event.call_id
         return True
 
@@ -362,3 +385,10 @@ class AGUIRun(DeltaRun):
         if span is None or span.message != message_id:
             return None
         return span.block if span.is_open and span.has_text else None
+
+
+def _peek(kind: str, message_id: str, call_id: str, payload: bytes) -> str | None:
+    """Return the text of a content event of a block; None for any other payload."""
+    event = wire.decode_content(payload)
+    is_of_block = (event.type, event.message_id, event.call_id) == (kind, message_id, call_id)
+    return event.delta if is_of_block else None

@@ -8,11 +8,13 @@ for success; here it is cut, since `[DONE]` proves only that the server closed i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, TypeAlias, Unpack
 
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, DeltaRun, read_no_json
 from streamnorm._core.events import (
     Completed,
+    Delta,
     Event,
     MessageStart,
     MessageStop,
@@ -167,6 +169,7 @@ class UIMessageDecoder(Decoder):
 
     def _text_start(self, value: _Value, _: str, events: list[Event]) -> None:
         self._blocks.start_part("text", value, events)
+        self._ui_run.allow_templates()
 
     def _text_delta(self, value: _Value, _: str, events: list[Event]) -> None:
         self._append("text", value, events)
@@ -176,6 +179,7 @@ class UIMessageDecoder(Decoder):
 
     def _reasoning_start(self, value: _Value, _: str, events: list[Event]) -> None:
         self._blocks.start_part("reasoning", value, events)
+        self._ui_run.allow_templates()
 
     def _reasoning_delta(self, value: _Value, _: str, events: list[Event]) -> None:
         self._append("reasoning", value, events)
@@ -189,6 +193,7 @@ class UIMessageDecoder(Decoder):
 
     def _input_start(self, value: _Value, _: str, events: list[Event]) -> None:
         self._blocks.start_call(value, events)
+        self._ui_run.allow_templates()
 
     def _input_delta(self, value: _Value, _: str, events: list[Event]) -> None:
         id = clean(wire.text_field(value, "toolCallId"))
@@ -291,21 +296,34 @@ class UIMessageRun(DeltaRun):
         self._type: type[wire.TextDelta | wire.ReasoningDelta] | None = None
         self._call: Call | None = None
         self._id = ""
+        self._extended: Delta  # of that part or call
 
     def forget(self) -> None:
-        """Forget the part or call of the last delta."""
+        """Forget the part or call of the last delta, and the templates."""
         self._type = self._call = None
+        if self._templates.last is not None:
+            self.clear_templates()
 
     def decode(self, payload: bytes) -> str | None:
+        read = self._read_payload
+        if read is not None and (text := read(payload)) is not None:
+            return text
         try:
             chunk = wire.decode_delta(payload)
         except FAST_ERRORS:
             return None
         if type(chunk) is wire.InputDelta:
-            return self._extend_input(chunk)
+            return self._extend_input(chunk, payload)
         if (type(chunk) is not self._type or chunk.id != self._id) and not self._select(chunk):
             return None
-        return chunk.delta if chunk.providerMetadata is None else None
+        if chunk.providerMetadata is not None:
+            return None
+        # A template may have extended another part since.
+        self.delta = self._extended
+        if self.can_learn:
+            peek = partial(_peek, type(chunk), chunk.id)
+            self.learn(payload, chunk.delta, peek, delta=self.delta)
+        return chunk.delta
 
     def _select(self, chunk: wire.TextDelta | wire.ReasoningDelta) -> bool:
         """Select the part of a delta; return whether the delta can extend it."""
@@ -316,21 +334,31 @@ class UIMessageRun(DeltaRun):
             return False
         if self._blocks.ended is not None:
             return False
-        self._type, self._call, self._id, self.delta = type(chunk), None, chunk.id, part.delta
+        self._type, self._call, self._id, self._extended = type(chunk), None, chunk.id, part.delta
         return True
 
-    def _extend_input(self, chunk: wire.InputDelta) -> str | None:
+    def _extend_input(self, chunk: wire.InputDelta, payload: bytes) -> str | None:
         call, text = self._call, chunk.inputTextDelta
         if call is None or chunk.toolCallId != self._id:
             call = self._select_call(chunk.toolCallId)
             if call is None:
                 return None
+        if not self._append(call, text):
+            return None
+        self.delta = self._extended
+        if self.can_learn:
+            peek, extend = partial(_peek_input, chunk.toolCallId), partial(self._append, call)
+            self.learn(payload, text, peek, delta=self.delta, extend=extend)
+        return text
+
+    def _append(self, call: Call, text: str) -> bool:
+        """Append a piece to the input of a call, unless it exceeds the bound."""
         if text:
             size = text_bytes(text) + OBJECT_BYTES
             if not self._stored.reserve(size):  # the full reading reports the limit
-                return None
+                return False
             call.append(text, size)
-        return text
+        return True
 
     def _select_call(self, id: str) -> Call | None:
         """Select and return the call of a delta; None if it cannot be extended."""
@@ -339,5 +367,24 @@ class UIMessageRun(DeltaRun):
             return None
         if self._blocks.ended is not None:
             return None
-        self._type, self._call, self._id, self.delta = None, call, id, call.delta
+        self._type, self._call, self._id, self._extended = None, call, id, call.delta
         return call
+
+
+def _peek(kind: type[wire.TextDelta | wire.ReasoningDelta], id: str, payload: bytes) -> str | None:
+    """Return the text of a delta of a part; None for any other payload."""
+    chunk = wire.decode_delta(payload)
+    return (
+        chunk.delta
+        if type(chunk) is not wire.InputDelta
+        and (type(chunk), chunk.id, chunk.providerMetadata) == (kind, id, None)
+        else None
+    )
+
+
+def _peek_input(id: str, payload: bytes) -> str | None:
+    """Return the text of a delta of a call's input; None for any other payload."""
+    chunk = wire.decode_delta(payload)
+    return (
+        chunk.inputTextDelta if type(chunk) is wire.InputDelta and chunk.toolCallId == id else None
+    )

@@ -139,6 +139,18 @@ def test_run_follows_messages_and_calls_that_alternate() -> None:
     assert [event for event in events if isinstance(event, JSONDelta)] == [JSONDelta(2, "1")] * 3
 
 
+def test_ids_of_several_lengths_alternate_for_longer_than_templates_are_learned() -> None:
+    pieces = [text("CONTENT", "x", delta="a"), text("CONTENT", "xxx", delta="b")]
+    begun, ended = ([text(name, "x"), text(name, "xxx")] for name in ("START", "END"))
+    events, notes = within(*begun, *pieces * 20, *ended)
+    assert notes == []
+    texts = {0: "", 1: ""}
+    for event in events:
+        if isinstance(event, TextDelta):
+            texts[event.index] += event.text
+    assert texts == {0: "a" * 20, 1: "b" * 20}
+
+
 @pytest.mark.parametrize(
     "payloads",
     [

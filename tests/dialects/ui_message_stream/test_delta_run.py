@@ -47,6 +47,16 @@ def test_run_follows_parts_and_calls_that_alternate() -> None:
     assert texts == said
 
 
+def test_ids_of_several_lengths_alternate_for_longer_than_templates_are_learned() -> None:
+    pieces = [delta("text", "a", "0"), delta("text", "b", "10")]
+    begun, ended = [start("text", "0"), start("text", "10")], [end("text", "0"), end("text", "10")]
+    texts = {0: "", 1: ""}
+    for event in middle(*begun, *pieces * 20, *ended):
+        if isinstance(event, TextDelta):
+            texts[event.index] += event.text
+    assert texts == {0: "a" * 20, 1: "b" * 20}
+
+
 @pytest.mark.parametrize(
     "chunks",
     [
