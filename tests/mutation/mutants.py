@@ -50,7 +50,7 @@ class Mutant:
 def mutants(source: str) -> list[Mutant]:
     """Return all mutants of a module, in order of their lines."""
     tree = ast.parse(source)
-    untried = set(_for_type_checkers(tree))
+    untried = set(_declarations(tree))
     lines = source.splitlines()
     found = [
         Mutant(_place(node).lineno, change, number, _marked(lines, _place(node)))
@@ -87,16 +87,20 @@ def _marked(lines: list[str], node: Any) -> str:
     return f"{before.decode()}«{changed.decode()}»{line[end:].decode()}".strip()
 
 
-def _for_type_checkers(tree: ast.AST) -> Iterator[ast.AST]:
-    """Return the nodes that only type checkers read.
+def _declarations(tree: ast.AST) -> Iterator[ast.AST]:
+    """Return the nodes that no test can hold.
 
-    They also hold `frozen` of a struct: no code assigns to its fields.
+    Type checkers read some of them, and how a struct is made and used (`frozen`, `kw_only`); that
+    both arguments of a `zip` have one length is true in all that can be tested.
     """
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            yield from ast.walk(node)
-        if isinstance(node, ast.keyword) and node.arg in ("frozen", "gc", "slots"):
-            yield node.value
+        match node:
+            case ast.If() if ast.unparse(node.test) == "TYPE_CHECKING":
+                yield from ast.walk(node)
+            case ast.keyword(arg="frozen" | "gc" | "kw_only" | "slots", value=value):
+                yield value
+            case ast.Call(func=ast.Name("zip"), keywords=[ast.keyword(value=value)]):
+                yield value
 
 
 def _changes(node: ast.AST) -> Iterator[str]:

@@ -79,6 +79,7 @@ def test_cloud_gets_the_bytes_of_the_client(model: str | None) -> None:
     assert sent.headers["x-amzn-bedrock-trace"] == "ENABLED"
     assert {"x-amzn-trace-id", "x-amz-date"}.isdisjoint(sent.headers)
     assert sent.streams
+    assert sent.include_usage
     assert not prepare_passthrough(received(path="/model/m/invoke"), upstream).streams
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from streamnorm import Limits
 from streamnorm._core.bodies.request import Reply
-from streamnorm._upstream.passthrough import prepare_passthrough
+from streamnorm._upstream.passthrough import passthrough_body, prepare_passthrough
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, UpstreamRequest
 
 CANARY = "canary-7f3a"
@@ -323,3 +323,20 @@ def test_large_body_is_checked_as_a_small_one(fields: bytes, message: str | None
         assert passed(body).body == body
     else:
         assert refusal(body).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{ "input": "a" }', b'{ "input": "a" }'),
+        (b'{ "model": "other" }', b'{ "model": "other" }'),
+        (b'{ "model": "m", "n": 1.50 }', b'{"model":"other","n":1.50}'),
+        (b"", None),
+    ],
+)
+def test_body_for_an_auxiliary_endpoint_changes_in_the_model_alone(
+    body: bytes, expected: bytes | None
+) -> None:
+    received = ClientRequest(method="POST", path="/v1/responses/r/cancel", headers={}, body=body)
+    upstream = Upstream(dialect="openai_responses", base_url="https://h", model="other")
+    assert passthrough_body(received, upstream) == expected

@@ -203,6 +203,11 @@ def test_resumed_stream_passes_unchanged(size: int) -> None:
     assert outcome.usage.input_tokens == 9
 
 
+def test_error_of_a_resumed_stream_without_events_has_the_first_number() -> None:
+    out, _ = run(b"")
+    assert b'"sequence_number":0,' in out.partition(b"\n\n")[0]
+
+
 def test_failed_steer_does_not_end_a_resumed_stream() -> None:
     error = {"type": "invalid_request_error", "code": "too_late", "message": "No."}
     steered = responses.event("response.steer.failed", sequence_number=44, error=error)
