@@ -208,6 +208,18 @@ def test_error_of_a_resumed_stream_without_events_has_the_first_number() -> None
     assert b'"sequence_number":0,' in out.partition(b"\n\n")[0]
 
 
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini_interactions"])
+def test_event_without_an_error_is_not_checked_against_those_before(dialect: str) -> None:
+    stream = PassthroughStream(dialect)
+    delta = {"type": "text_delta", "text": "lo"}
+    names = {"anthropic": "content_block_delta", "gemini_interactions": "step.delta"}
+    event = json.dumps(
+        {"type": names[dialect], "event_type": names[dialect], "index": 3, "delta": delta}
+    )
+    data = f"event: {names[dialect]}\ndata: {event}\n\n".encode()
+    assert (b"".join(stream.feed(data)), stream.outcome) == (data, None)
+
+
 def test_failed_steer_does_not_end_a_resumed_stream() -> None:
     error = {"type": "invalid_request_error", "code": "too_late", "message": "No."}
     steered = responses.event("response.steer.failed", sequence_number=44, error=error)
