@@ -340,3 +340,11 @@ def test_body_for_an_auxiliary_endpoint_changes_in_the_model_alone(
     received = ClientRequest(method="POST", path="/v1/responses/r/cancel", headers={}, body=body)
     upstream = Upstream(dialect="openai_responses", base_url="https://h", model="other")
     assert passthrough_body(received, upstream) == expected
+
+
+@pytest.mark.parametrize("body", [b'{"model":"m","model":"n"}', b'{"Model":"m"}'])
+def test_ambiguous_body_for_an_auxiliary_endpoint_is_refused(body: bytes) -> None:
+    """Servers in Go read the last of equal keys, and keys in another case."""
+    received = ClientRequest(method="POST", path="/v1/responses/r/cancel", headers={}, body=body)
+    with pytest.raises(RequestRefused):
+        passthrough_body(received, Upstream(dialect="openai_responses", base_url="https://h"))

@@ -9,7 +9,7 @@ import pytest
 from support.openai_responses import frames as responses
 from support.streams.mutations import chunked
 
-from streamnorm import Completed, Failed, StreamError, Truncated
+from streamnorm import Completed, Failed, LocalProtocolError, StreamError, Truncated
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply, call_steps
 from streamnorm._upstream.passthrough import PassthroughAnswer, PassthroughStream
@@ -201,6 +201,12 @@ def test_resumed_stream_passes_unchanged(size: int) -> None:
     assert out == BODY
     assert isinstance(outcome, Completed)
     assert outcome.usage.input_tokens == 9
+
+
+def test_resumed_stream_stores_no_message() -> None:
+    stream = PassthroughStream(NATIVE)
+    with pytest.raises(LocalProtocolError, match="keep_message"):
+        _ = stream.message
 
 
 def test_error_of_a_resumed_stream_without_events_has_the_first_number() -> None:

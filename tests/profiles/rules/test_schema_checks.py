@@ -132,6 +132,13 @@ def test_target_of_a_reference_is_found(reference: str, is_there: bool) -> None:
         ({"properties": {"a": TEXT, "b": {"$ref": "#/properties/a"}, "c": {"$ref": 1}}}, None),
         ({"$ref": "#/$defs/A", "allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": TEXT}}, None),
         ({"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/C"}, "C": {}}}, None),
+        (
+            {
+                "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/C"}, "C": {}},
+                "$ref": "#/$defs/A",
+            },
+            None,
+        ),
     ],
 )
 def test_recursive_reference_is_found(schema: Any, steps: Any) -> None:
