@@ -341,6 +341,10 @@ def test_other_problem_of_a_page_s_request_keeps_its_path() -> None:
     assert error.error.extra == {"param": "model"}
 
 
+def test_refusal_is_shown_as_its_message_alone() -> None:
+    assert str(RequestRefused("no such model", 404, code="not_found")) == "no such model"
+
+
 def test_model_without_a_name_has_no_path() -> None:
     request = received("/v1/chat/completions", {"messages": SAID})
     error = refused(request, "openai_chat", upstream("gemini")).error
