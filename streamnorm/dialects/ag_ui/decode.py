@@ -342,9 +342,6 @@ class AGUIRun(DeltaRun):
             self.clear_templates()
 
     def decode(self, payload: bytes) -> str | None:
-        read = self._read_payload
-        if read is not None and (text := read(payload)) is not None:
-            return text
         try:
             event = wire.decode_content(payload)
         except FAST_ERRORS:

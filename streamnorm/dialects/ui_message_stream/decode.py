@@ -305,9 +305,6 @@ class UIMessageRun(DeltaRun):
             self.clear_templates()
 
     def decode(self, payload: bytes) -> str | None:
-        read = self._read_payload
-        if read is not None and (text := read(payload)) is not None:
-            return text
         try:
             chunk = wire.decode_delta(payload)
         except FAST_ERRORS:
