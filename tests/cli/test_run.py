@@ -47,7 +47,8 @@ except urllib.error.HTTPError as error:
 LISTEN = """
 import os, signal, sys
 def say(number, _frame):
-    print(signal.Signals(number).name, flush=True)
+    # At once: another signal may interrupt this one between the name and the end of its line.
+    os.write(1, signal.Signals(number).name.encode() + b"\\n")
     if number == signal.SIGUSR1:
         sys.exit(0)
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCONT):
