@@ -21,6 +21,7 @@ from support.streams.delta_streams import delta_stream
 from support.streams.mutations import chunked
 
 from streamnorm import Completed, Limits, Transcoder
+from streamnorm._core.codec import kernel
 from streamnorm.codec import decoder
 from streamnorm.sse import SSEDecoder
 
@@ -36,6 +37,14 @@ COMMON = [
     *("interactions text", "interactions thought", "interactions call"),
 ]
 """The streams whose deltas are what servers send nearly always."""
+
+
+@pytest.fixture(autouse=True)
+def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the steps of the twins: those of the kernel in C are none of Python's."""
+    monkeypatch.setattr(kernel, "TemplateReader", None)
+    monkeypatch.setattr(kernel, "DeltaFrames", None)
+
 
 each_stream = pytest.mark.parametrize("name", COMMON)
 each_target = pytest.mark.parametrize("target", [None, "verbatim", "openai_chat", "anthropic"])
