@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -36,6 +38,10 @@ try:
     COMPILED: Any = import_module("streamnorm._core.codec._kernel")
 except ImportError:
     COMPILED = None
+else:  # which the package does only where it uses the kernel
+    COMPILED.setup(
+        msgspec.json.Decoder(str).decode, FAST_ERRORS, MAX_FRESH, LONG_CHARS, kernel.MAX_DIGITS
+    )
 needs_kernel = pytest.mark.skipif(COMPILED is None, reason="the kernel is not compiled here")
 
 PADDED = Template(b'{"t":"', b'","p":"', b'"}')
@@ -310,7 +316,7 @@ print(kernel.TemplateReader is not None, kernel.DeltaFrames is not None)
 """
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(SOURCE.parents[4]), "STREAMNORM_PURE": pure},
+        env=os.environ | {"PYTHONPATH": str(SOURCE.parents[4]), "STREAMNORM_PURE": pure},
         capture_output=True,
         text=True,
         check=True,
