@@ -57,6 +57,18 @@ def test_ids_of_several_lengths_alternate_for_longer_than_templates_are_learned(
     assert texts == {0: "a" * 20, 1: "b" * 20}
 
 
+def test_inputs_of_calls_alternate_for_longer_than_templates_are_learned() -> None:
+    digits = {"c": "1", "call": "2"}
+    begun = [tool("input-start", id) for id in digits]
+    pieces = [tool("input-delta", id, inputTextDelta=digit) for id, digit in digits.items()]
+    ended = [tool("input-available", id, input=int(20 * digit)) for id, digit in digits.items()]
+    texts = {0: "", 1: ""}
+    for event in middle(*begun, *pieces * 20, *ended):
+        if isinstance(event, JSONDelta):
+            texts[event.index] += event.partial_json
+    assert texts == {0: "1" * 20, 1: "2" * 20}
+
+
 @pytest.mark.parametrize(
     "chunks",
     [
