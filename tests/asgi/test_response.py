@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -79,7 +78,6 @@ def calls_per_chunk(send_all: Callable[[Stream[bytes]], Awaitable[None]], backen
         return operations(lambda: anyio.run(main, backend=backend))
 
     calls(1)  # imports and caches of first use
-    gc.collect()  # finalizers of what earlier tests have left would be counted
     return (calls(600) - calls(100)) / 500
 
 

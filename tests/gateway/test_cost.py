@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable
 from typing import Self
 
@@ -64,7 +63,6 @@ def calls_per_chunk(send_all: Callable[[Chunks], Awaitable[None]]) -> float:
             return operations(lambda: runner.run(main()))
 
     calls(1)  # imports and caches of first use
-    gc.collect()  # finalizers of what earlier tests have left would be counted
     return (calls(600) - calls(100)) / 500
 
 

@@ -59,7 +59,6 @@ def request_of(client: str, count: int) -> bytes:
 
 def calls_of_loop(ask: Callable[[int], Coroutine[Any, Any, object]], count: int) -> int:
     """Return how many functions the thread of the event loop calls."""
-    gc.collect()  # finalizers of what earlier tests have left would be counted
     return operations_of_thread(lambda: asyncio.run(ask(count)))
 
 
@@ -68,7 +67,6 @@ def assert_loop_does_as_much(ask: Callable[[int], Coroutine[Any, Any, object]]) 
 
     A call for each part is less than any decoding or encoding takes.
     """
-    calls_of_loop(ask, FEW)  # imports and caches of first use
     few, many = (calls_of_loop(ask, count) for count in (FEW, MANY))
     assert many - few < MANY
 
