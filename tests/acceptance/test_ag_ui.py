@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from acceptance.node_sdks import Heard, ask, missing
+from support.streams.content import PROVIDERS
 from support.streams.corpus import needs_corpus, recordings
 
 from streamnorm import (
@@ -52,14 +53,6 @@ from streamnorm.validation import validate
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 CLIENTS = ("0", "1")
-DIALECTS = (
-    "anthropic",
-    "openai_chat",
-    "openai_responses",
-    "gemini",
-    "bedrock_converse",
-    "gemini_interactions",
-)
 AG_UI = "ag_ui"
 
 
@@ -84,7 +77,7 @@ class Run:
 def runs() -> tuple[Run, ...]:
     return tuple(
         Run(dialect, each.name, each.body, each.server)
-        for dialect in DIALECTS
+        for dialect in PROVIDERS
         for each in recordings(dialect)
     )
 
@@ -250,7 +243,7 @@ def test_call_that_is_not_whole_waits_for_nobody(client: str) -> None:
 
 def test_newer_client_reads_the_calls_that_wait() -> None:
     bodies: list[str] = []
-    for dialect in DIALECTS:
+    for dialect in PROVIDERS:
         for each in recordings(dialect):
             run = Transcoder(dialect, AG_UI, server=each.server, page_client="ag-ui@1")
             body = b"".join(run.feed(each.body) + run.close()).decode()

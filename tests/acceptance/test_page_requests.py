@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from acceptance.node_sdks import ask, missing
 from msgspec import structs
+from support.streams.content import PROVIDERS
 from support.streams.corpus import recordings
 from support.ui_message_stream.pages import CAT, UI, assistant, call, chat, file, text, user
 
@@ -249,7 +250,7 @@ def test_messages_are_those_of_the_sdk(version: str) -> None:
 
 
 # The provider's own package against our writer, each with the messages of one page.
-PROVIDERS = {
+PACKAGES = {
     "anthropic": ("anthropic", "claude-opus-4-5"),
     "openai": ("openai_responses", "gpt-5"),
     "google": ("gemini", "gemini-3-pro"),
@@ -263,9 +264,9 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("provider", PACKAGES)
 def test_provider_is_sent_what_its_package_sends(provider: str) -> None:
-    dialect, model = PROVIDERS[provider]
+    dialect, model = PACKAGES[provider]
     names = [name for name in CHATS if name not in OTHERWISE[provider]]
     answers = ask("ui_history", provider, [chat(*CHATS[name]) for name in names])
     for name, theirs in zip(names, answers, strict=True):
@@ -378,19 +379,11 @@ def test_run_that_is_read_is_one_of_the_protocol(version: str) -> None:
 # Stored chats
 
 ASKED = InputMessage("user", (Text("Go on."),))
-VENDORS = (
-    "anthropic",
-    "openai_chat",
-    "openai_responses",
-    "gemini",
-    "bedrock_converse",
-    "gemini_interactions",
-)
 
 
 def stored_chats(page: str) -> list[tuple[str, list[dict[str, Any]]]]:
     chats: list[tuple[str, list[dict[str, Any]]]] = []
-    for dialect in VENDORS:
+    for dialect in PROVIDERS:
         for each in recordings(dialect):
             reader = decoder(dialect, server=each.server)
             message = accumulate(reader.feed(each.body) + reader.close())
@@ -429,7 +422,7 @@ def test_stored_thread_is_one_of_the_protocol(version: str) -> None:
 def streamed_answers(page: str) -> list[tuple[str, str, Message]]:
     """Return the name of each recorded answer that is complete, its stream, and its message."""
     answers: list[tuple[str, str, Message]] = []
-    for dialect in VENDORS:
+    for dialect in PROVIDERS:
         for each in recordings(dialect):
             run = Transcoder(dialect, page, server=each.server)
             body = b"".join([*run.feed(each.body), *run.close()]).decode()

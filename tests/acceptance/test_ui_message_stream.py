@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from acceptance.node_sdks import Heard, ask, missing
+from support.streams.content import PROVIDERS
 from support.streams.corpus import needs_corpus, recordings
 
 from streamnorm import (
@@ -43,14 +44,6 @@ from streamnorm.frontend import Run
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 CLIENTS = ("ai5", "ai6", "ai7")
-DIALECTS = (
-    "anthropic",
-    "openai_chat",
-    "openai_responses",
-    "gemini",
-    "bedrock_converse",
-    "gemini_interactions",
-)
 UI = "ui_message_stream"
 
 Parts = list[tuple[str, Any]]
@@ -74,7 +67,7 @@ class Written:
 def written() -> tuple[Written, ...]:
     return tuple(
         Written(dialect, each.name, each.body, each.server)
-        for dialect in DIALECTS
+        for dialect in PROVIDERS
         for each in recordings(dialect)
     )
 
@@ -176,7 +169,7 @@ def test_no_cut_makes_a_call_available_that_was_not_whole(client: str) -> None:
 
 def test_newest_client_reads_the_citations_of_a_text() -> None:
     bodies: list[str] = []
-    for dialect in DIALECTS:
+    for dialect in PROVIDERS:
         for each in recordings(dialect):
             run = Transcoder(dialect, UI, server=each.server, page_client="ai@7")
             body = b"".join(run.feed(each.body) + run.close()).decode()

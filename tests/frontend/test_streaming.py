@@ -10,6 +10,7 @@ import anyio
 import httpx
 import pytest
 from support.http.asgi_client import HEADERS, Client
+from support.streams.content import PROVIDERS
 
 from streamnorm import (
     Abandoned,
@@ -107,18 +108,8 @@ async def respond(agent: AsyncIterator[RunItem], to: str, **options: Any) -> Cli
     return client
 
 
-DIALECTS = (
-    "anthropic",
-    "openai_chat",
-    "openai_responses",
-    "gemini",
-    "bedrock_converse",
-    "gemini_interactions",
-)
-
-
 @BOTH
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", PROVIDERS)
 async def test_loop_of_an_agent_is_one_response(to: str, dialect: str) -> None:
     asked = [tool_call("weather", city="Oslo"), tool_call("weather", city="Atlantis")]
     provider = FakeProvider([asked, "Cold."])

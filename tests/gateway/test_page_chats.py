@@ -10,7 +10,6 @@ from msgspec import structs
 from support.gateway.pages import (
     AG,
     BODIES,
-    DIALECTS,
     HELLO,
     UI,
     UI_BODY,
@@ -20,6 +19,7 @@ from support.gateway.pages import (
     every_page,
     text_of,
 )
+from support.streams.content import PROVIDERS
 
 from streamnorm.gateway import PageConfig
 from streamnorm.testing import tool_call
@@ -103,7 +103,7 @@ def chat_after_call(page: str, *, is_cut: bool) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("is_cut", [False, True])
 async def test_user_may_write_instead_of_answering_a_call(page: str, *, is_cut: bool) -> None:
     messages = chat_after_call(page, is_cut=is_cut)
-    for dialect in DIALECTS:
+    for dialect in PROVIDERS:
         async with between(dialect=dialect) as (app, provider):
             caller = await ask(app, page, {**BODIES[page], "messages": messages})
         assert caller.status == 200, (dialect, text_of(caller))

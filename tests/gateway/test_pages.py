@@ -11,7 +11,6 @@ from support.gateway.pages import (
     AG,
     AG_BODY,
     BODIES,
-    DIALECTS,
     HELLO,
     OPTIONS,
     PATHS,
@@ -27,6 +26,7 @@ from support.gateway.pages import (
 from support.gateway.servers import served
 from support.gateway.upstreams import Head, Records, StepUpstream
 from support.http.scripted_upstream import Answered, ScriptedUpstream
+from support.streams.content import PROVIDERS
 
 from streamnorm import Citation, Failed, Text
 from streamnorm.gateway import ConfigError, ModelConfig, PageConfig, UpstreamConfig
@@ -44,7 +44,7 @@ SYSTEM = {
 
 
 @every_page
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", PROVIDERS)
 async def test_page_gets_the_model_of_the_configuration(page: str, dialect: str) -> None:
     async with between(dialect=dialect) as (app, provider):
         caller = await ask(app, page)

@@ -6,7 +6,6 @@ import tracemalloc
 
 import pytest
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
-from support.streams.corpus import each_recording
 from support.streams.mutations import chunked
 
 from streamnorm import (
@@ -24,7 +23,6 @@ from streamnorm import (
 from streamnorm.codec import WS_MESSAGE, encoder
 from streamnorm.inspect import Survey, list_writable_dialects
 from streamnorm.inspect.report import Report
-from streamnorm.recording import Recording
 
 COUNTS = {"prompt_tokens": 9, "completion_tokens": 4}
 USAGE = frame({"id": "chatcmpl-1", "choices": [], "usage": COUNTS})
@@ -63,40 +61,6 @@ def test_report_of_a_whole_stream() -> None:
     assert seen.stops == (MessageStop("end_turn", "stop"),)
     assert seen.outcome == Completed("end_turn", Usage(9, 4))
     assert (seen.losses, seen.notes) == ({}, ())
-
-
-@each_recording
-def test_report_does_not_depend_on_the_chunks(recording: Recording) -> None:
-    body, dialect = recording.body, recording.dialect
-    targets = tuple(list_writable_dialects())
-    whole = survey(body, dialect=dialect, targets=targets, server=recording.server)
-    pieces = survey(*chunked(body, 5), dialect=dialect, targets=targets, server=recording.server)
-    assert whole == pieces
-    assert whole.bytes == len(body)
-    assert whole.outcome is not None
-
-
-@each_recording
-def test_losses_are_those_of_a_transcoder(recording: Recording) -> None:
-    for target in list_writable_dialects():
-        run = Transcoder(recording.dialect, target, server=recording.server)
-        run.feed(recording.body)
-        run.close()
-        seen = survey(
-            recording.body, dialect=recording.dialect, targets=(target,), server=recording.server
-        )
-        assert seen.losses == {target: run.losses}
-
-
-@each_recording
-def test_written_bytes_are_those_of_a_transcoder(recording: Recording) -> None:
-    target = "anthropic" if recording.dialect != "anthropic" else "openai_responses"
-    framing = recording.framing
-    run = Survey(recording.dialect, targets=[target], server=recording.server, framing=framing)
-    events = [*run.feed(recording.body).events, *run.close().events]
-    transcoder = Transcoder(recording.dialect, target, server=recording.server, framing=framing)
-    expected = [*transcoder.feed(recording.body), *transcoder.close()]
-    assert b"".join(event.written[target] for event in events) == b"".join(expected)
 
 
 def test_overlapping_calls_overlap() -> None:

@@ -16,7 +16,7 @@ from support.bodies.samples import make_source
 from support.bodies.sdk_types import problems
 from support.draws import Draws, draws, with_half_the_examples
 from support.streams.chunkings import cut_at_random
-from support.streams.content import decode, encode
+from support.streams.content import PROVIDERS, decode, encode
 from support.streams.corpus import each_recording_of
 
 from streamnorm import (
@@ -41,12 +41,8 @@ from streamnorm._registry import framing_of
 from streamnorm.codec import SSE
 from streamnorm.recording import Recording
 
-DIALECTS = (
-    *("anthropic", "openai_chat", "openai_responses", "gemini"),
-    *("bedrock_converse", "gemini_interactions"),
-)
 ROUTES = [
-    *permutations(DIALECTS[:-2], 3),
+    *permutations(PROVIDERS[:-2], 3),
     ("anthropic", "gemini_interactions", "openai_chat"),
     ("gemini_interactions", "gemini", "gemini_interactions"),
     ("openai_responses", "gemini_interactions", "gemini"),
@@ -79,7 +75,7 @@ def dumped(chat: Conversation, dialect: str) -> Encoded | None:
         return None
 
 
-@each_recording_of(*DIALECTS)
+@each_recording_of(*PROVIDERS)
 def test_a_stream_its_events_and_its_message_make_the_same_history(recording: Recording) -> None:
     if not isinstance(recording.outcome, Completed):
         return
@@ -104,7 +100,7 @@ def test_a_stream_its_events_and_its_message_make_the_same_history(recording: Re
     assert len(chats[0].messages) == 2
 
 
-@each_recording_of(*DIALECTS)
+@each_recording_of(*PROVIDERS)
 def test_a_whole_body_makes_the_history_of_its_stream(recording: Recording) -> None:
     if not isinstance(recording.outcome, Completed):
         return
@@ -118,12 +114,12 @@ def test_a_whole_body_makes_the_history_of_its_stream(recording: Recording) -> N
     out, _ = encode(message_events(decode_message(body, dialect)), dialect, extras=True)
     with by_stream.append_stream(dialect=dialect) as answer:
         answer.feed(out)
-    for target in DIALECTS:
+    for target in PROVIDERS:
         made = [dumped(chat, target) for chat in (by_body, by_stream)]
         assert [m and m.body for m in made] == [made[0] and made[0].body] * 2
 
 
-@pytest.mark.parametrize("source", DIALECTS)
+@pytest.mark.parametrize("source", PROVIDERS)
 @given(d=draws(250))
 def test_json_has_the_whole_history(source: str, d: Draws) -> None:
     chat = made_conversation(d, source)
@@ -139,7 +135,7 @@ def test_json_has_the_whole_history(source: str, d: Draws) -> None:
             assert structs.replace(remade, body={}) == structs.replace(made, body={})
 
 
-@pytest.mark.parametrize("source", DIALECTS)
+@pytest.mark.parametrize("source", PROVIDERS)
 @with_half_the_examples
 @given(d=draws(250))
 def test_a_dump_is_the_encoding_of_the_request(source: str, d: Draws) -> None:
@@ -155,18 +151,18 @@ def test_a_dump_is_the_encoding_of_the_request(source: str, d: Draws) -> None:
                 continue
             assert made == expected
             assert json.dumps(made.body) == json.dumps(expected.body)
-        append_answer(chat, d, d.pick(DIALECTS))
+        append_answer(chat, d, d.pick(PROVIDERS))
         answered(chat)
 
 
-@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("target", PROVIDERS)
 @given(d=draws(250))
 def test_a_growing_history_begins_with_the_shorter_one(target: str, d: Draws) -> None:
-    chat = made_conversation(d, d.pick(DIALECTS))
+    chat = made_conversation(d, d.pick(PROVIDERS))
     answered(chat)
     before = dumped(chat, target)
     for _ in range(3):
-        append_answer(chat, d, d.pick(DIALECTS))
+        append_answer(chat, d, d.pick(PROVIDERS))
         last = chat.messages[-1]
         if last.role == "assistant" and not (last.text.strip() or last.tool_calls):
             # An answer of which nothing is left would not part the messages around it.
@@ -231,19 +227,19 @@ def made_conversation(d: Draws, dialect: str) -> Conversation:
             request = structs.replace(request, messages=request.messages[:-1])
     chat = Conversation(request)
     if d.flag():
-        append_answer(chat, d, d.pick(DIALECTS))
+        append_answer(chat, d, d.pick(PROVIDERS))
     if d.flag():
         answered(chat)
     return chat
 
 
-@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("target", PROVIDERS)
 @given(d=draws(250))
 def test_a_history_begins_with_one_whose_results_were_filled_in(target: str, d: Draws) -> None:
-    chat = made_conversation(d, d.pick(DIALECTS))
+    chat = made_conversation(d, d.pick(PROVIDERS))
     late: tuple[ToolCall, ...] = ()
     for _ in range(3):
-        append_answer(chat, d, d.pick(DIALECTS))
+        append_answer(chat, d, d.pick(PROVIDERS))
         last = chat.messages[-1]
         # Some refuse an answer without a text, or with white space at its end, as the last message.
         end = last.blocks[-1] if last.blocks else None

@@ -12,6 +12,7 @@ from msgspec import structs
 from support.bodies.checks import BODIES
 from support.bodies.request_strategies import conversation, make_request
 from support.draws import Draws, draws
+from support.streams.content import PROVIDERS
 from support.streams.corpus import recordings
 
 from streamnorm import (
@@ -38,17 +39,13 @@ from streamnorm.frontend import encode_messages
 from streamnorm.validation import validate_request
 
 PAGES = ("ui_message_stream", "ag_ui")
-DIALECTS = (
-    *("anthropic", "openai_chat", "openai_responses"),
-    *("gemini", "gemini_interactions", "bedrock_converse"),
-)
 # A result of the provider names a call that no block stands for, and that a page is shown.
 NAMELESS = "openai_responses/openai/shell-and-unknown-item"
 ASKED = InputMessage("user", (Text("Go on."),))
 
 
 def recorded_answers() -> Iterator[tuple[str, Message]]:
-    for dialect in DIALECTS:
+    for dialect in PROVIDERS:
         for each in recordings(dialect):
             reader = decoder(dialect, server=each.server)
             message = accumulate(reader.feed(each.body) + reader.close())
@@ -237,7 +234,7 @@ def test_no_answer_of_a_page_locks_its_chat() -> None:
         for answer in answers:
             body = {"threadId": "t", "runId": "r", "messages": [asked, *answer, asked]}
             request = structs.replace(decode_request(body, page), model="m", max_tokens=9)
-            for dialect in DIALECTS:
+            for dialect in PROVIDERS:
                 sent = encode_request(request, dialect, repair="fill", arguments="raw")
                 found = validate_request(sent.body, dialect, path=sent.path)
                 assert found == [], (page, dialect, answer)

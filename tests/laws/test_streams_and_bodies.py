@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from support.bodies.json_values import value_or_text
-from support.streams.content import decode, encode, transcode
+from support.streams.content import PROVIDERS, decode, encode, transcode
 from support.streams.corpus import each_recording_of
 from support.streams.event_strategies import messages
 from support.streams.run_comparison import seeded_sample
@@ -29,12 +29,7 @@ from streamnorm import (
 )
 from streamnorm.recording import Recording
 
-DIALECTS = (
-    *("openai_chat", "anthropic", "openai_responses"),
-    *("gemini", "gemini_interactions", "bedrock_converse"),
-)
-
-each_target = pytest.mark.parametrize("target", DIALECTS)
+each_target = pytest.mark.parametrize("target", PROVIDERS)
 
 CUT_IN_ARGUMENTS = {
     "anthropic/eager-input-is-no-json",
@@ -69,12 +64,12 @@ def said(message: Message) -> dict[str, Any]:
     }
 
 
-@each_recording_of(*DIALECTS)
+@each_recording_of(*PROVIDERS)
 def test_whole_body_says_what_the_stream_says(recording: Recording) -> None:
     if not isinstance(recording.outcome, Completed) or recording.name in CUT_IN_ARGUMENTS:
         return
     source, message = str(recording.dialect), recording.message()
-    for target in seeded_sample(DIALECTS, recording.name, 2):
+    for target in seeded_sample(PROVIDERS, recording.name, 2):
         out, _ = transcode(
             [recording.body], source, target, server=recording.server, verbatim=False
         )
@@ -83,7 +78,7 @@ def test_whole_body_says_what_the_stream_says(recording: Recording) -> None:
         assert said(decode_message(body, target)) == said(streamed), target
 
 
-@each_recording_of(*DIALECTS)
+@each_recording_of(*PROVIDERS)
 def test_body_goes_out_as_a_stream_that_says_the_same(recording: Recording) -> None:
     """A whole body from upstream, for a client that asked for a stream of its own dialect."""
     if not isinstance(recording.outcome, Completed) or recording.name in CUT_IN_ARGUMENTS:
@@ -91,7 +86,7 @@ def test_body_goes_out_as_a_stream_that_says_the_same(recording: Recording) -> N
     source = str(recording.dialect)
     body = encode_message(recording.message(), source).body
     message = decode_message(body, source)
-    for target in seeded_sample(DIALECTS, f"{recording.name}, body", 2):
+    for target in seeded_sample(PROVIDERS, f"{recording.name}, body", 2):
         out, _ = encode(message_events(message), target, extras=source == target)
         streamed = accumulate(decode([out], target).events)
         expected = decode_message(encode_message(message, target).body, target)

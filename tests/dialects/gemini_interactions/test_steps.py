@@ -102,6 +102,14 @@ def test_start_without_an_index_has_the_next_one() -> None:
     assert kinds(got) == {}
 
 
+@pytest.mark.parametrize("kind", ["model_output", "thought"])
+def test_arguments_in_a_step_that_is_no_call_are_malformed(kind: str) -> None:
+    wrong = delta(0, "arguments_delta", arguments="{}")
+    got = decode(CREATED, start(0, kind), wrong, stop(0), completed())
+    message = "arguments_delta in step 0, which is of another type"
+    assert got.events[-1] == StreamError("malformed", message)
+
+
 @pytest.mark.parametrize("action", ["delta", "stop"])
 def test_event_without_an_index_belongs_to_the_only_open_step(action: str) -> None:
     both = start(0, "model_output") + start(1, "model_output")

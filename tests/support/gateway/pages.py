@@ -20,7 +20,6 @@ __all__ = [
     "AG",
     "AG_BODY",
     "BODIES",
-    "DIALECTS",
     "HELLO",
     "OPTIONS",
     "PATHS",
@@ -37,14 +36,6 @@ __all__ = [
 UI, AG = "ui_message_stream", "ag_ui"
 PATHS = {UI: "/ui/chat", AG: "/ag-ui/run"}
 every_page = pytest.mark.parametrize("page", PATHS)
-DIALECTS = (
-    "anthropic",
-    "openai_chat",
-    "openai_responses",
-    "gemini",
-    "bedrock_converse",
-    "gemini_interactions",
-)
 OPTIONS = PageConfig(model="m-1", system="Be brief.", max_tokens=99)
 
 HELLO = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}

@@ -47,6 +47,7 @@ __all__ = [
     "DIRECTIONS",
     "ENCODER_OPTIONS",
     "PAGES",
+    "PROVIDERS",
     "REASONING_FIELDS",
     "Decoded",
     "StreamContent",
@@ -64,6 +65,8 @@ __all__ = [
 ]
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "gemini_interactions")
+PROVIDERS = (*DIALECTS, "bedrock_converse")
+"""The dialects of providers: those and the one whose frames are no server-sent events."""
 PAGES = ("ui_message_stream", "ag_ui")
 """The dialects of pages, which no provider speaks."""
 DIRECTIONS = tuple((source, target) for source in DIALECTS for target in DIALECTS)
