@@ -38,7 +38,7 @@ def _register(profile: str, examples: int, *, fixed: bool = False) -> None:
 
 
 # Each run meets new examples; before a release, many.
-_register("default", 30)
+_register("default", 20)
 _register("release", 500)
 # A change is judged by the same examples each time, beside those.
 _register("fixed", 40, fixed=True)

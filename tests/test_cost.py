@@ -78,7 +78,7 @@ def test_transcoding_takes_as_many_steps_for_each_chunk(
         operations(
             partial(transcode, source, target, growing_stream(source, name, count), **options)
         )
-        for count in (60, 240)
+        for count in (30, 120)
     )
     assert many < 4.2 * few
 
@@ -87,7 +87,7 @@ def test_transcoding_takes_as_many_steps_for_each_chunk(
 def test_untouched_stream_takes_as_many_steps_for_each_chunk(source: str, name: str) -> None:
     few, many = (
         operations(partial(transcode, source, source, growing_stream(source, name, count)))
-        for count in (60, 240)
+        for count in (30, 120)
     )
     assert many < 4.2 * few
 

@@ -37,7 +37,7 @@ from streamnorm import (
 )
 from streamnorm._core.losses.reducers import CLIENT_KINDS
 
-_SAMPLE = 100
+_SAMPLE = 50
 
 each_covered = pytest.mark.parametrize(("source", "kind"), COVERED)
 each_source = pytest.mark.parametrize("source", SOURCES)

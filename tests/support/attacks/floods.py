@@ -14,7 +14,7 @@ from support.http.loopback import chunked
 
 __all__ = ["ATTACKS"]
 
-_HASTY = Setup("first_byte_s = 2\nidle_s = 2\nprogress_s = 2\nmax_event_bytes = 262_144\n")
+_HASTY = Setup("first_byte_s = 1\nidle_s = 1\nprogress_s = 1\nmax_event_bytes = 262_144\n")
 _MAX_GROWTH_BYTES = 64 * 1024 * 1024
 _PAUSE_S = 0.001
 _MOST = 1_000_000  # the gateway ends the answer long before
