@@ -63,6 +63,7 @@ FEATURES = {
     "citations": "kinds of citations",
     "url_citation": "other citations with a URL, written as",
     "cited_texts": "kinds of citations with the cited text",
+    "citation_fields": "other fields of citations, whichever vendor's they are",
     "not_round_tripped": "its own data that it cannot write back",
     "block_events": "its own unknown events that are written within a block alone",
     "stop_reasons": "stop reasons",

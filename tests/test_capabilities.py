@@ -90,6 +90,7 @@ def test_gemini_capabilities_follow_its_reference() -> None:
         assert getattr(row, name) is False
     assert (row.url_citation, row.usage, row.blank_text) == ("web", "known", True)
     assert row.cited_texts == {"retrievedContext"}
+    assert row.citation_fields is False  # the Interactions API has other names for them
     assert (row.reasoning, row.redacted_reasoning) == (True, True)
 
 

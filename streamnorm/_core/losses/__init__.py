@@ -182,6 +182,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         citations: Kinds of citations.
         url_citation: Kind to write for any other citation with a URL, or None.
         cited_texts: Kinds of citations that are written with the cited text.
+        citation_fields: Fields of citations that no attribute holds, whichever vendor's they are.
         not_round_tripped: Names of `Opaque` events of this dialect that the encoder
             cannot write back.
         block_events: Names of `Opaque` events of this dialect that are written within their
@@ -229,6 +230,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning_tokens: bool
     excess_reasoning: bool
     block_events: frozenset[str] = frozenset()
+    citation_fields: bool = True
     joined: tuple[type, ...] = (Text, Reasoning, Refusal)
 
     def without_reasoning(self) -> Capabilities:

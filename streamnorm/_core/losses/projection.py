@@ -124,7 +124,7 @@ class Projector:
         self._states: dict[int, _BlockState] = {}
         self.vendor_fields = VendorFields(losses)
         self._metadata = MessageMetadata(capabilities, losses, self.vendor_fields)
-        self._citations = Citations(capabilities, losses, stored)
+        self._citations = Citations(capabilities, losses, self.vendor_fields, stored)
         self._carriers = SignatureCarriers(capabilities, losses, stored)
         self._calls = ToolCalls(capabilities, losses)
         self._client_calls = DroppedCalls(capabilities, stored)

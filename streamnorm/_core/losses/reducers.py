@@ -213,12 +213,14 @@ class Citations(Struct, eq=False):
     Attributes:
         target: Capabilities of the target.
         losses: Counter of `citations`.
+        vendor_fields: Reducer of the vendor's own fields.
         stored: Counter of the bytes stored to write each citation once.
         written: Citations that were written, in targets without the cited text.
     """
 
     target: Capabilities
     losses: Losses
+    vendor_fields: VendorFields
     stored: StoredBytes
     written: dict[str, None] = {}
 
@@ -238,6 +240,8 @@ class Citations(Struct, eq=False):
         elif citation.cited_text is not None and citation.kind not in target.cited_texts:
             self.losses.add("citations", "cited text", "dropped")
             citation = structs.replace(citation, cited_text=None)
+        if citation.extra is not None and not target.citation_fields:
+            citation = structs.replace(citation, extra=self.vendor_fields.drop(citation.extra))
         # Citations that differed only in their text are now equal.
         if not target.citations <= target.cited_texts:
             key = f"{index} {citation!r}"

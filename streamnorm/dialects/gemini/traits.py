@@ -150,6 +150,7 @@ CAPABILITIES = Capabilities(
     file_urls=True,
     citations=frozenset({"citation", "image", "maps", "retrievedContext", "web"}),
     url_citation="web",
+    citation_fields=False,
     # A segment quotes the answer, and web sources have no field for their own text.
     cited_texts=frozenset({"retrievedContext"}),
     not_round_tripped=frozenset(),

@@ -169,6 +169,7 @@ CAPABILITIES = Capabilities(
     file_urls=True,
     citations=frozenset({"maps", "retrievedContext", "web"}),
     url_citation="web",
+    citation_fields=False,
     # An annotation has the position of the text, not the text of its source.
     cited_texts=frozenset(),
     # Unknown fields of events that are written anew.

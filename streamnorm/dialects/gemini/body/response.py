@@ -43,7 +43,7 @@ from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.json import compact, count_of, dumps
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.projection import Projector
-from streamnorm._core.messages import Message, message_events
+from streamnorm._core.messages import Message, came_from, message_events
 from streamnorm._core.text import Signed
 from streamnorm.dialects.gemini.content import (
     CHUNK_LEVEL_FIELDS,
@@ -108,7 +108,8 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise EncodeError(
             "message without a stop reason, expected one that has ended", path="stop_reason"
         )
-    writer = _ResponseWriter(losses)
+    is_own = message.source is None or came_from(message, DIALECT)
+    writer = _ResponseWriter(losses, is_own=is_own)
     for event in message_events(message):
         writer.push(event)
     try:
@@ -155,9 +156,11 @@ class _OpenBlock(Struct):
 class _ResponseWriter:
     """Encoder of one message, which collects projected events as parts."""
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, *, is_own: bool) -> None:
         self._losses = losses
-        self._projector = Projector(CAPABILITIES, losses)
+        # The Interactions API has other names for the fields of a citation.
+        target = structs.replace(CAPABILITIES, citation_fields=is_own)
+        self._projector = Projector(target, losses)
         self._projector.vendor_fields.carried = _OWN_FIELDS
         self._metadata: dict[str, Any] = {}  # fields of the candidate that are no citations
         self._parts: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.streams.content import decode
+from support.streams.content import decode, encode, transcode
 from support.streams.corpus import recordings
 
 from streamnorm import (
@@ -30,6 +30,7 @@ from streamnorm import (
     accumulate,
     decode_message,
     encode_message,
+    message_events,
 )
 from streamnorm._core.bodies.fields import body_object
 from streamnorm._registry import DIALECTS
@@ -250,6 +251,69 @@ def test_citations_of_a_summary_are_a_loss_elsewhere() -> None:
         [{"type": "text", "text": "t"}, {"type": "text", "text": "", **cited}],
         (),
     )
+
+
+CITED = {
+    "gemini_interactions": {
+        "id": "v1",
+        "model": "m",
+        "status": "completed",
+        "steps": [
+            {
+                "type": "model_output",
+                "content": [
+                    {
+                        "type": "text",
+                        "text": "ab",
+                        "annotations": [
+                            {"type": "file_citation", "file_name": "f", "page_number": 3}
+                        ],
+                    }
+                ],
+            }
+        ],
+    },
+    "gemini": {
+        "responseId": "v1",
+        "modelVersion": "m",
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": [{"text": "ab"}]},
+                "finishReason": "STOP",
+                "groundingMetadata": {
+                    "groundingChunks": [{"retrievedContext": {"title": "f", "pageNumber": 3}}],
+                    "groundingSupports": [
+                        {"segment": {"endIndex": 2, "text": "ab"}, "groundingChunkIndices": [0]}
+                    ],
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "field"),
+    [
+        ("gemini_interactions", "gemini", "page_number"),
+        ("gemini", "gemini_interactions", "pageNumber"),
+    ],
+)
+def test_other_fields_of_a_citation_are_a_loss_in_the_other_api(
+    source: str, target: str, field: str
+) -> None:
+    message = decode_message(CITED[source], source)
+    answer = encode_message(message, target)
+    frames, _ = encode(message_events(message), source, extras=True)
+    assert field.encode() in frames
+    output, stream = transcode([frames], source, target)
+    for body, losses in (
+        (json.dumps(answer.body), answer.losses),
+        (output.decode(), stream.losses),
+    ):
+        assert '"f"' in body
+        assert field not in body
+        assert [loss.feature for loss in losses if loss.where == field] == ["extra"]
 
 
 def test_interaction_says_what_its_stream_says() -> None:
