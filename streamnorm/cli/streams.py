@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
+import sys
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
@@ -44,6 +46,7 @@ WHO_SENT = f"who sent it, where that decides between two readings: {', '.join(_S
 """The help of `--server`."""
 
 _CHUNK_BYTES = 64 * 1024
+_LONGEST_WAIT_S = 0.5  # for bytes, until the next look for signals
 _GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 
 _REASONING: dict[str, ReasoningField | None] = {
@@ -282,7 +285,7 @@ class Source:
 
     def _read(self) -> Iterator[bytes]:
         with console.convert_os_errors(self.name), self._open() as file:
-            chunk = file.read(_CHUNK_BYTES)
+            chunk = _read_chunk(file)
             if chunk.startswith(_GZIP):
                 raise NotAStream(
                     f"{self.name}: gzip data, expected what is in it: "
@@ -290,7 +293,7 @@ class Source:
                 )
             while chunk:
                 yield chunk
-                chunk = file.read(_CHUNK_BYTES)
+                chunk = _read_chunk(file)
 
     def _open(self) -> FileIO:
         return FileIO(0, closefd=False) if self._file == "-" else FileIO(self._file)
@@ -325,6 +328,15 @@ class Source:
                 " or dialect"
             )
         return framing
+
+
+def _read_chunk(file: FileIO) -> bytes:
+    """Return the next bytes; b"" at the end."""
+    # A signal that comes just before a system call does not interrupt it: the interpreter learns
+    # of it when the call returns.  Windows selects sockets alone.
+    while sys.platform != "win32" and not select.select([file], [], [], _LONGEST_WAIT_S)[0]:
+        pass
+    return file.read(_CHUNK_BYTES)
 
 
 def choose_exit_status(outcome: Outcome | None) -> int:

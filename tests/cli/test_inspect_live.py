@@ -6,12 +6,15 @@ import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from support.cli.inspect_command import ATTACK, COMMAND, END, ESCAPED
@@ -37,6 +40,7 @@ class Drawn:
         """Return what is written, up to a text, or to the end."""
         try:
             while until is None or until not in self.text:
+                assert select.select([self._terminal], [], [], 30)[0], self.text
                 if not (piece := os.read(self._terminal, 4096)):
                     break
                 self.text += piece.decode()
@@ -46,13 +50,13 @@ class Drawn:
 
 
 @contextmanager
-def inspector(*options: str, **variables: str) -> Generator[Drawn]:
+def inspector(*options: str, command: list[str] = COMMAND, **variables: str) -> Generator[Drawn]:
     """Run `inspect -` on a terminal of 100 columns and 30 lines."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     with subprocess.Popen(
-        [*COMMAND, "-", "--to", "anthropic", *options],
+        [*command, "-", "--to", "anthropic", *options],
         stdin=subprocess.PIPE,
         stdout=theirs,
         stderr=subprocess.PIPE,
@@ -112,3 +116,24 @@ def test_interrupt_shows_what_there_is() -> None:
     page = written.rpartition("\x1b[?25h")[2]
     assert "still open" in page
     assert written.isascii()
+
+
+def test_interrupt_just_before_a_read_is_not_lost(tmp_path: Path) -> None:
+    """Such a signal sets what the interpreter looks at, and no call returns for it."""
+    code = f"""
+import _thread, os, sys, threading, time
+from streamnorm.cli import main
+def interrupt():
+    while not os.path.exists({str(tmp_path / "now")!r}):
+        time.sleep(0.01)
+    _thread.interrupt_main()
+threading.Thread(target=interrupt, daemon=True).start()
+sys.exit(main(sys.argv[1:]))
+"""
+    with inspector("--ascii", command=[sys.executable, "-c", code, "inspect"]) as drawn:
+        drawn.send(content("Hello"))
+        drawn.read(until="0: Hello")
+        (tmp_path / "now").touch()
+        written = drawn.read()
+        assert drawn.process.wait(30) == 130
+    assert "still open" in written
