@@ -318,6 +318,7 @@ class DeltaForwarder:
                 if text:
                     if run.delta is not delta:
                         delta, append, write = self.select(run.delta)
+                        text_of = run.text_of  # the template of a block is learned from its first
                     append(text)
                     if write is not None and (written := write(text)):
                         parts.append(written)

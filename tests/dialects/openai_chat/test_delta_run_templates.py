@@ -9,7 +9,16 @@ import pytest
 from support.openai_chat.chunks import call, calls, chunk, content, reasoning
 from support.streams.delta_runs import read_chunks, ways_of_reading
 
-from streamnorm import BlockStop, Failed, JSONDelta, ReasoningDelta, StreamError, TextDelta
+from streamnorm import (
+    BlockStop,
+    Failed,
+    JSONDelta,
+    ReasoningDelta,
+    StreamError,
+    TextDelta,
+    Transcoder,
+)
+from streamnorm.dialects.openai_chat.decode import ChatRun
 
 read = partial(read_chunks, "openai_chat")
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '"},"logprobs":null', "", "z"]
@@ -63,6 +72,21 @@ def test_chunk_that_does_not_fit_the_template_reads_as_in_full(
 @pytest.mark.parametrize("of", [content, reasoning])
 def test_template_is_learned_from_the_first_chunk_of_the_run(of: Callable[[str], bytes]) -> None:
     assert ways(*map(of, "abcde")) == "lttt"
+
+
+def test_template_serves_the_read_that_it_is_learned_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+    decode = ChatRun.decode
+
+    def count(run: ChatRun, payload: bytes) -> str | None:
+        decoded.append(payload)
+        return decode(run, payload)
+
+    monkeypatch.setattr(ChatRun, "decode", count)
+    body = b"".join(map(content, "abcdef"))
+    written = b"".join(Transcoder("openai_chat", "anthropic").feed(body))
+    assert [written.count(b'"text":"%c"' % char) for char in b"abcdef"] == [1] * 6
+    assert len(decoded) == 1
 
 
 STARTED = [calls(call(n, f"t{n}", "f", "[1,")) for n in (0, 1)]
