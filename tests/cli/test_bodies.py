@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -393,13 +394,14 @@ def test_large_file_is_read_no_further_than_its_bound(
 ) -> None:
     read = 0
 
-    class Endless(io.RawIOBase):
-        def read(self, size: int = -1) -> bytes:
+    class Endless(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:
             nonlocal read
+            assert size is not None
             read += size
             return b" " * size
 
-    monkeypatch.setattr("streamnorm.cli.streams.Source._open", lambda source: Endless())
+    monkeypatch.setattr("streamnorm.cli.streams.Source._open", lambda source: Endless(os.devnull))
     monkeypatch.setattr("streamnorm.cli.bodies._LIMITS", Limits(max_event_bytes=1_000_000))
     status, _, [line] = run("request", file, "--to", "wire", capfdbinary=capfdbinary)
     assert (status, line.endswith("bytes, expected at most 1000000")) == (4, True)

@@ -1,4 +1,4 @@
-"""Build hook that compiles the kernel, and builds the package without it where that fails.
+"""Build hook that compiles the kernel; where that fails, the package is built without it.
 
 A wheel with the kernel serves all versions of CPython from 3.11 on.  `STREAMNORM_PURE=1` builds one
 without it, for every interpreter and machine.
@@ -21,7 +21,9 @@ _MODULES = "streamnorm/_core/codec"
 
 
 class KernelBuildHook(BuildHookInterface[Any]):
-    """Adds the compiled kernel to a wheel, or puts it beside its source for an editable one."""
+    """Adds the compiled kernel to a wheel; for an editable one, puts it beside the modules."""
+
+    _folder: Path | None = None  # of the compiled files, while a wheel is built
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the kernel before the files of the wheel are collected."""
@@ -33,7 +35,8 @@ class KernelBuildHook(BuildHookInterface[Any]):
         modules = Path(self.root, _MODULES)
         source = modules / "kernel_source" / "_kernel.c"
         try:
-            compiled = compile_kernel(source, Path(mkdtemp(prefix="streamnorm-")))
+            self._folder = Path(mkdtemp(prefix="streamnorm-"))
+            compiled = compile_kernel(source, self._folder)
         except Exception as exc:  # noqa: BLE001 - of any compiler, or of none
             self.app.display_warning(f"the kernel is left out, everything else is there: {exc}")
             return
@@ -46,6 +49,11 @@ class KernelBuildHook(BuildHookInterface[Any]):
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{platform}"
         build_data["force_include"][str(compiled)] = f"{_MODULES}/{compiled.name}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Delete what was compiled: the wheel has it."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def compile_kernel(source: Path, folder: Path) -> Path:

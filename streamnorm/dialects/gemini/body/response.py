@@ -108,8 +108,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise EncodeError(
             "message without a stop reason, expected one that has ended", path="stop_reason"
         )
-    is_own = message.source is None or came_from(message, DIALECT)
-    writer = _ResponseWriter(losses, is_own=is_own)
+    writer = _ResponseWriter(losses, is_own=came_from(message, DIALECT))
     for event in message_events(message):
         writer.push(event)
     try:
@@ -158,7 +157,7 @@ class _ResponseWriter:
 
     def __init__(self, losses: Losses, *, is_own: bool) -> None:
         self._losses = losses
-        # The Interactions API has other names for the fields of a citation.
+        # Other dialects, the Interactions API among them, have other fields of citations.
         target = structs.replace(CAPABILITIES, citation_fields=is_own)
         self._projector = Projector(target, losses)
         self._projector.vendor_fields.carried = _OWN_FIELDS
