@@ -68,6 +68,17 @@ def test_overlapping_calls_overlap() -> None:
     assert second.start < (first.stop or 0)
 
 
+def test_further_deltas_of_a_block_are_written_as_they_come() -> None:
+    run = Survey("openai_chat", targets=["anthropic"])
+    events = [event for char in "abc" for event in run.feed(content(char)).events]
+    for char in "abc":
+        [one] = [
+            event for event in events if f'"text":"{char}"'.encode() in event.written["anthropic"]
+        ]
+        assert one.written["anthropic"].count(b"text_delta") == 1
+    assert run.report().holds == {"anthropic": ()}
+
+
 def test_events_held_at_a_failure_are_a_loss() -> None:
     seen = survey(OVERLAP[:-40], targets=("anthropic",))
     assert isinstance(seen.outcome, Truncated)
