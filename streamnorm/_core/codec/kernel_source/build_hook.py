@@ -21,7 +21,7 @@ _MODULES = "streamnorm/_core/codec"
 
 
 class KernelBuildHook(BuildHookInterface[Any]):
-    """Adds the compiled kernel to a wheel; for an editable one, puts it beside the modules."""
+    """Compiles the kernel into a wheel, or in place for an editable installation."""
 
     _folder: Path | None = None  # of the compiled files, while a wheel is built
 
