@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
 from support.streams.mutations import chunked
+from support.streams.surveys import survey
 
 from streamnorm import (
     Completed,
@@ -22,7 +23,6 @@ from streamnorm import (
 )
 from streamnorm.codec import WS_MESSAGE, encoder
 from streamnorm.inspect import Survey, list_writable_dialects
-from streamnorm.inspect.report import Report
 
 COUNTS = {"prompt_tokens": 9, "completion_tokens": 4}
 USAGE = frame({"id": "chatcmpl-1", "choices": [], "usage": COUNTS})
@@ -33,21 +33,6 @@ OVERLAP = (
     + calls(call(0, arguments="}"))
     + calls(call(1, arguments=":1}"))
 )
-
-
-def survey(
-    *chunks: bytes,
-    dialect: str | None = None,
-    targets: tuple[str, ...] = (),
-    server: str | None = None,
-    think_tags: bool = False,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
-) -> Report:
-    run = Survey(dialect, targets=targets, server=server, think_tags=think_tags, limits=limits)
-    for data in chunks:
-        run.feed(data)
-    run.close()
-    return run.report()
 
 
 def test_report_of_a_whole_stream() -> None:

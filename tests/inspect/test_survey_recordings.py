@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from support.streams.corpus import each_recording
 from support.streams.mutations import chunked
+from support.streams.surveys import survey
 
 from streamnorm import Transcoder
 from streamnorm.inspect import Survey, list_writable_dialects
@@ -12,11 +13,7 @@ from streamnorm.recording import Recording
 
 
 def report_of(recording: Recording, targets: list[str], chunks: list[bytes]) -> Report:
-    run = Survey(recording.dialect, targets=targets, server=recording.server)
-    for data in chunks:
-        run.feed(data)
-    run.close()
-    return run.report()
+    return survey(*chunks, dialect=recording.dialect, targets=targets, server=recording.server)
 
 
 @each_recording

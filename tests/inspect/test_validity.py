@@ -11,23 +11,14 @@ from support.example_dialect.registration import registered
 from support.openai_chat.chunks import DONE, chunk, content
 from support.streams.corpus import each_recording
 from support.streams.mutations import chunked
+from support.streams.surveys import survey
 
-from streamnorm import Limits
 from streamnorm.inspect import Survey
-from streamnorm.inspect.report import Report
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
 
 UNKNOWN = "its dialect is not known"
 EMPTY_FRAME = b"data: {}\n\n"
-
-
-def survey(*reads: bytes, dialect: str | None = None, limits: Limits = Limits()) -> Report:  # noqa: B008 - frozen
-    run = Survey(dialect, limits=limits)
-    for data in reads:
-        run.feed(data)
-    run.close()
-    return run.report()
 
 
 @each_recording
