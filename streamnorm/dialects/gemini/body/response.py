@@ -72,6 +72,8 @@ _USAGE_FIELDS = frozenset(
     | {"toolUsePromptTokensDetails", "toolUsePromptTokenCount", "totalTokenCount", "serviceTier"}
 )
 _OWN_FIELDS = CHUNK_LEVEL_FIELDS | _CANDIDATE_FIELDS | _USAGE_FIELDS | MODIFIERS
+# Other dialects, the Interactions API among them, have other fields of citations.
+_OWN_CAPABILITIES = structs.replace(CAPABILITIES, citation_fields=True)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -157,9 +159,7 @@ class _ResponseWriter:
 
     def __init__(self, losses: Losses, *, is_own: bool) -> None:
         self._losses = losses
-        # Other dialects, the Interactions API among them, have other fields of citations.
-        target = structs.replace(CAPABILITIES, citation_fields=is_own)
-        self._projector = Projector(target, losses)
+        self._projector = Projector(_OWN_CAPABILITIES if is_own else CAPABILITIES, losses)
         self._projector.vendor_fields.carried = _OWN_FIELDS
         self._metadata: dict[str, Any] = {}  # fields of the candidate that are no citations
         self._parts: list[dict[str, Any]] = []
