@@ -143,7 +143,7 @@ class ChoiceBlocks:
     def appendable(self) -> Delta | bool:
         """The open block that the next chunk may extend on the fast path.
 
-        A delta of the open text or reasoning block; True if `calls.try_append` may accept
+        A delta of the open text or reasoning block; True if open calls may accept
         fragments; False for nothing.
         """
         if self.is_finished:  # the next text revokes the finish reason, which needs the slow path

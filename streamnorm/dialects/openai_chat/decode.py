@@ -418,6 +418,7 @@ class ChatRun(DeltaRun):
         # Failures in a row; after `_MAX_FAILURES` the shape is no longer tried for the block.
         self._failures = 0
         self._call_count = 0  # calls so far: each has templates of its own
+        self._moves = 0  # of the calls, as the templates know them
         self._usage = usage
         self._state = state
         self._reported = self._before = usage.usage
@@ -428,13 +429,17 @@ class ChatRun(DeltaRun):
         self._reported, self._has_usage = self._usage.usage, False
         blocks = choices.get(0) if len(choices) == 1 else None
         expected = None if blocks is None else blocks.appendable
-        if expected is not self._expected:
+        calls = None if blocks is None else blocks.calls
+        call_count, moves = (0, 0) if calls is None else (len(calls.all), calls.moves)
+        is_new = expected is not self._expected
+        if is_new:
             self._expected, self._failures = expected, 0
+        if is_new or moves != self._moves:
             self.clear_templates()
             self.allow_templates()
-        elif blocks is not None and len(blocks.calls.all) > self._call_count:
+        elif call_count > self._call_count:
             self.allow_templates()
-        self._call_count = 0 if blocks is None else len(blocks.calls.all)
+        self._call_count, self._moves = call_count, moves
         self._decode = None
         if blocks is None or not expected or self._failures >= _MAX_FAILURES:
             return
@@ -464,13 +469,15 @@ class ChatRun(DeltaRun):
             # Few servers report usage in chunks with arguments.
             if chunk.usage is not None:
                 return None
-            call = delta.tool_calls[0]
-            text = call.function.arguments
-            if not self._extend(call.index, chunk.id, text):
+            fragment = delta.tool_calls[0]
+            text = fragment.function.arguments
+            call = self._blocks.calls.find_open(fragment.index, chunk.id)
+            if call is None or not call.try_append(text):
                 return None
+            self.delta = call.delta
             if self.can_learn:
-                extend = partial(self._extend, call.index, chunk.id)
-                self.learn(payload, text, partial(self._peek, chunk.id), extend=extend)
+                peek = partial(self._peek, chunk.id)
+                self.learn(payload, text, peek, delta=call.delta, extend=call.try_append)
             return text
         # Groq's Compound changes the id with every chunk (groq/executed-tools-and-new-ids).
         if chunk.id != self._state.first_chunk_id and self._state.changes_id(chunk.id):
@@ -497,14 +504,6 @@ class ChatRun(DeltaRun):
         # The frame is read again in full, where its counts have to be a change.
         if self._has_usage:
             self._usage.usage = self._before
-
-    def _extend(self, call_index: int, chunk_id: ChunkId, fragment: str) -> bool:
-        """Append a fragment to a call, if it only extends the arguments."""
-        delta = self._blocks.calls.try_append(call_index, chunk_id, fragment)
-        if delta is None:
-            return False
-        self.delta = delta
-        return True
 
     def _merge_usage(self, usage: dict[str, object]) -> bool:
         """Merge a chunk's usage into the snapshot.

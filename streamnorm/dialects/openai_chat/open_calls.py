@@ -131,6 +131,7 @@ class ToolCalls(Struct, eq=False):
         by_id: The calls that have an id.
         open: The calls whose blocks have started and not stopped, by block index.
         held_signatures: Signatures that arrived before their calls, by id of the call.
+        moves: How often an index came to be of another call, or of one not known yet.
     """
 
     note: Callable[[str, str], None]
@@ -140,6 +141,7 @@ class ToolCalls(Struct, eq=False):
     by_id: dict[str, Call] = {}
     open: dict[int, Call] = {}
     held_signatures: dict[str, str] = {}
+    moves: int = 0
     _left: set[int] = set()  # indexes from which a call has drifted
     _reached: set[int] = set()  # indexes to which a call has drifted
     _blank_at: int | None = None  # unknown index of whitespace that may begin a drift
@@ -181,17 +183,16 @@ class ToolCalls(Struct, eq=False):
             events.append(JSONDelta(index, call.arguments.text()))
         call.update_appendable()
 
-    def try_append(self, call_index: int, chunk_id: ChunkId, fragment: str) -> JSONDelta | None:
-        """Extend an open call and return its delta; None: the frame must be read in full.
+    def find_open(self, call_index: int, chunk_id: ChunkId) -> Call | None:
+        """Return the call whose arguments a fragment may extend; None: read the frame in full.
 
-        None leaves the call unchanged: the fragment may repeat, restart or complete the
-        arguments, or belong to another message; read the frame in full.
+        The same call is at the index in chunks of the same id until `moves` changes.
         """
         call = self.by_index.get(call_index)
         # A blank fragment at an unknown index waits for the fragment that explains it.
         if call is None or (chunk_id != call.chunk_id and chunk_id) or self._blank_at is not None:
             return None
-        return call.delta if call.try_append(fragment) else None
+        return call
 
     def emit_arguments(self, call: Call, text: str, events: list[Event]) -> None:
         """Append arguments of an open call, and its stop if a later block follows it."""
@@ -312,6 +313,7 @@ class ToolCalls(Struct, eq=False):
             or text.startswith("{")
         ):
             raise malformed(f"arguments at index {index}, where no tool call has begun")
+        self.moves += 1
         if not text:  # white space: the next fragment shows where it belongs
             self._blank_at = index
             return call
@@ -348,6 +350,7 @@ class ToolCalls(Struct, eq=False):
         if call.id is not None:
             self.by_id[call.id] = call
         if index is not None:
+            self.moves += index in self.by_index
             self.by_index[index] = call
         return call
 
