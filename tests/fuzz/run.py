@@ -41,7 +41,7 @@ except ModuleNotFoundError:
     atheris = None
 
 _GUIDED = ("framings", "streams", "bodies", "recordings", "gateway_requests")
-_SEEDED = ("eventstreams", "tool_calls", "gateway")
+_SEEDED = ("delta_runs", "eventstreams", "tool_calls", "gateway")
 TARGETS = (*_GUIDED, *_SEEDED)
 
 Counts: TypeAlias = MutableSequence[int]

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.kernels import COMPILED, kernel_of
 
 from streamnorm import TextDelta
 from streamnorm._core.codec import DeltaRun, kernel
@@ -34,14 +32,6 @@ from streamnorm._core.text import LONG_CHARS, MAX_FRESH
 from streamnorm.sse import SSEDecoder
 
 SOURCE = Path(kernel.__file__).with_name("kernel_source") / "_kernel.c"
-try:
-    COMPILED: Any = import_module("streamnorm._core.codec._kernel")
-except ImportError:
-    COMPILED = None
-else:  # which the package does only where it uses the kernel
-    COMPILED.setup(
-        msgspec.json.Decoder(str).decode, FAST_ERRORS, MAX_FRESH, LONG_CHARS, kernel.MAX_DIGITS
-    )
 needs_kernel = pytest.mark.skipif(COMPILED is None, reason="the kernel is not compiled here")
 
 PADDED = Template(b'{"t":"', b'","p":"', b'"}')
@@ -51,18 +41,6 @@ PLAIN = Template(b'{"t":"', b"", b'"}')
 COUNTED = Template(b'{"t":"', b'","n":', b"}", counts=CountPair(9, 16, b',"m":'))
 PAIR = b"\\ud83d\\ude00"
 TEMPLATES = (PLAIN, PADDED, SPACED, REPEATED, COUNTED)
-
-
-@contextmanager
-def kernel_of(compiled: Any) -> Iterator[None]:
-    """Use the kernel or, for None, its twins."""
-    before = kernel.TemplateReader, kernel.DeltaFrames
-    kernel.TemplateReader = compiled and compiled.TemplateReader
-    kernel.DeltaFrames = compiled and compiled.DeltaFrames
-    try:
-        yield
-    finally:
-        kernel.TemplateReader, kernel.DeltaFrames = before
 
 
 class Run(DeltaRun):
