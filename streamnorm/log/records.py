@@ -441,29 +441,38 @@ def unpack_ending(data: object) -> Ending:
     return ending
 
 
-def unpack_chunks(count: int, data: object) -> list[Chunk]:
+def unpack_chunks(count: int, *data: object) -> list[Chunk]:
     """Return chunks from the store's bytes.
 
     Args:
         count: Number of chunks.
-        data: What is stored of them, one after the other.
+        data: What is stored of them, one after the other, in any pieces.
 
     Raises:
         StoreError: They are none.
     """
     # As one value: a reader that is behind reads hundreds of chunks, most of a single read.
-    packed = _ARRAY + count.to_bytes(4, "big") + data if isinstance(data, bytes) else data
-    chunks: list[Chunk] = _unpack(_CHUNKS, packed)
+    head = _ARRAY + count.to_bytes(4, "big")
+    chunks: list[Chunk] = _unpack(_CHUNKS, b"".join((head, *map(bytes_of, data))))
     for _, reads, gaps_ms in chunks:
         if len(reads) != len(gaps_ms):
             raise StoreError(_DAMAGED)
     return chunks
 
 
-def _unpack(decoder: msgspec.msgpack.Decoder[Any], data: object) -> Any:
+def bytes_of(data: object) -> bytes:
+    """Return what a store holds, if it is bytes.
+
+    Raises:
+        StoreError: It is anything else.
+    """
     if not isinstance(data, bytes):
         raise StoreError(f"the store holds {type(data).__name__}, expected bytes")
+    return data
+
+
+def _unpack(decoder: msgspec.msgpack.Decoder[Any], data: object) -> Any:
     try:
-        return decoder.decode(data)
+        return decoder.decode(bytes_of(data))
     except msgspec.MsgspecError as exc:
         raise StoreError(_DAMAGED) from exc

@@ -23,6 +23,7 @@ from streamnorm.log.records import (
     Record,
     Streams,
     accepts,
+    bytes_of,
     gives_way,
     pack,
     unpack_chunks,
@@ -298,15 +299,12 @@ class SQLiteLogStore:
             if after < record.count and not record.is_expired:
                 cursor = connection.execute(_READS, {"key": key, "after": after})
                 for [content] in cursor:
-                    if not isinstance(content, bytes):
-                        found_type = type(content).__name__
-                        raise StoreError(f"the store holds {found_type}, expected bytes")
-                    size += len(content)
+                    size += len(bytes_of(content))
                     if contents and size > max_bytes:
                         break
                     contents.append(content)
                 cursor.close()
-            return Reading(record, unpack_chunks(len(contents), b"".join(contents)))
+            return Reading(record, unpack_chunks(len(contents), *contents))
 
     def _find(self, connection: Connection, scope: str, id: str) -> tuple[int, Record] | None:
         row = connection.execute(_RECORD, self._make_parameters(scope, id)).fetchone()
