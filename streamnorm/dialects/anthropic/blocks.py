@@ -131,7 +131,7 @@ class OpenBlock(Struct):
 
 
 def open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:
-    """Return the block that a `content_block_start` opens, without a unified index.
+    """Return a new block for a `content_block_start`; its unified index is not set yet.
 
     Raises:
         Fatal: The block lacks its type or a required field.
@@ -213,7 +213,7 @@ class MessageBlocks:
         self._call_ids: set[str] = set()
 
     def begin_message(self, id: str) -> None:
-        """Derive the minted ids of calls from the message's id."""
+        """Set the message's id, from which ids are derived for calls that lack one."""
         self.opener.seed = (id,)
 
     def is_unknown(self, wire_index: object) -> bool:
@@ -223,7 +223,7 @@ class MessageBlocks:
 
     @property
     def is_open(self) -> bool:
-        """Whether a block has not stopped."""
+        """Whether any block is open."""
         return bool(self._open)
 
     def appendable_block(self, wire_index: object, kind: type[wire.Delta]) -> OpenBlock | None:
@@ -326,7 +326,7 @@ class MessageBlocks:
             events.append(JSONDelta(block.index, text))
 
     def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
-        """Sign a thinking block; a second, different signature gets an empty block."""
+        """Sign a thinking block; a second, different signature opens a new, empty block."""
         # llama.cpp ends its thinking with the signature "".
         if not signature or self._repeats(wire_index, Reasoning, signature):
             return
@@ -404,7 +404,7 @@ class MessageBlocks:
             self._note("unfinished_arguments", "tool call")
 
     def _store(self, block: OpenBlock, size: int) -> None:
-        """Count bytes of a block that are stored while it is open."""
+        """Count bytes that an open block stores; they are released when the block stops."""
         self.opener.store(size)
         block.stored_bytes += size
 
@@ -504,7 +504,7 @@ class MessageBlocks:
     def _open_implied(
         self, wire_index: object, kind: type[Text | Reasoning], events: list[Event]
     ) -> OpenBlock:
-        """Return the text or thinking block that a delta at another block's index implies.
+        """Return the block for a text or thinking delta at the index of a block of another kind.
 
         SGLang sends text amid a tool's input (sgl-project/sglang#24293), LiteLLM thinking amid
         text (BerriAI/litellm#33224).  If no block of the kind is open, a new one is opened that

@@ -76,7 +76,7 @@ def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
 def redacted_to_wire(
     block: RedactedReasoning, verifier: str | None = "anthropic"
 ) -> dict[str, Any]:
-    """Return the `redacted_thinking` block; for `verifier`, see `signature_to_wire`."""
+    """Return a `redacted_thinking` block, with its data tagged as by `signature_to_wire`."""
     data = signature_to_wire(Signed(block.data, block.issuer, block.id), verifier)
     return {"type": "redacted_thinking", "data": data}
 
@@ -151,7 +151,7 @@ def complete_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlo
 
 
 def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
-    """Return the block of a `content_block_start`, and its delta, if any."""
+    """Return an opaque block as the block of its `content_block_start`, and its delta or None."""
     line = encode_line(block.data)
     if block.kind != "compaction":
         return msgspec.Raw(line), None
@@ -167,7 +167,7 @@ def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
 
 
 def _with_index(data: str, index: int | None) -> str:
-    """Return an event's payload with another `index`, if it has one."""
+    """Return an event's payload with its `index`, if present, replaced."""
     try:
         value = msgspec.json.decode(data)
     except FAST_ERRORS:
@@ -181,7 +181,7 @@ CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | ServerToolCall:
-    """Return the call that a block's start begins, without its input."""
+    """Return the call in a block's start, without its input."""
     id = string_of(block, "id")
     # Our encoder may have written the stream (streamnorm/escaped-ids-and-tagged-signatures).
     if kind == "tool_use":
@@ -208,7 +208,7 @@ def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
 
 
 def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
-    """Return the input in a block's start as JSON text, or "".
+    """Return the input in a block's start as JSON text; "" if it is missing or empty.
 
     Args:
         block: The content block.

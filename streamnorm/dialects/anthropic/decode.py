@@ -309,7 +309,7 @@ class AnthropicDecoder(Decoder):
             events.append(UsageUpdate(self._usage.usage))
 
     def _merge_stop(self, fields: _Value) -> None:
-        """Merge fields of `message_start` or `message_delta` about the stop."""
+        """Merge the stop fields of a `message_start` or `message_delta`."""
         # Null in a later frame is no answer: the SDKs would forget the reason.
         if reason := string_of(fields, "stop_reason"):
             self._stop_reason = reason
@@ -374,7 +374,7 @@ class AnthropicRun(DeltaRun):
         return text
 
     def forget(self) -> None:
-        """Forget the templates: a frame may have changed their blocks."""
+        """Discard the templates of deltas, since a frame may have changed their blocks."""
         if self._templates.last is not None:
             self.clear_templates()
 
@@ -384,6 +384,6 @@ class AnthropicRun(DeltaRun):
 
 
 def _peek(index: int, kind: type[wire.Delta], payload: bytes) -> str | None:
-    """Return the text of a delta of a block; None for any other payload."""
+    """Return the text of a delta; None if the payload has another block index or delta type."""
     event = wire.decode_delta(payload)
     return event.delta.text if (event.index, type(event.delta)) == (index, kind) else None

@@ -54,7 +54,7 @@ def stop_reason_from_wire(
 
 
 def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
-    """Return the `stop_reason`: `raw` if it has the same unified reason."""
+    """Return the `stop_reason` for a unified reason: `raw` if `raw` maps to that reason."""
     # The API's finer reasons return unchanged: a compaction as a compaction.
     if raw is not None and _STOP_REASONS.get(raw) == reason:
         return raw

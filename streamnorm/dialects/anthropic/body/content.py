@@ -274,7 +274,7 @@ def _document_to_wire(block: Document, context: WriteContext, path: str) -> dict
 
 
 def _is_refused(block: Document) -> bool:
-    """Return whether the API refuses a document: neither PDF nor text, or text at a URL."""
+    """Return whether the API refuses a document: neither PDF nor inline text."""
     media_type = block.media_type
     if media_type is None or media_type == _PDF or (block.data is None and block.url is None):
         return False

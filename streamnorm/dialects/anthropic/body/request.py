@@ -285,7 +285,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def cloud_headers(body: dict[str, Any]) -> dict[str, str]:
-    """Return the vendor's headers that a cloud's body has as fields: version and betas.
+    """Return the version and beta headers that a cloud's body states as fields.
 
     https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html
     (read 2026-11-27).
@@ -381,7 +381,7 @@ def _has_tool(*prefixes: str) -> Callable[[_Body], bool]:
 
 
 def _has_edit(*, compacts: bool) -> Callable[[_Body], bool]:
-    """Return a predicate of bodies with compaction edits, or with other edits."""
+    """Return a predicate: the body has a compaction edit or, if not `compacts`, another edit."""
 
     def has_edit(body: _Body) -> bool:
         management = body.get("context_management")
@@ -392,7 +392,7 @@ def _has_edit(*, compacts: bool) -> Callable[[_Body], bool]:
 
 
 def _has_system_field(field: str) -> Callable[[_Body], bool]:
-    """Return a predicate of bodies with a field in a system message."""
+    """Return a predicate: a system message of the body has the field."""
     return lambda body: any(field in message for message in _system_messages(body))
 
 
@@ -409,7 +409,7 @@ def _system_messages(body: _Body) -> Iterator[_Body]:
 
 
 def _has_inner_field(owner: str, field: str) -> Callable[[_Body], bool]:
-    """Return a predicate of bodies with a field in the object `owner`."""
+    """Return a predicate: the object `owner` in the body has the field."""
 
     def has(body: _Body) -> bool:
         value = body.get(owner)

@@ -191,7 +191,7 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
 
 
 def _load_one_tool(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
-    """Return tools; if all are deferred, which the API refuses, none deferred."""
+    """Return tools; clear `deferred` if every tool has it, which the API refuses."""
     loaded: list[Tool] = []
     for tool in tools:
         if not isinstance(tool, Tool) or not tool.deferred or is_same_dialect(tool, DIALECT):
@@ -273,7 +273,7 @@ _TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def _server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
-    """Return a tool that the provider executes, or one of an unknown type."""
+    """Return an entry of `tools` as a server tool, also if its type is unknown."""
     data = unknown_fields(value, {_MARK})
     mark, extra = split_cache_mark(value, data.keys())
     return ServerTool(

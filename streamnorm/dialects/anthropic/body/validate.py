@@ -177,7 +177,7 @@ def missing_server_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _may_wait(block: dict[str, Any]) -> bool:
-    """Return whether a block may follow a server tool call without a result."""
+    """Return whether a block may follow a server tool call that has no result yet."""
     kind = string_of(block, "type")
     return kind == "tool_use" or kind in _SERVER_CALLS or _is_any_result(block)
 
@@ -504,7 +504,7 @@ def unknown_choice(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _has_toolset(facts: RequestFacts) -> bool:
-    """Return whether the request offers a toolset, whose tools it does not name."""
+    """Return whether the request offers a toolset, whose tools are not named in the request."""
     return any(_TOOLSET.match(kind) for _, kind, _ in tools_of(facts.body))
 
 

@@ -118,7 +118,7 @@ class Block(NamedTuple):
 
     @property
     def typed_location(self) -> str:
-        """Location with the type, as the vendor's messages spell it."""
+        """Location followed by the block type, as in the vendor's error messages."""
         return f"{self.location}.{self.type}"
 
 
