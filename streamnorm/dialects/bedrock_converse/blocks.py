@@ -234,7 +234,7 @@ class MessageBlocks:
                 self._add_unknown_delta(wire_index, {REASONING: members}, events)
 
     def _sign(self, wire_index: int | None, signature: str, events: list[Event]) -> None:
-        """Sign a reasoning block; a second, different signature gets an empty block."""
+        """Sign a reasoning block; a second, different signature opens a new, empty block."""
         block = self._block_for(wire_index, Reasoning, events)
         if not signature:
             return

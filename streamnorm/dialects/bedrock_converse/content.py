@@ -78,7 +78,7 @@ def blob_from_wire(value: str) -> bytes:
 
 
 def redacted_from_wire(blob: bytes) -> RedactedReasoning:
-    """Return the redacted reasoning in the bytes of `redactedContent`."""
+    """Return the bytes of a `redactedContent` as redacted reasoning."""
     data = blob.decode("ascii", "replace")
     if not blob.isascii() or data.startswith(_BLOB):
         return RedactedReasoning(_BLOB + base64.b64encode(blob).decode(), _ISSUER)
@@ -162,7 +162,7 @@ def event_to_wire(event: Opaque, index: int | None) -> tuple[str, bytes]:
 
 
 def opaque_from_wire(start: Any, deltas: list[Any]) -> OpaqueBlock:
-    """Return an opaque block with its start (None if it had none) and its deltas."""
+    """Return a block's start (None if it had none) and its deltas as an opaque block."""
     names = [name for part in (start, *deltas) if is_object(part) for name in part]
     kind = clean(names[0] if names else "")
     return OpaqueBlock(DIALECT, kind, compact({"start": start, "deltas": deltas}))

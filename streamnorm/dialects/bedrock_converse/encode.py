@@ -185,9 +185,9 @@ def _image_format(media_type: str) -> str:
 
 
 def _delta_around(block: Block) -> tuple[bytes, bytes, bytes]:
-    """Return the bytes before and after the text of a block's deltas, and its empty delta's text.
+    """Return the bytes around the text in a block's deltas, and the text of an empty delta as JSON.
 
-    The last is empty for blocks that need no delta.
+    The latter is b"" for blocks that need no delta.
     """
     match block:
         case Reasoning():

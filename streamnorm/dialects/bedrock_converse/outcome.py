@@ -57,7 +57,7 @@ def stop_reason_from_wire(raw: str, *, has_client_call: bool) -> StopReason:
 
 
 def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
-    """Return the `stopReason`: `raw` if it has the same unified reason."""
+    """Return the `stopReason` for a unified reason: `raw` if `raw` maps to that reason."""
     if raw is not None and _STOP_REASONS.get(raw) == reason:
         return raw
     return "content_filtered" if reason == "refusal" else reason
@@ -112,7 +112,7 @@ def _first_count(counts: dict[str, Any], names: tuple[str, ...]) -> int | None:
 
 
 def usage_to_wire(usage: Usage) -> dict[str, Any]:
-    """Return a snapshot as `usage`; unknown counts are 0, since clients of boto3 add them."""
+    """Return a snapshot as `usage`; unknown counts are 0, since clients of boto3 sum counts."""
     read, write = usage.cache_read_tokens, usage.cache_write_tokens
     output = usage.output_tokens or 0
     # Servers may report more cached tokens than tokens of input; no count is negative here.

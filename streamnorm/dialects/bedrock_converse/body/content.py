@@ -198,7 +198,7 @@ def _call_from_wire(value: object) -> ToolCall | ServerToolCall:
 
 
 def _result_from_wire(value: object) -> ToolResult | ServerToolResult:
-    """Return a `toolResult`: of a server tool if it has a type, else of a client tool."""
+    """Return a `toolResult` as a server tool's result if it has a `type`, else as a client's."""
     result = as_object(value)
     id, content = require_str(result, "toolUseId"), get_array(result, "content") or []
     if result.get("type") is not None:

@@ -161,7 +161,7 @@ def _message_to_wire(
 
 
 def _name_documents(message: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a message, with a text added if it has documents and no text.
+    """Return a message; add a placeholder text if it has documents but no text.
 
     The API refuses "A text block must be included when using documents"
     (archestra-ai/archestra#4220).

@@ -258,7 +258,7 @@ def _reasoning_to_wire(options: ReasoningOptions, writing: Writing) -> tuple[_Fi
 
 
 def _known_betas(betas: tuple[str, ...], writing: Writing) -> list[str]:
-    """Return the betas that the server knows; it refuses others."""
+    """Return the betas that the server accepts; the others are counted as losses."""
     known = writing.context.capabilities.allowed_betas
     kept = [beta for beta in betas if known is None or beta in known]
     for _ in range(len(betas) - len(kept)):

@@ -125,7 +125,7 @@ def _function_from_wire(value: object) -> Tool:
 
 
 def _server_tool(kind: str, entry: dict[str, Any]) -> ServerTool:
-    """Return an entry of `tools` that is no function: an AWS tool or a leading cache point."""
+    """Return an AWS tool or a leading cache point, both entries of `tools`, as a server tool."""
     name = (get_object(entry, kind) or {}).get("name") if kind == _SYSTEM else None
     return ServerTool(_KINDS.get(str(name), str(name or kind)), DIALECT, entry)
 

@@ -42,7 +42,7 @@ class Message(NamedTuple):
     content: list[tuple[int, dict[str, Any]]]
 
     def blocks(self, member: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Yield the path, the vendor's path and the value of each block with a member."""
+        """Yield path, vendor's spelling of the path, and value of `member` in each block."""
         for number, block in self.content:
             value = block.get(member)
             if is_object(value):
