@@ -84,7 +84,7 @@ class StreamState(BlockOpener):
     id_changes: bool = False
 
     def read_chunk_id(self, id: ChunkId) -> None:
-        """Set the id of the current chunk.
+        """Set the id of the current chunk; note the first change of the id.
 
         Groq changes the id with every chunk, Avian and Perplexity with the last.  That is a
         note, and an error only for a tool call that continues under the new id.
@@ -97,7 +97,7 @@ class StreamState(BlockOpener):
             self.note("id_changed", "chunk")
 
     def changes_id(self, id: ChunkId) -> bool:
-        """Return whether `id` is the first to differ from the first chunk's."""
+        """Return whether `id` is the first deviation from the id of the first chunk."""
         return id != self.first_chunk_id and bool(id) and not self.id_changes
 
     def check_depth(self, value: object) -> None:
@@ -302,7 +302,7 @@ class ChoiceBlocks:
     def _append_in_order(
         self, append: Callable[[list[Event]], None], content: str, events: list[Event]
     ) -> None:
-        """Append events after all held content: now, or when that is released."""
+        """Append events now, or hold them until all earlier held content is released."""
         # A signature ends the wait for a name to grow: another block follows.
         self._release(events, force=True)
         if not self._pending.items:

@@ -311,7 +311,7 @@ _Position: TypeAlias = Literal["chunk", "choice", "delta", "end"]
 
 
 def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
-    """Return an `Opaque` as a field, and the object it belongs to; None for a frame.
+    """Return the position and the field of an `Opaque`; None if it is no field of a chunk.
 
     Annotations belong to the end of the choice, where all of them are written.
     """

@@ -425,7 +425,7 @@ class ChatRun(DeltaRun):
         self._has_usage = False  # whether the last chunk reported usage
 
     def expect(self, choices: dict[int, ChoiceBlocks]) -> None:
-        """Select the expected shape of the next chunk after one on the slow path."""
+        """Select the shape to expect of the next chunk, after a chunk on the slow path."""
         self._reported, self._has_usage = self._usage.usage, False
         blocks = choices.get(0) if len(choices) == 1 else None
         expected = None if blocks is None else blocks.appendable

@@ -103,12 +103,12 @@ class _EncodedBlock(Struct):
     written: Callable[[], int] = int
 
     def set_frame(self, head: bytes, tail: bytes) -> None:
-        """Set the bytes around the text, given the bytes within the delta."""
+        """Set the chunk's `head` and `tail`, given the bytes around the text in the delta."""
         self.head = self.choice.head + head
         self.tail = tail + _DELTA_END
 
     def collect_written(self) -> None:
-        """Add the length of the text in the delta writer's output to `characters`."""
+        """Add to `characters` the length of the text that the delta writer has written."""
         self.characters += self.written()
         self.written = int
 

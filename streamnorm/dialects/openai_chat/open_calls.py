@@ -184,7 +184,7 @@ class ToolCalls(Struct, eq=False):
         call.update_appendable()
 
     def find_open(self, call_index: int, chunk_id: ChunkId) -> Call | None:
-        """Return the call whose arguments a fragment may extend; None: read the frame in full.
+        """Return the call whose arguments a fragment may extend; None if it needs the slow path.
 
         The same call is at the index in chunks of the same id until `moves` changes.
         """

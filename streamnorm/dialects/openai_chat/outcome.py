@@ -292,7 +292,7 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
 
 
 def refusal_body(violation: RequestViolation) -> bytes:
-    """Return the body of an error response."""
+    """Return the body of the error response for a refused request."""
     default = "invalid_request_error" if violation.status < 500 else "server_error"
     type, _ = _TYPES_AND_CODES.get(violation.status, (default, None))
     fields = {

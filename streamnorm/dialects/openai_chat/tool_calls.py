@@ -208,7 +208,7 @@ class Arguments:
         return not self.size or (self.size == 2 and self.text() == "{}")
 
     def is_whole(self) -> bool:
-        """Return whether the text, if nothing follows, is empty or one JSON value."""
+        """Return whether the text so far is empty or one JSON value."""
         return not self.size or self.is_complete() or is_json(self.text())
 
     def may_end_with(self, text: str) -> bool:

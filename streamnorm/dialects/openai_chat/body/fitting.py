@@ -98,7 +98,7 @@ def _is_marked(part: dict[str, Any]) -> bool:
 
 
 def _has_demands(target: BodyCapabilities) -> bool:
-    """Return whether the server has demands on messages, apart from the number of cache marks."""
+    """Return whether the server requires changes to messages, other than fewer cache marks."""
     return bool(
         target.reasoning_required
         or target.reasoning_signed
@@ -150,7 +150,7 @@ def _add_reasoning_content(value: _Message, context: WriteContext) -> _Message:
 
 
 def _drop_unsigned_details(value: _Message, context: WriteContext) -> _Message:
-    """Return a message without reasoning details not signed by Anthropic."""
+    """Return a message without reasoning texts that are unsigned or signed by another vendor."""
     # OpenRouter forwards the details to Anthropic, which verifies their signatures.
     details = value.get(_DETAILS)
     if not is_array(details):

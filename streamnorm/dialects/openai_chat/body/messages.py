@@ -317,7 +317,7 @@ def _message_from_wire(value: dict[str, Any]) -> InputMessage:
 
 
 def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
-    """Return a reader of messages of a role without calls and results."""
+    """Return a decoder for messages of a role that has neither tool calls nor results."""
 
     def read(value: dict[str, Any]) -> InputMessage:
         blocks = content_from_wire(value)

@@ -215,7 +215,7 @@ def _get_stop(body: _Fields, name: str) -> tuple[str, ...] | None:
 
 
 def _get_logprobs(body: _Fields, name: str) -> bool | None:
-    """Return whether log probabilities are requested; some servers send their number."""
+    """Return `logprobs`, a boolean; None for a number, which some servers accept instead."""
     return None if type(body[name]) is int else get_bool(body, name)
 
 

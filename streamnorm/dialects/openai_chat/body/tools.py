@@ -54,7 +54,7 @@ _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def _grammar_from_wire(value: object) -> Grammar | WithRest:
-    """Return a custom tool's grammar; `WithRest(None)` if any text is allowed."""
+    """Return the grammar in a custom tool's `format`; `WithRest(None)` if any text is allowed."""
     form = as_object(value)
     if form.get("type") != "grammar":
         return WithRest(None, None)

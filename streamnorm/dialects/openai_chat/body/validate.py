@@ -84,7 +84,7 @@ def _messages(facts: RequestFacts) -> list[_Message]:
 
 
 def _messages_with_role(facts: RequestFacts) -> Iterator[_Message]:
-    """Yield the messages that have a role."""
+    """Yield the messages whose `role` is a string."""
     for message in _messages(facts):
         if isinstance(message.value.get("role"), str):
             yield message
@@ -224,7 +224,7 @@ def missing_content(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def images_of_others(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with images whose role is not `user`."""
+    """Yield messages of roles other than `user` that have images."""
     for path, role, message in _messages_with_role(facts):
         parts = objects_at(message.get("content"), path)
         if role != "user" and any(part.get("type") == _IMAGE for _, part in parts):
@@ -291,14 +291,14 @@ def _is_base64(data: str | None) -> bool:
 
 
 def calls_without_reasoning(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with calls that lack `reasoning_content`."""
+    """Yield messages that have calls but no `reasoning_content`."""
     for number, message in enumerate(_messages(facts)):
         if message.calls and not isinstance(message.value.get("reasoning_content"), str):
             yield Finding(f"{message.path}.reasoning_content", count=number)
 
 
 def calls_without_details(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with calls that lack `reasoning_details`."""
+    """Yield messages that have calls but no `reasoning_details`."""
     for message in _messages(facts):
         if message.calls and not message.value.get("reasoning_details"):
             yield Finding(f"{message.path}.reasoning_details")
