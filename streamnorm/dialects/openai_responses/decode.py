@@ -303,7 +303,7 @@ def _extra_fields(response: _Value) -> _Value:
 def _open_text(
     item: MessageItem | ToolCallItem | ReasoningItem, delta: wire.DeltaEvent
 ) -> OpenText | None:
-    """Return the open text that deltas like this one extend; None if they need the slow path."""
+    """Return the open text that `delta` extends; None if later deltas need the slow path."""
     if delta.item_id and delta.item_id != item.id:
         return None  # Copilot changes the item id with each delta
     if not delta.item_id and delta.output_index is None:
@@ -312,7 +312,7 @@ def _open_text(
 
 
 class SequenceNumbers:
-    """The event sequence numbers of one stream, if it has any.
+    """The sequence numbers of one stream's events.
 
     A server may omit them, or send the same number with all events.
 

@@ -267,7 +267,7 @@ class ResponsesEncoder(Encoder):
         return started + written
 
     def _message_for(self, extra: dict[str, Any]) -> tuple[MessageWriter, bytes]:
-        """Return the message for a part, and its `added` event if it is new."""
+        """Return the message for a part, and the events to write before the part."""
         id, message = extra.get("item_id"), self._message
         if message is not None and message.id == id:
             return message, b""
@@ -292,7 +292,7 @@ class ResponsesEncoder(Encoder):
         return self._release_message() + writer.start()
 
     def _release_message(self) -> bytes:
-        """Return the events that end the message that was open for more parts."""
+        """Return the events that end the message kept open for further parts; b"" without one."""
         message, self._message = self._message, None
         if message is None:
             return b""

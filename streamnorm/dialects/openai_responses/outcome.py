@@ -202,7 +202,7 @@ def error_body(error: StreamError) -> bytes:
 
 
 def refusal_body(violation: RequestViolation) -> bytes:
-    """Return the body of an error response."""
+    """Return the body of the error response for a refused request."""
     type, _ = _type_and_code(violation.status)
     fields = {
         "message": violation.message,

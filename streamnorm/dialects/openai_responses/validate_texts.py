@@ -166,7 +166,7 @@ class ItemTexts:
             group.open.pop(index, None)
 
     def finish(self, item: dict[str, Any]) -> Iterator[str]:
-        """Yield open texts, and contradictions between texts and complete item."""
+        """Yield a problem for each text that is open or contradicts the complete item."""
         event_type = "response.output_item.done"
         for group in self._groups.values():
             for index in group.open:
@@ -175,7 +175,7 @@ class ItemTexts:
         yield from self.compare(event_type, item)
 
     def compare(self, event_type: str, item: dict[str, Any]) -> Iterator[str]:
-        """Yield contradictions between the texts and an item in an event."""
+        """Yield a problem for each text that contradicts the item in an event."""
         texts = types.item_type_of(string_of(item, "type")).texts
         for group in {text.field: self._group(text) for text in texts}.values():
             values = _texts_in(item, group.type)

@@ -127,7 +127,7 @@ class AssistantMessageBuilder:
         self._call_ids.append(id)
 
     def close_call(self, id: str) -> None:
-        """Record a result, without an id for the first unanswered call."""
+        """Record the result of a call; "" as `id` means the first call without a result."""
         self.has_results = True
         if not id and self._open_calls:
             while self._call_ids[self._first] not in self._open_calls:

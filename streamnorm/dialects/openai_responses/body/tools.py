@@ -275,7 +275,7 @@ def choice_from_wire(body: _Value) -> tuple[ToolChoice, Any]:
 
 
 def type_in_tools(body: _Value) -> str | None:
-    """Return the type in `tools` of the server tool that `tool_choice` names differently.
+    """Return the type in `tools` of the server tool in `tool_choice`, if the two types differ.
 
     None if `tool_choice` names a type in `tools`, or a tool that `tools` does not have.
     """

@@ -72,7 +72,7 @@ def _messages(facts: RequestFacts) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _parts(facts: RequestFacts) -> Iterator[tuple[str, bool, dict[str, Any]]]:
-    """Yield the parts of messages and results: path, whether from the assistant, part."""
+    """Yield each part of messages and results: path, whether the assistant wrote it, value."""
     for path, item in _messages(facts):
         is_answer = item.get("role") == "assistant"
         for place, part in objects_at(item.get("content"), f"{path}.content"):
@@ -157,7 +157,7 @@ def calls_without_result(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def calls_without_namespace(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield calls of a namespace's tool that lack the namespace."""
+    """Yield calls that lack the `namespace` of their tool."""
     plain, grouped = set[str](), set[str]()
     for _, tool in objects_at(facts.body.get("tools"), "tools"):
         if tool.get("type") == "namespace":

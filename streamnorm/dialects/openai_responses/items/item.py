@@ -179,7 +179,7 @@ class ResponseBlockOpener:
         self._call_ids: dict[str, None] = {}
 
     def begin_response(self, id: str) -> None:
-        """Derive the minted ids of calls from the response's id."""
+        """Set the response's id, from which ids are derived for calls that lack one."""
         self._opener.seed = (id,)
 
     def open(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
@@ -222,7 +222,7 @@ class ResponseBlockOpener:
         return self._opener.store_text(text)
 
     def store_usage(self, extra: dict[str, Any] | None) -> None:
-        """Count the unknown fields of the last usage instead of the previous one's.
+        """Count the unknown fields of the last usage object in place of an earlier object's.
 
         Raises:
             Fatal: More is stored than the limits allow.

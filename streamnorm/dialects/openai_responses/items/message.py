@@ -93,7 +93,7 @@ class MessageItem(Item):
             self._append(part, text, events)
 
     def open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
-        """Return the open text that deltas like this one extend."""
+        """Return the open text that `delta` extends; None if later deltas need the slow path."""
         part = self._find_part(Text, delta.part)
         if part is None or part.is_whole or not part.is_open or part.progress.high_surrogate:
             return None
@@ -210,7 +210,7 @@ class MessageItem(Item):
         self.complete(item, [])
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Stop the blocks, after the content of the item's start if it has any."""
+        """Append the content of the item's start, if any; then stop the blocks."""
         content = objects_of(self._initial.get(OUTPUT_TEXT.field))
         is_empty = not any(string_of(part, key) for part in content for key in _TEXT_KEYS.values())
         self.complete({} if is_empty and self.is_answer else self._initial, events)
@@ -250,7 +250,7 @@ class MessageItem(Item):
                     raise malformed("text that contradicts the start of its item, expected that")
 
     def _pop_extra(self, part: dict[str, Any]) -> dict[str, Any]:
-        """Remove and return the extra fields of a part, for the first with the item's."""
+        """Return a part's extra fields; the first part also gets the item's extra fields."""
         extra, self._extra = self._extra, {k: v for k, v in self._extra.items() if k == "item_id"}
         own = {k: v for k, v in part.items() if k not in _MAPPED and v is not None}
         return {**own, **extra}

@@ -103,7 +103,7 @@ class OutputItems:
         )
 
     def peek(self, output_index: int | None, item_id: str | None) -> Item | None:
-        """Return the only item that matches an index and an id; None without one."""
+        """Return the item that matches an index and an id; None if none or several match."""
         try:
             return self.find(output_index, item_id)
         except Fatal:
@@ -245,7 +245,7 @@ class OutputItems:
                 self._opener.note("unfinished_arguments", "tool call")
 
     def _growing(self, item_type: str) -> Item | None:
-        """Return the only item of a type that a delta may extend; None if not exactly one."""
+        """Return the only item of a type that a delta may extend; None if there is none."""
         growing = [item for item in self._undone.get(item_type, ()) if item.can_grow]
         # A call without arguments that another one followed is complete.
         growing = [item for item in growing if item.has_content or item is growing[-1]]
@@ -298,7 +298,7 @@ class OutputItems:
         return matches
 
     def _match_by(self, key: str, data: dict[str, Any], placed: list[Item]) -> Item | None:
-        """Return the item that an entry matches by one key."""
+        """Return the item that an entry of the terminal's output matches by one key."""
         if key == "call_id":
             return self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
         if key == "position":

@@ -148,7 +148,7 @@ class ReasoningItem(Item):
             raise malformed("delta of reasoning that is complete, expected an open one")
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        """Return the open text that deltas like this one extend."""
+        """Return the open text that `delta` extends; None if later deltas need the slow path."""
         block = self._blocks.get(field_of(delta))
         part = self._find_part(block, delta.part) if block is not None and block.is_open else None
         if block is None or part is None or part.is_whole or part.progress.high_surrogate:
@@ -184,7 +184,7 @@ class ReasoningItem(Item):
         self._stop(item, events)
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Stop the blocks without a signature, since the start's may not be final."""
+        """Stop the blocks unsigned, since the signature in the item's start may not be final."""
         self.complete({**self._initial, "encrypted_content": None}, events)
 
     # Parts

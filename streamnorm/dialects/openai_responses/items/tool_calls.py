@@ -52,7 +52,7 @@ class ToolCallItem(Item):
         self._value: bytes | None = None  # digest of the arguments as a JSON value
 
     def _incomplete_start(self, initial: dict[str, Any]) -> str:
-        """Return incomplete arguments in the start; "" if they are complete."""
+        """Return the arguments in the item's start if they are incomplete; else ""."""
         text = self._arguments_of(initial) or ""
         return "" if self._is_function and (text == "" or is_json(text)) else text
 
@@ -71,7 +71,7 @@ class ToolCallItem(Item):
 
     @property
     def is_bare(self) -> bool:
-        """Whether no event has had arguments, not even empty ones."""
+        """Whether the call is open and no event has carried or completed its arguments."""
         has_arguments = self._progress.length or self._arguments_of(self._initial)
         return self._is_open and not (self._is_whole or has_arguments)
 
@@ -106,7 +106,7 @@ class ToolCallItem(Item):
             events.append(JSONDelta(self.index, text))
 
     def _join_to_start(self, delta: str) -> str:
-        """Return all arguments once it is clear whether deltas repeat the start; else "".
+        """Return all arguments so far; "" as long as the deltas only repeat the start's arguments.
 
         Most servers send all arguments as deltas, even if the start has some of them.
         """
@@ -120,7 +120,7 @@ class ToolCallItem(Item):
         return text if text.startswith(begun) else begun + text
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        """Return the open arguments that deltas like this one extend."""
+        """Return the arguments that `delta` extends; None if later deltas need the slow path."""
         is_known = self._is_open and self.can_grow and not self._begun
         if not is_known or self._progress.high_surrogate:
             return None

@@ -113,7 +113,7 @@ class ItemType(Struct, frozen=True):
 
     @property
     def progress_events(self) -> tuple[str, ...]:
-        """Types of the events that report progress of such an item."""
+        """Types of the events that report the progress of an item of this type."""
         return tuple([f"response.{self.name}.{state}" for state in self.states])
 
 
