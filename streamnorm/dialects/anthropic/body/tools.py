@@ -165,7 +165,7 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
     tools: list[dict[str, Any]] = []
     servers: dict[str, dict[str, Any]] = {}
     names: set[str] = set()
-    for number, tool in enumerate(_load_one_tool(writing.part.tools, context)):
+    for number, tool in enumerate(_clear_deferral(writing.part.tools, context)):
         value = unchanged_source(tool, DIALECT)
         if isinstance(tool, MCPServer):
             parts: _MCPParts | None = value or _mcp_server_to_wire(tool, context)
@@ -190,7 +190,7 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
     return {**body, "mcp_servers": [*servers.values()]} if servers else body
 
 
-def _load_one_tool(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
+def _clear_deferral(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
     """Return tools; clear `deferred` if every tool has it, which the API refuses."""
     loaded: list[Tool] = []
     for tool in tools:

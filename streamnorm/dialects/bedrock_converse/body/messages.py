@@ -119,7 +119,8 @@ def messages_to_wire(messages: tuple[InputMessage, ...], writing: Writing) -> li
         else:
             last.join(value)
     return [
-        each.value if each.is_source else _name_documents(each.value, context) for each in written
+        each.value if each.is_source else _add_text_to_documents(each.value, context)
+        for each in written
     ]
 
 
@@ -160,7 +161,7 @@ def _message_to_wire(
     return {"role": message.role, "content": content, **unknown_of(message.extra, DIALECT)}
 
 
-def _name_documents(message: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+def _add_text_to_documents(message: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     """Return a message; add a placeholder text if it has documents but no text.
 
     The API refuses "A text block must be included when using documents"
