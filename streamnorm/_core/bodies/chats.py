@@ -92,7 +92,7 @@ def _check_names(item: HistoryItem, path: str) -> None:
 
 
 def _name_call(block: InputBlock, ids: CallIds, losses: Losses) -> InputBlock:
-    """Return a block with its call's id on the page; count a changed id as a loss."""
+    """Return a block with the call id that the page uses; count a changed call id as a loss."""
     named = ids.rename(block)
     if named is not block and isinstance(block, ToolCall | ServerToolCall):
         losses.add("call_id", "messages", "written with an id of its own")
@@ -182,7 +182,7 @@ class CallIds:
         return given
 
     def _find_given_id(self, id: str) -> str:
-        """Return the page's id for a result's call: the first unanswered call with this id."""
+        """Return the id on the page of the first unanswered call that came with `id`."""
         given = self._unanswered.get(id)
         if given is None:
             # A page is shown a call of its id before it.
@@ -219,7 +219,7 @@ class AnswerBlocks:
         return True
 
     def append_reasoning(self, block: Reasoning, *, is_continued: bool = False) -> None:
-        """Append reasoning; merge it with the previous reasoning if the item is the same.
+        """Append reasoning, or merge it with the previous reasoning if both belong to one item.
 
         pydantic-ai signs the first summary of an item, `@ai-sdk/openai` all, and our own stream,
         which learns the signature and the id last, the last one.

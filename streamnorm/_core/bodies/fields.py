@@ -64,7 +64,7 @@ def prefix_path(error: DecodeError, path: str) -> DecodeError:
 
 
 def conversion_error(refused: InvalidJSON) -> DecodeError:
-    """Return the error for a value that `json.convert` refused, with the path from its text."""
+    """Return an error of `json.convert` as a `DecodeError`, with the path from the error's text."""
     problem, _, path = str(refused).partition(" - at `")
     return DecodeError(problem, path=path.removesuffix("`") or "$")
 
@@ -148,7 +148,7 @@ def get_array(value: dict[str, Any], name: str) -> list[Any] | None:
 
 
 def read_array(value: object, read: Callable[[Any], T], path: str = "$") -> list[T]:
-    """Apply `read` to each element of an array; return the results, none for None.
+    """Return the results of `read` for the elements of an array; [] if `value` is None.
 
     Raises:
         DecodeError: `value` is no array, or an element is refused; the path of the error is that
@@ -208,7 +208,7 @@ def as_str(value: object) -> str:
 
 
 def get_labels(value: dict[str, Any], name: str) -> dict[str, str] | None:
-    """Return an object field whose values are all strings; None if one is not."""
+    """Return an object field if all its values are strings; else None."""
     labels = get_object(value, name) or {}
     return labels if all(isinstance(label, str) for label in labels.values()) else None
 
@@ -334,7 +334,7 @@ def _fields_at(
 
 
 def edit_fields(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:
-    """Return an object with each field at a path edited; `body` itself without these fields.
+    """Return an object with each field at a path edited; `body` itself if it has no such field.
 
     An array or object that an edit leaves empty is removed, with the object that held the array:
     it has no meaning without elements.

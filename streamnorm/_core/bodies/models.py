@@ -136,7 +136,7 @@ def text(value: object) -> str | None:
 
 
 def seconds(value: object) -> int | None:
-    """Return `value` if it is a count of seconds since 1970 within the dates, else None."""
+    """Return `value` if it is a count of seconds since 1970, up to the year 9999; else None."""
     count = count_of(value)
     return None if count is None or count > _LAST_SECOND else count
 
@@ -192,7 +192,7 @@ def models_in(
 
 
 def page_size(query: Mapping[str, str], field: str, default: int, most: int) -> int:
-    """Return the number of models that a query asks for on a page, bounded.
+    """Return the page size that a query asks for, at most `most` models.
 
     Raises:
         DecodeError: The query asks for no positive integer.
@@ -302,7 +302,7 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
         return structs.replace(model, id=model.id.removeprefix(self.id_prefix))
 
     def write_model(self, model: ModelInfo) -> dict[str, Any]:
-        """Return a model as this dialect's object: the original one, if it is of this dialect."""
+        """Return this dialect's object for a model: the original object, or a new one."""
         name = self.id_prefix + model.id
         own = model.original.get(self.dialect)
         if own is None:

@@ -536,7 +536,7 @@ def unknown_of(extra: dict[str, JSONObject] | None, dialect: str) -> JSONObject:
 
 
 def _unknown_beside(row: Row, unknown: JSONObject) -> JSONObject:
-    """Return the unknown fields with the wire names of a row, or below its path."""
+    """Return the unknown fields that belong to a row: by wire name, or below the row's path."""
     if not isinstance(row, Field) and row.is_path:
         name = f"{row.wire_names[0]}."
         return {path: unknown[path] for path in unknown if path.startswith(name)}

@@ -162,7 +162,7 @@ _PRIOR = _Learnt(_PRIOR_BYTES, _PRIOR_BYTES / BYTES_PER_TOKEN)
 
 
 def _has_hidden_input(request: Request) -> bool:
-    """Return whether the model reads input that the request lacks: history, search results."""
+    """Return whether the model reads input outside the request: stored history, search results."""
     return bool(request.state) or any(
         isinstance(tool, (ServerTool, MCPServer)) for tool in request.tools
     )

@@ -382,7 +382,7 @@ class ToolCallRestorer:
             restored.append(BlockStop(index, is_unfinished))
 
     def _problem_of(self, event: Event) -> str | None:
-        """Return the problem of a call in the choice that `event` stops; None if none."""
+        """Return the problem of a call in the choice that `event` ends; None without a problem."""
         if isinstance(event, MessageStop) and event.reason not in _CUT_SHORT:
             return self._problems.get(event.choice)
         return None

@@ -143,7 +143,7 @@ def path_segment(model: str) -> str:
 
 
 def _denied_paths(target: BodyCapabilities) -> list[FieldPath]:
-    """Return the paths of all refused fields, with the fields of betas unknown to the server."""
+    """Return the paths of all refused fields, including fields of betas unknown to the server."""
     names = sorted(target.denied_fields)
     if (allowed := target.allowed_betas) is not None:
         for pattern, fields in {**JOINT_BETAS, **target.beta_fields}.items():
@@ -230,7 +230,7 @@ def _replacer(values: dict[str, JSONObject]) -> Edit:
 
 
 def _count_edits(edit: Edit, path: FieldPath, target: BodyCapabilities, losses: Losses) -> Edit:
-    """Return `edit`, counted as a loss where the client wrote the field itself."""
+    """Return `edit`; if the body came in the target's dialect, its changes count as losses."""
     if not target.only_refusals:
         return edit
     where = path[0].name if len(path) > 1 else "request"
@@ -337,7 +337,7 @@ def _add_needed(body: JSONObject, target: BodyCapabilities, losses: Losses) -> J
 
 
 def _is_prefilled(body: JSONObject, target: BodyCapabilities) -> bool:
-    """Return whether the last message, of those that the server takes, is the assistant's."""
+    """Return whether the last message of the body is the assistant's."""
     messages = body.get(target.messages_field)
     last = messages[-1] if is_array(messages) and messages else None
     return is_object(last) and last.get("role") == "assistant"

@@ -201,7 +201,7 @@ def project_request(
 
 
 def _describe_unknown_kinds(request: Request, target: BodyCapabilities) -> str:
-    """Return an error text's part that names the blocks without a form in the target."""
+    """Return an error text's suffix that lists the request's opaque blocks by kind."""
     kinds = dict.fromkeys(
         block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
         for message in request.messages
@@ -219,7 +219,7 @@ def _has_field(name: str, target: BodyCapabilities) -> bool:
 
 
 def _drop_joint_betas(request: Request, target: BodyCapabilities) -> tuple[str, ...]:
-    """Return the betas without those whose fields are lost.
+    """Return a request's betas, except betas that enable a lost field.
 
     The field is counted as lost already.
     """
@@ -273,7 +273,7 @@ def _repair_results(
     repair: RepairPolicy,
     filled: FilledCalls,
 ) -> tuple[InputMessage, ...]:
-    """Return messages with their tool results in place; settled messages stay unchanged."""
+    """Return messages with tool results in place; a prefix accepted before stays unchanged."""
     # Messages that are in the dialect already were accepted as they are, and a provider may have
     # cached them: what is appended must not change them.
     settled = _count_settled(messages, target)
@@ -311,7 +311,7 @@ def _is_in_order(messages: tuple[InputMessage, ...], target: BodyCapabilities) -
 
 
 def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> int:
-    """Return the length of the prefix decoded from the target's dialect, with its results."""
+    """Return how many leading messages came from the target's dialect, with all their results."""
     foreign = (
         n for n, message in enumerate(messages) if not is_same_dialect(message, target.dialect)
     )
@@ -422,7 +422,7 @@ def _is_question(message: InputMessage) -> bool:
 
 
 def _is_turn(message: InputMessage) -> bool:
-    """Return whether chat templates count a message as a turn: not one with calls or results."""
+    """Return whether chat templates count a message as a turn: a question, or a final answer."""
     is_answer = message.role == "assistant"
     return not message.tool_calls if is_answer else _is_question(message)
 
@@ -440,7 +440,7 @@ def _fit_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
 
 
 def _demote(message: InputMessage, losses: Losses) -> InputMessage:
-    """Return a system message as a user message in `<system>` tags; others unchanged."""
+    """Return a system message as a user message in `<system>` tags; leave other roles unchanged."""
     if message.role not in _INSTRUCTIONS:
         return message
     losses.add("system_demoted", "messages", "written as <system> in a user message")

@@ -112,7 +112,7 @@ class _MarkProjector:
         return self._project_mark(block, kind, "messages")
 
     def _project_result(self, result: ToolResult) -> ToolResult:
-        """Return a tool result whose content has only marks that the target accepts there."""
+        """Return a tool result with only the cache marks that the target accepts within results."""
         if not (self._target.marks_in_results or self._lenient):
             return self._move_marks_out(result)
         content: Sequence[Any] = result.content

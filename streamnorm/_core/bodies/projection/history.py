@@ -54,7 +54,7 @@ def holds_tags(message: InputMessage) -> bool:
 
 
 def is_signed_for(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
-    """Return whether reasoning has a signature of the target's vendor, by issuer and form."""
+    """Return whether reasoning has a signature with the target's issuer and signature pattern."""
     signature = block.data if isinstance(block, RedactedReasoning) else block.signature
     if not signature or block.issuer is None or block.issuer != target.reasoning_issuer:
         return False
@@ -64,7 +64,7 @@ def is_signed_for(block: Reasoning | RedactedReasoning, target: BodyCapabilities
 
 
 def is_verified(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
-    """Return whether the target accepts reasoning that was decoded from its dialect."""
+    """Return whether the target accepts the signature of reasoning from its own dialect."""
     return target.signature_pattern is None or is_signed_for(block, target)
 
 
@@ -99,7 +99,7 @@ def restore_signatures(
 def drop_foreign_reasoning(
     blocks: tuple[InputBlock, ...], target: BodyCapabilities, losses: Losses, *, stored: bool
 ) -> tuple[InputBlock, ...]:
-    """Return an answer's blocks without reasoning that the target cannot verify or find.
+    """Return an answer's blocks without reasoning that the target cannot verify or look up.
 
     Servers with the target's dialect, such as Kimi with Anthropic's, have signatures of their
     own.

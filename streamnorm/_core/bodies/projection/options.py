@@ -362,7 +362,7 @@ class ToolSchemas:
     def _enforce(
         self, schema: dict[str, Any], form: EnforcedSchemas, path: str
     ) -> tuple[dict[str, Any], bool | None]:
-        """Return a strict tool's enforceable schema and True, or its own schema and None."""
+        """Return an enforceable schema and True, or `schema` and None if it is not enforceable."""
         # Without `properties` a tool has no parameters, although JSON Schema would allow any.
         whole: dict[str, Any] = schema if "properties" in schema else {**schema, "properties": {}}
         try:

@@ -79,7 +79,7 @@ def project_reasoning_options(
 
 
 def _missing_need(request: Request, target: BodyCapabilities) -> str | None:
-    """Return the reason why the model cannot reason on this request; None if it can."""
+    """Return the property of the answer that rules out reasoning; None if reasoning is possible."""
     if "stream" in target.reasoning_needs and not request.stream:
         return "the answer is no stream"
     is_text = request.output is None or request.output.kind == "text"
@@ -350,7 +350,7 @@ def _effort_for_budget(budget: int) -> str:
 
 
 def _nearest_effort(effort: str, known: tuple[str, ...]) -> str | None:
-    """Return the next higher legal effort, else the highest, or None."""
+    """Return the lowest legal effort from `effort` up, else the highest; None if none is legal."""
     if effort in _EFFORTS:
         for other in _EFFORTS[_EFFORTS.index(effort) :]:
             if other in known:

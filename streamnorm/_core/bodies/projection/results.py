@@ -71,7 +71,7 @@ class _OpenCalls:
         self._answered.add(id)
 
     def take(self, name: str, *, only_minted: bool) -> str | None:
-        """Mark a tool's first unanswered call as answered; return its id, or None without one.
+        """Mark a tool's first unanswered call as answered; return the call's id, else None.
 
         Args:
             name: Name of the tool; "" for any.
@@ -250,7 +250,7 @@ class _Placement:
         return self._placed
 
     def _fold(self, message: InputMessage, later: InputMessage) -> InputMessage:
-        """Join two assistant messages that have one set of results."""
+        """Join two consecutive assistant messages, whose calls share one set of results."""
         self._losses.add("messages_merged", "messages", "calls of one answer joined")
         return structs.replace(message, blocks=message.blocks + later.blocks)
 
@@ -262,7 +262,7 @@ class _Placement:
         first: int,
         late: Set[str],
     ) -> None:
-        """Place a message with calls, and the messages up to the next assistant message.
+        """Append an assistant message and the messages up to the next one, with results in place.
 
         Args:
             message: The assistant message.
@@ -289,7 +289,7 @@ class _Placement:
         self._placed += [InputMessage("user", tuple(answers)), *others]
 
     def _is_in_order(self, window: Sequence[InputMessage], ids: list[str]) -> bool:
-        """Return whether all results of a window are where the target expects them."""
+        """Return whether the results between two answers are where the target expects them."""
         found: list[str] = []
         carriers = 0
         is_over = False  # other content has begun, behind which no result may follow
@@ -314,7 +314,7 @@ class _Placement:
     def _collect(
         self, window: Sequence[InputMessage], first: int, ids: list[str]
     ) -> tuple[dict[str, ToolResult], list[InputMessage]]:
-        """Return the results of a window by the ids of their calls, and the other messages."""
+        """Return the results between two assistant messages by call id, and the other messages."""
         asked = frozenset(ids)
         results: dict[str, ToolResult] = {}
         others: list[InputMessage] = []

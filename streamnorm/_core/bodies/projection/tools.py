@@ -153,7 +153,7 @@ class ToolNames:
 
 
 def _has_no_name(tool: AnyTool) -> bool:
-    """Return whether a tool, such as an MCP server, stands for tools that it does not name."""
+    """Return whether a tool, such as an MCP server, has no name of its own."""
     return isinstance(tool, MCPServer) or (isinstance(tool, ServerTool) and "name" not in tool.data)
 
 
@@ -458,7 +458,7 @@ def project_choice(
 def _drop_barred_tools(
     choice: ToolChoice, tools: tuple[AnyTool, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[AnyTool, ...]:
-    """Return the tools without those that the target's tool choice cannot exclude."""
+    """Return the tools, without forbidden ones that the target's tool choice cannot exclude."""
     if choice.server_kinds:  # only Responses restricts a choice to kinds of server tools
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         return tuple(tool for tool in tools if _is_allowed(tool, choice))
