@@ -152,7 +152,7 @@ class RedactedReasoning(BaseBlock, frozen=True, tag="redacted_reasoning"):
 
 
 class Refusal(BaseBlock, frozen=True, tag="refusal"):
-    """The text of the model when it declines."""
+    """The text with which the model declines to answer."""
 
     text: str = ""
 

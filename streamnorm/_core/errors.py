@@ -228,7 +228,7 @@ class ProfileError(StreamnormError):
 
 
 class StateError(StreamnormError):
-    """A request refers to a response or item that is not stored, or in a way that is invalid.
+    """A request refers to a response or item that is not stored, or has an invalid reference.
 
     The text is for the client, in the vendor's words; it contains the id of the request.
 
@@ -255,7 +255,7 @@ class StoreError(StreamnormError):
 
 
 class LogError(StreamnormError):
-    """A log has no such stream, or cannot serve a cursor.
+    """A log lacks the requested stream, or cannot resume it at the requested cursor.
 
     Attributes:
         code: `unknown`: no stream has this id; `expired`: one had; `trimmed`: it is stored no

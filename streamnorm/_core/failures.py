@@ -316,12 +316,12 @@ class FailedAnswer(EncodeError):
 
 
 def answer_failure(exc: EncodeError) -> StreamError:
-    """Return the client's error for a response that cannot be encoded."""
+    """Return the error to send to the client for a response that cannot be encoded."""
     return exc.error if isinstance(exc, FailedAnswer) else StreamError("malformed", str(exc))
 
 
 def cut_stream(events: int, resume_token: dict[str, Any] | None = None) -> StreamError:
-    """Return the error of a source that ended before its message.
+    """Return the error of a source that ended before its message was complete.
 
     Args:
         events: Number of server-sent events read.

@@ -469,7 +469,7 @@ class Sequencer:
 
 
 def _overhead_bytes(items: _Items) -> int:
-    """Return the memory of held events beyond their text and beyond a usual number of events."""
+    """Return the memory of held events beyond a usual number, without their text."""
     return OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
 
 

@@ -118,7 +118,7 @@ class BlockOpener(Struct):
             stored[name] = value
 
     def store_usage(self, extra: dict[str, Any] | None) -> None:
-        """Count the unknown fields of the newest usage snapshot alone."""
+        """Count the unknown fields of a usage snapshot, in place of the previous snapshot's."""
         self.stored.release(self.usage_bytes)
         self.usage_bytes = value_bytes(extra) if extra else 0
         self.store(self.usage_bytes)

@@ -237,7 +237,7 @@ class Decoder(ABC):
         return self._body is not None and not self._body.is_stream
 
     def sniffer(self, start: bytes) -> FormatSniffer | None:
-        """Return a sniffer for the body format that the first bytes suggest; None if none does."""
+        """Return a sniffer for the body format that `start` suggests; None if no format matches."""
         for format in self.formats:
             if start.startswith(format.start):
                 return FormatSniffer(format, self._limits)

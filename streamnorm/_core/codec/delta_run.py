@@ -162,7 +162,7 @@ class DeltaRun(ABC):
             self._compare_reads()
 
     def _compare_reads(self) -> None:
-        """Compare reads of one event with the templates."""
+        """Let `text_of_read` compare reads that hold one event with the templates."""
         self.text_of_read = self._templates.text_reader(
             self.prefix, self._event_end, self._text_of_read_lines, self._lines
         )
@@ -172,13 +172,13 @@ class DeltaRun(ABC):
         self._attempts_left, self.can_learn = _MAX_ATTEMPTS, True
 
     def clear_templates(self) -> None:
-        """Decode all payloads again, until a template is added."""
+        """Discard the templates, so that payloads are decoded until a template is added."""
         self._templates, self._read_payload = Templates(self), None
         if self._lines is self.framing:
             self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
 
     def _text_of_lines(self, raw: bytes) -> str | None:
-        """Return the text of one event in lines; None if it needs the slow path."""
+        """Return the text that an event's lines append; None if the event needs the slow path."""
         start = len(self.prefix)
         payload = raw[start:]
         # A second line could be another field, which only the slow path knows.

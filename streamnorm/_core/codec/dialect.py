@@ -72,11 +72,11 @@ class CountCodec(Struct, frozen=True, kw_only=True):
         return body
 
     def read_invocation(self, body: dict[str, Any]) -> bytes | None:
-        """Return the body of another operation in a count request, or None."""
+        """Return another operation's body that a count request contains; None if it has none."""
         return None
 
     def write_request(self, written: Written) -> Written:
-        """Return the count request for an encoded message request that has only `fields`."""
+        """Return the count request for an encoded message request, already reduced to `fields`."""
         return structs.replace(written, path=written.path + self.suffix)
 
     def read_count(self, body: dict[str, Any]) -> TokenCount:
@@ -305,7 +305,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         return codec if isinstance(codec, BodyCodec) else None
 
     def adapt_to_path(self, path: str) -> Dialect:
-        """Return the dialect with the framing and conventions of the cloud that has a path."""
+        """Return the dialect with the framing and conventions of the cloud that serves a path."""
         route = self.endpoints.cloud_route(path)
         return self if route is None else self.adapt_to_route(route)
 

@@ -252,7 +252,7 @@ class Endpoints(Struct, frozen=True, kw_only=True, dict=True):
         return asked if body is None or not is_object(body) else asked.with_body(body)
 
     def canonical_path(self, method: str, path: str) -> str:
-        """Return the matched part of a path, after the API version.
+        """Return the API version, followed by the matched part of a path.
 
         "" if no route matches.
         """

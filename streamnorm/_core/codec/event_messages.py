@@ -259,7 +259,7 @@ class MessageSplitter(ABC):
 
     @abstractmethod
     def _append_events(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
-        """Append the events in payloads that share the last headers.
+        """Append the events in the payloads of messages that have the headers read last.
 
         Raises:
             Fatal: The stream ends here.

@@ -79,7 +79,7 @@ class Passthrough:
         self._last = b""  # last bytes of both
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the bytes of the event that a read ends, of at most one event."""
+        """Return the original bytes of the event that ends with a read of at most one event."""
         if self._held or self._behind or self._framing.carries:
             return self.take(data)
         return data if data.isascii() else as_utf8(data)
@@ -105,7 +105,7 @@ class Passthrough:
         return as_utf8(self._rest())
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
-        """Return the same as `take`, where the framing does not hold the original bytes."""
+        """Return the result of `take` for reads whose original bytes the framing does not hold."""
         if self._framing.overflowed:
             # An event that is too large is not passed on, even if its end is in this read.
             whole = self._rest() + data
@@ -346,7 +346,7 @@ class Splitter(Protocol):
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None] | None:
-        """Return a function that decodes a read which ends at most one event, without `split`.
+        """Return a fast decoder of reads that end at most one event, which bypasses `split`.
 
         It returns "" for a read that only begins an event.  It returns None for any other read,
         and if `decode` returns None: then nothing changes, and `split` reads the same bytes.  From
@@ -405,7 +405,7 @@ class StreamPassthrough(Protocol):
     shows_errors: bool
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the bytes of the event that a read ends, of at most one event."""
+        """Return the original bytes of the event that ends with a read of at most one event."""
         ...
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
@@ -413,7 +413,7 @@ class StreamPassthrough(Protocol):
         ...
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
-        """Return the same as `take`, where the framing does not hold the original bytes."""
+        """Return the result of `take` for reads whose original bytes the framing does not hold."""
         ...
 
     def rest(self) -> bytes:
@@ -572,7 +572,7 @@ def one_line_each(data: bytes) -> bytes:
 
 
 def holds_no_field(sse: Splitter) -> bool:
-    """Return whether a completed source has no SSE field, so is text or binary data.
+    """Return whether a completed source has no SSE field: it is text or binary data.
 
     A last line without its end may be a field whose name was cut.
     """

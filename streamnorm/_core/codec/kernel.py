@@ -1,6 +1,6 @@
-"""The kernel in C: None where it is not compiled, or with `STREAMNORM_PURE=1`.
+"""The kernel: delta reader and writer in C, None if not compiled or with `STREAMNORM_PURE=1`.
 
-It reads and writes deltas as their twins in `templates` do, at a third of their cost.
+The kernel does what its twins in `templates` do, at a third of their cost.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class MessageLayout:
         self._splitter = splitter
 
     def find_event_ends(self, body: bytes) -> list[int]:
-        """Return the end offset of each message; bytes from an invalid one on count as one."""
+        """Return the end offset of each message; an invalid one and all after it count as one."""
         ends = list(accumulate(len(message.raw) for message in _messages_of(body)))
         if body and (not ends or ends[-1] < len(body)):
             ends.append(len(body))

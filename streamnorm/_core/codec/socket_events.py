@@ -84,7 +84,7 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def head_of(message: bytes) -> MessageHead:
-    """Return the type and the lane of a message; both empty if it is not a JSON object."""
+    """Return the type and the `stream_id` of a message; both None if it is not a JSON object."""
     try:
         return _decode_head(message)
     except FAST_ERRORS:  # msgspec refuses half a surrogate pair, which providers send

@@ -49,7 +49,7 @@ Digits: TypeAlias = tuple[bytes, bytes, bytes]
 
 
 class CountPair(Struct, frozen=True):
-    """Two token counts of a payload that may differ in the next one.
+    """Two token counts of a payload that may differ in the next payload.
 
     Attributes:
         start: Offset of the first count in the payload.
@@ -108,7 +108,7 @@ class Templates:
         extend: Extend | None,
         fresh: list[str] | None = None,
     ) -> None:
-        """Add a template; forget those that differ from it in more than the bytes of the head.
+        """Add a template; forget templates that differ from it outside the bytes before the text.
 
         Args:
             template: The template.
@@ -282,7 +282,7 @@ class Numbers(Protocol):
 def delta_frames(
     head: bytes, tail: bytes, append: Callable[[str], object] | None = None
 ) -> Callable[[str], bytes]:
-    """Return a function that returns the frame of a text.
+    """Return a function that returns the frame of a delta, given its text.
 
     Args:
         head: Bytes before the text, which is written as a string of JSON.
@@ -304,7 +304,7 @@ def delta_frames(
 def numbered_delta_frames(
     head: bytes, middle: bytes, tail: bytes, append: Callable[[str], object], numbers: Numbers
 ) -> Callable[[str], bytes]:
-    """Return a function that returns the frame of a text, with the number of its event.
+    """Return a function that returns the frame of a delta with its event number, given its text.
 
     Args:
         head: Bytes before the number.
@@ -328,7 +328,7 @@ def numbered_delta_frames(
 def counted_delta_frames(
     head: bytes, tail: bytes
 ) -> tuple[Callable[[str], bytes], Callable[[], int]]:
-    """Return what `delta_frames` does, and a function that returns the characters written so far.
+    """Return the function of `delta_frames`, and a getter of the number of characters so far.
 
     Args:
         head: Bytes before the text, which is written as a string of JSON.

@@ -135,7 +135,7 @@ class Projector:
         self._stopped = False  # whether any choice has stopped
 
     def begin_answer(self) -> None:
-        """Begin another answer in the same stream, without the previous one's refusal."""
+        """Begin another answer in the same stream; forget the refusal of the previous answer."""
         self._metadata.refused = False
 
     def passthrough_delta(self, index: int) -> tuple[type[Event] | None, int]:
@@ -478,7 +478,7 @@ class Projector:
 
 
 class SignatureCarriers:
-    """Carry signatures in empty reasoning blocks for the target; put them back when read.
+    """Move signatures that the target cannot attach to a block into reasoning blocks, and back.
 
     Args:
         capabilities: Capabilities of the target.

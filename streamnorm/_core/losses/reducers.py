@@ -64,7 +64,7 @@ class WholeArguments(Struct, eq=False):
         self.texts[index].append(text)
 
     def sink(self, index: int) -> Callable[[str], None] | None:
-        """Return a function that appends arguments of a call; None before the first."""
+        """Return a function that appends arguments of a call; None if the call has none yet."""
         buffer = self.texts.get(index)
         return None if buffer is None else buffer.append
 
@@ -304,7 +304,7 @@ class MessageMetadata(Struct, eq=False):
         return event
 
     def tier(self, extra: dict[str, Any] | None) -> None:
-        """Count the service tier in `extra` if the target has no equivalent."""
+        """Count the service tier in `extra` as lost if the target has no equivalent."""
         tier = (extra or {}).get("service_tier")
         if (
             isinstance(tier, str)
@@ -338,7 +338,7 @@ class MessageMetadata(Struct, eq=False):
         return event
 
     def _count_usage(self) -> None:
-        """Count the losses of the final usage snapshot, which clients report."""
+        """Count the losses in the final usage snapshot, the only one that clients report."""
         target, usage = self.target, self.last_usage
         self.tier(usage.extra)
         if target.usage != "never":

@@ -51,7 +51,7 @@ class KernelBuildHook(BuildHookInterface[Any]):
         build_data["force_include"][str(compiled)] = f"{_MODULES}/{compiled.name}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Delete what was compiled: the wheel has it."""
+        """Delete the compiled kernel, which the wheel now contains."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
