@@ -223,7 +223,7 @@ class GeminiDecoder(Decoder):
     # Candidates
 
     def _index_of(self, candidate: _Value) -> int:
-        """Return a candidate's index, which the first may lack."""
+        """Return a candidate's index; the API may leave out the index 0."""
         index = candidate.get("index")
         # Protobuf leaves out 0 (https://protobuf.dev/programming-guides/json/, read 2026-11-23).
         if index is None:
@@ -397,7 +397,7 @@ class GeminiRun(DeltaRun):
         self.counts = self.counts_before
 
     def resume(self) -> None:
-        """Expect any chunk after one that was read in full."""
+        """Restart the delta run after a chunk that was read in full."""
         counts, self._refused = self._refused, None
         if counts is not None:
             self._usage.set_last(counts)
@@ -434,7 +434,7 @@ class GeminiRun(DeltaRun):
         self.learn(payload, text, peek, delta=self.delta, extend=extend, fresh=fresh, counts=counts)
 
     def _store_counts(self) -> None:
-        """Store the counts of the last chunk that fits a template as pending."""
+        """Store as pending the counts of the last chunk that was read by a template."""
         digits, template = self.counts, self._templates.last
         if digits is None or template is None or not isinstance(template.counts, ChangingCounts):
             return

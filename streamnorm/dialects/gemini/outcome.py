@@ -77,7 +77,7 @@ def finish_reason_of(value: Any) -> str:
 
 
 def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopReason:
-    """Return the stop reason for a finish reason; tool calls have none of their own.
+    """Return the stop reason for a finish reason; the API has no finish reason for tool calls.
 
     Args:
         finish_reason: Finish reason as spelt on the wire.
@@ -92,7 +92,7 @@ def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopRea
 
 
 def stop_reason_to_wire(event: MessageStop) -> str:
-    """Return the `finishReason`: the raw one if it has the same stop reason."""
+    """Return the `finishReason` of a stop: the raw one where it is finer than the stop reason."""
     raw = event.raw_reason or ""
     # Google's finer reasons return as they came.
     if event.reason == "refusal" and raw in _REFUSALS:
@@ -134,7 +134,7 @@ _match_number = re.compile(rb" *: *([0-9]+)").match
 
 
 class ChangingCounts(CountPair, frozen=True):
-    """The two counts of a chunk that may differ in the next one.
+    """The two counts of a chunk that may differ in the next chunk.
 
     Of an answer, `candidatesTokenCount` and `totalTokenCount` grow; of its thoughts,
     `thoughtsTokenCount` and `totalTokenCount`.
@@ -148,7 +148,7 @@ class ChangingCounts(CountPair, frozen=True):
     positions: tuple[int, int]
 
     def replace(self, first: int, second: int) -> tuple[int | None, ...]:
-        """Return all counts of a chunk that has others in place of the two."""
+        """Return all counts of the chunk, with new values for the two."""
         numbers = list(self.numbers)
         one, other = self.positions
         numbers[one], numbers[other] = first, second
@@ -188,7 +188,7 @@ class UsageReader:
     def find_changing(
         self, payload: bytes, numbers: tuple[int | None, ...]
     ) -> ChangingCounts | None:
-        """Return the counts that differ from the chunk before, or that grow in most chunks.
+        """Return the two counts that have changed since the last chunk, or that usually grow.
 
         None if more than two differ, or if they are not found in the payload.
 

@@ -352,7 +352,7 @@ class OpenCall(Struct):
 
 
 class CandidateCalls:
-    """The calls of one candidate, and which have a result."""
+    """The calls of one candidate, and which of them have a result."""
 
     def __init__(self) -> None:
         # Name and hash of the content, by kind of part and id.

@@ -128,7 +128,7 @@ class GrowingBlock:
         self.carry = ""
 
     def append(self, text: str, events: list[Event]) -> str:
-        """Append a text delta, and return its text; keep a high surrogate at its end back."""
+        """Append a text delta, and return its text; hold back a high surrogate at its end."""
         text, self.carry = rejoin(self.carry, text)
         if text:
             self.has_text = True
@@ -136,7 +136,7 @@ class GrowingBlock:
         return text
 
     def flush(self, events: list[Event]) -> str:
-        """Append the replacement of a kept back high surrogate, if any, and return it."""
+        """Append and return the replacement of a held high surrogate; "" if none is held."""
         carry, self.carry = clean(self.carry), ""
         if carry:
             events.append(delta_factory(self.delta)(carry))
@@ -194,7 +194,7 @@ class OpenStep(ABC):
     def read_delta(
         self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
     ) -> bool:
-        """Append the events of a delta; return False if the step has no such deltas.
+        """Append the events of a delta; return False if steps of this type have no such delta.
 
         Args:
             kind: Type of the delta.

@@ -94,7 +94,7 @@ def citation_from_wire(annotation: dict[str, Any], text: TextOffsets) -> Citatio
 def _read_span(
     annotation: dict[str, Any], text: TextOffsets
 ) -> tuple[int | None, int | None] | None:
-    """Return an annotation's character range: None, None for the whole text; None if illegal."""
+    """Return an annotation's character range: (None, None) for the whole text; None if illegal."""
     start, end = annotation.get("start_index"), annotation.get("end_index")
     if end is None:  # the vendor leaves out zeros, but an end of zero is none
         return (None, None) if not start else None

@@ -204,7 +204,7 @@ class InteractionsEncoder(Encoder):
         return _event("step.stop", {"index": step.index})
 
     def _stop_extensible(self) -> bytes:
-        """Return the `step.stop` events of steps that no block can extend."""
+        """Stop the steps left open for further text; return their `step.stop` events."""
         steps = [*self._extensible.values()]
         self._extensible.clear()
         return b"".join(map(self._stop, steps))

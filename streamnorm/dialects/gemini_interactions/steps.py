@@ -154,7 +154,7 @@ class OpenSteps:
         self.open.clear()
 
     def _index_of(self, action: str, index: object) -> int:
-        """Return the step index of an event; if it has none, the only open step's.
+        """Return the step index of an event; without one, the index of the only open step.
 
         Raises:
             Fatal: The event has no index, and no step or several are open.
@@ -171,7 +171,7 @@ class OpenSteps:
         return next(iter(self.open), self._last_index)
 
     def _repeats(self, index: int, fields: dict[str, Any]) -> bool:
-        """Return whether the same start was read before; if not, store it.
+        """Return whether a step's start was read before; store a new start.
 
         Raises:
             Fatal: The step has started with other fields, or a limit is exceeded.

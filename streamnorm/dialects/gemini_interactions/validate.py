@@ -364,7 +364,7 @@ class StepChecker:
         self._unreported.clear()
 
     def check_message(self, status: object) -> Iterator[str]:
-        """Yield the problems of steps that only the final status shows."""
+        """Yield the problems of steps that can be judged only by the final status."""
         for index, size in self._bad_arguments.items():
             # A limit can only cut short the last step.
             if status not in _CUT_SHORT or index != self._next_index - 1:

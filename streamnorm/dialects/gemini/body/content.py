@@ -507,7 +507,7 @@ def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
 
 
 def _file_of_result(part: object, path: str) -> Any:
-    """Return an entry of a result's `parts` as a file; opaque if it has none."""
+    """Return an entry of a result's `parts` as a file, or as an opaque block without a file."""
     try:
         wire = to_camel(as_object(part, "$"))
     except DecodeError as exc:

@@ -67,7 +67,7 @@ def functions_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def tools_without_flag(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield server tools of a request with functions that does not ask for their calls."""
+    """Yield server tools of a request that has functions, but no flag for server tool calls."""
     if not _has_flag(facts):
         yield from functions_beside_tools(facts)
 

@@ -452,7 +452,7 @@ def _is_cached(facts: RequestFacts) -> bool:
 
 
 def call_turns(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield contents with calls that are first, or follow a content of the model."""
+    """Yield contents with calls that open the conversation or follow a content of the model."""
     before = "user" if _is_cached(facts) else ""
     for content in contents_of(facts.body):
         if content.with_data(_CALL) and content.role == MODEL and before in ("", MODEL):

@@ -159,7 +159,7 @@ class _StepReader:
         self._messages.append(structs.replace(part, source=source))
 
     def _sign(self, call: ToolCall) -> ToolCall:
-        """Move the signature of an empty thought before a call to the call; return the call."""
+        """Move the signature of an empty thought to the call after it, and return this call."""
         last = self._blocks[-1] if self._blocks else None
         is_bare = isinstance(last, Reasoning) and not last.parts and last.extra is None
         if not (is_bare and isinstance(last, Reasoning) and last.issuer == ISSUER):
@@ -177,7 +177,7 @@ class _StepReader:
 
 
 def _output_from_wire(value: object) -> InputBlock:
-    """Return a content of the model as a block; an unknown one as a step that holds it."""
+    """Return a content of the model as a block; an unknown content as an opaque step."""
     block = block_from_wire(value)
     if isinstance(block, OpaqueBlock) and block.kind not in CONTENTS:
         return OpaqueBlock(DIALECT, OUTPUT, compact({"type": OUTPUT, "content": [value]}))
