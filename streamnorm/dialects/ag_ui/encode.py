@@ -222,7 +222,7 @@ class AGUIEncoder(RunEncoder):
         return _frame(wire.CALL_START, fields)
 
     def _write_result(self, result: ServerToolResult | ToolResult, fields: dict[str, Any]) -> bytes:
-        """Return the bytes of a result, preceded by a call if the thread lacks it.
+        """Return the bytes of a result, preceded by its call if the thread lacks the call.
 
         The clients store the result of an unknown call, with which a thread is no history any
         more.  OpenAI's results of a shell name an id that their call has beside its own.

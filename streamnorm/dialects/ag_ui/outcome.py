@@ -93,7 +93,7 @@ def _counts_to_wire(usage: Usage) -> dict[str, Any]:
 
 
 def usage_from_wire(value: Any) -> Usage:
-    """Return the sum of a `usage` array; a count without any entry is unknown."""
+    """Return the sum of a `usage` array; a count that no entry reports is unknown."""
     return sum_usage(map(_counts_from_wire, objects_of(value)))
 
 

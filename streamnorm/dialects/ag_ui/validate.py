@@ -56,7 +56,7 @@ def tagged(field: str, shapes: dict[str, Shape]) -> Shape:
 
 
 def text_or(shape: Shape) -> Shape:
-    """Return the shape of a string or of another value."""
+    """Return the shape of a value that is a string or fits `shape`."""
 
     def inside(value: object, where: str) -> Iterator[str]:
         if not isinstance(value, str):
@@ -448,7 +448,7 @@ class AGUIChecker(Checker):
         yield from self._check_bracket(kind, bracket, event, event.get("subagentRunId"))
 
     def _owner_of_lane(self, bracket: _Bracket, id: object, owner: object) -> object:
-        """Return the agent whose lane a chunk continues, even if the chunk names none."""
+        """Return the agent whose lane a chunk continues, even if the chunk names no agent."""
         if owner is not None:
             return owner
         held = [

@@ -280,7 +280,7 @@ class MessageBlocks:
     def _emit_metadata(
         self, index: int, metadata: object, extra: dict[str, Any] | None, events: list[Event]
     ) -> None:
-        """Append the metadata of a block's end if they differ from its start's."""
+        """Append the metadata of a block's end if they differ from the metadata of its start."""
         if metadata and metadata != (extra or {}).get(METADATA):
             events.append(metadata_from_wire(metadata, index))
 
@@ -383,7 +383,7 @@ class MessageBlocks:
     def _settle_input(
         self, call: Call, value: object, data: str, *, is_text: bool, events: list[Event]
     ) -> None:
-        """Append a call's complete input; if deltas had it, check that both agree."""
+        """Append a call's complete input; if deltas had streamed it, compare both."""
         streamed = "".join(call.fragments)
         if not streamed:
             text = clean(value) if is_text and isinstance(value, str) else input_text(data, value)

@@ -280,7 +280,7 @@ _MAX_DEPTH = Limits().max_json_depth
 
 
 def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -> bytes:
-    """Return the chunk that ends a call: with its input, or an error if that is incomplete.
+    """Return the chunk that ends a call: its input, or an error if the input is incomplete.
 
     The client executes a call at `tool-input-available`.  The text of the input is written as it
     is, so that no digit of a number is lost here.

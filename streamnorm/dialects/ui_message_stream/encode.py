@@ -214,12 +214,12 @@ class UIMessageEncoder(RunEncoder):
         return chunk(with_metadata({"type": "tool-input-start", **call}, metadata))
 
     def _prove_calls(self) -> bytes:
-        """Return the ends of calls without arguments that proved complete."""
+        """End the calls without arguments, now known to be complete; return their chunks."""
         proven, self._unproven_calls = self._unproven_calls, []
         return b"".join([input_to_wire(call, "") for call in proven])
 
     def _write_result(self, result: ServerToolResult | ToolResult, written: bytes) -> bytes:
-        """Return the chunks of a result; b"" if they follow the end of its call, which is open."""
+        """Return the chunks of a result; store them and return b"" while its call is open."""
         # Each chunk of a call is its state from there on: the client would take a call whose input
         # comes behind its result for one without a result.
         if block := self._open_calls.get(result.tool_call_id):

@@ -75,7 +75,7 @@ def usage_to_wire(usage: Usage) -> dict[str, Any]:
 
 
 def usage_from_wire(counts: dict[str, Any]) -> Usage | None:
-    """Return a `usage` object as token counts; None if it has none of the AI SDK's."""
+    """Return a `usage` object as token counts; None if it has no count that the AI SDK defines."""
     known = {field: count_of(counts.get(name)) for name, field in _NAMES.items()}
     if all(count is None for count in known.values()):
         return None

@@ -37,7 +37,7 @@ def with_metadata(fields: Chunk, metadata: dict[str, Any]) -> Chunk:
 
 
 def is_refused(value: object) -> bool:
-    """Return whether the client refuses a stream that has a value, such as `__proto__`.
+    """Return whether the client refuses a value because of a key such as `__proto__`.
 
     `secure-json-parse.ts` of `@ai-sdk/provider-utils` 5.0.81 does so for a key that reaches a
     prototype.

@@ -418,5 +418,5 @@ class _ThreadWriter:
 def _make_encrypted_field(
     signature: str | None, issuer: str | None = None, id: str | None = None
 ) -> dict[str, str]:
-    """Return the field with a signature as encrypted value; {} without a signature."""
+    """Return the `encryptedValue` field of a signature; {} without a signature."""
     return {} if signature is None else {"encryptedValue": tag_signature(signature, issuer, id)}

@@ -512,6 +512,6 @@ def _default_type(block: Media) -> str:
 
 
 def _metadata_in(block: InputBlock, name: str) -> dict[str, Any]:
-    """Return a block's metadata from the page that have no unified field."""
+    """Return a metadata object that the page sent with a block; {} if it sent none."""
     metadata: dict[str, Any] = (block.extra or {}).get(DIALECT, {}).get(name, {})
     return metadata
