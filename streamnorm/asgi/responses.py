@@ -276,7 +276,7 @@ class MessageResponse(_StreamResponse):
 
 
 def _find_cloud(media_type: str) -> Cloud | None:
-    """Return the cloud whose clients read streams of a media type, or None.
+    """Return the cloud that streams with a media type; None if no cloud does.
 
     Clients of AWS tell errors apart by a header, which no other clients read.
     """
@@ -334,7 +334,7 @@ def _framework_class(cls: type[T]) -> type[T]:
 
 @lru_cache
 def _join_classes(cls: type[T], base: type) -> type[T]:
-    """Return a subclass of `cls` and `base`; `cls` itself if it is one."""
+    """Return a subclass of `cls` and `base`; `cls` itself if it derives from `base`."""
     if issubclass(cls, base):
         return cls
     return cast("type[T]", type(cls.__name__, (cls, base), {}))  # its first base
@@ -438,7 +438,7 @@ class Exchange:
             self.tasks.cancel_scope.cancel()
 
     async def _lose_client(self, exc: Exception) -> bool:
-        """Handle a failed send; return whether the client has disconnected."""
+        """Record a disconnect that made a send fail; return whether the client has disconnected."""
         if not _is_of_closed_transport(exc):
             # uvicorn closes a connection after an answer of its own to a wrong chunk, and reports
             # that a moment later; until then h11 refuses ours.

@@ -283,7 +283,7 @@ class ReplayApp(Application):
     async def serve_websocket(
         self, scope: Scope, receive: Receive, send: Send, target: bytes
     ) -> None:
-        """Play the recordings that match the creates on a WebSocket."""
+        """Answer the `response.create` messages on a WebSocket with recordings that match."""
         from streamnorm.asgi.websockets import replay
 
         await replay(scope, receive, send, target, self.responder, self._pace)
@@ -459,7 +459,7 @@ def _build_request(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
 
 
 async def _cancel_read(reads: AsyncIterator[bytes]) -> None:
-    """End a body's nested generators by a cancelled read.
+    """End the nested generators of a body by cancelling a read.
 
     Closing the outermost generator of httpx leaves the inner ones to the garbage collector, at
     which trio warns; a cancelled read ends them all.
