@@ -143,7 +143,7 @@ class ForegroundCommand:
             termios.tcsetattr(_STDIN, termios.TCSADRAIN, self._terminal)
 
     def _become(self, command: list[str], environ: Mapping[str, str], begin: int) -> NoReturn:
-        """Execute the command in this child process once it may start, or exit."""
+        """Replace this child process by the command once the command may start, else exit."""
         status = 1
         try:
             _end_with_parent()
@@ -314,7 +314,7 @@ def _make_codex_options(url: str, *, has_key: bool) -> list[str]:
 
 
 def _check_gemini_settings(environ: Mapping[str, str]) -> None:
-    """Check that Gemini CLI's settings select an API key, which no variable can do.
+    """Check that Gemini CLI's settings select an API key; no environment variable can do so.
 
     Raises:
         UsageError: They choose a login, with which Gemini CLI asks Google.
@@ -380,7 +380,7 @@ def _find_named_models(arguments: Sequence[str]) -> list[str]:
 
 
 def _find_configured_models(config: Config) -> Iterator[str]:
-    """Yield the model names in a configuration: of clients, else of upstreams."""
+    """Yield the model names of each configured entry: the clients' names, else the upstreams'."""
     for entry in config.models:
         names = [name for name in (entry.match, entry.alias) if name is not None]
         plain = [name for name in names if _WILDCARDS.isdisjoint(name)]

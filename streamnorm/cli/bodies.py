@@ -129,7 +129,7 @@ def _translate_request(arguments: argparse.Namespace) -> int:
 
 
 def _load_profiles(files: list[str], server: str | None) -> Profiles:
-    """Return the profiles of a command; check that they know its server."""
+    """Return a command's profiles; check that they include the command's server."""
     from streamnorm.profiles import Profiles
 
     profiles = Profiles.load(*files)
@@ -372,7 +372,7 @@ def _may_hold_request(file: Path) -> bool:
 
 
 def _server_of(request: StoredRequest) -> str | None:
-    """Return the server whose rules apply to a recorded request; None is the vendor."""
+    """Return the server whose rules apply to a recorded request; None stands for the vendor."""
     server = request.server
     if server is None or server in _list_named_servers():
         return server

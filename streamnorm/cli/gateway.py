@@ -213,7 +213,7 @@ def _write_errors() -> None:
 
 
 def _handle_hangup() -> None:
-    """Handle SIGHUP: end as at SIGTERM with a terminal, else log and go on."""
+    """Set the action at SIGHUP: end as at SIGTERM if there is a terminal, else log a warning."""
     # Windows has no SIGHUP, and `nohup` has it ignored.
     if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
         return

@@ -189,7 +189,7 @@ def _has_input() -> bool:
 
 
 def _measure_gaps(reads: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
-    """Yield reads as they arrive, each with the milliseconds since the one before."""
+    """Yield reads as they arrive, each with the milliseconds since the previous read."""
     before = time.monotonic()
     for data, _ in reads:
         now = time.monotonic()
@@ -242,7 +242,7 @@ class _Display:
         return self._terminal is not None
 
     def draw(self, survey: Survey, *, is_latest: bool = False) -> None:
-        """Draw what is known of a stream, if it is drawn as it arrives.
+        """Draw the report of a stream so far, if the stream is drawn as it arrives.
 
         Args:
             survey: The survey of the stream.

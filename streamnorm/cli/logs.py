@@ -172,7 +172,7 @@ def save_stream(
 
 
 def _find_end(reader: LogReader) -> End:
-    """Return the recording's word for how a stream's body ended."""
+    """Return how a stream's body ended, in the terms of recordings."""
     ending = reader.ending
     if ending is None:
         return "incomplete"

@@ -135,7 +135,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def explain_no_recordings(path: str) -> console.UsageError:
-    """Return the error for a directory without recordings, with folders that have some."""
+    """Return the error for a directory without recordings, naming subfolders with recordings."""
     from streamnorm.recording.library import find_recording_folders
 
     folders = find_recording_folders(path)

@@ -148,7 +148,7 @@ def _open_log(path: str | None) -> Generator[None]:
 
 
 def _is_reachable(config: Config) -> bool:
-    """Return whether an upstream accepts connections; report each that does not."""
+    """Return whether any upstream accepts connections; report each upstream that does not."""
     errors = dict.fromkeys(config.upstreams, "no answer")
 
     def connect(name: str, host: str, port: int) -> None:

@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
             self.ws_protocol_class = partial(self.ws_protocol_class, self)
 
     def upgrade(self) -> None:
-        """Count the connection as a WebSocket, which does not wait, until `leave`."""
+        """Mark the connection as a WebSocket, which counts as busy until `leave`."""
         self._is_upgraded = True
 
     def leave(self) -> None:
@@ -250,7 +250,7 @@ class Connection(asyncio.Protocol):
         self.transport.close()
 
     def end(self, *, late: bool = False) -> None:
-        """Close the connection while it answers no request.
+        """Close the connection, which is answering no request.
 
         Args:
             late: Whether it has waited too long.

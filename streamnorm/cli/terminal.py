@@ -1,4 +1,4 @@
-"""Lines on stdout: in colours and redrawn on a terminal, by rich; plain anywhere else.
+"""Lines on stdout: coloured and redrawn by rich on a terminal, plain anywhere else.
 
 rich is the extra `cli`.  It is imported for a terminal alone, and without it labels are bold.
 """
@@ -57,13 +57,13 @@ class Terminal:
         return self._console.height
 
     def print(self, lines: Iterable[Line]) -> None:
-        """Print lines, in place of those that were drawn."""
+        """Print lines in place of the drawn lines."""
         self.end_drawing()
         for line in lines:
             self._console.print(_to_text(line), soft_wrap=True)
 
     def draw(self, lines: Iterable[Line]) -> None:
-        """Draw lines in place of those drawn before."""
+        """Draw lines in place of the lines drawn before."""
         from rich.console import Group
         from rich.live import Live
 
@@ -122,7 +122,7 @@ def print_page(lines: Iterable[Line], style: Style) -> None:
 
 
 def _to_text(line: Line) -> Text:
-    """Return a line for rich, which finds no markup in it."""
+    """Return a line as rich's `Text`, in which no markup is interpreted."""
     from rich.text import Text
 
     text = Text(no_wrap=True, overflow="ignore")
