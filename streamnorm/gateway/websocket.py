@@ -291,7 +291,7 @@ class Connection:
         return any(lane.is_running for lane in self._lanes.values())
 
     async def _end_if_idle(self) -> None:
-        """Close a connection that takes no further creates if it is idle."""
+        """Close an idle connection that takes no further creates."""
         code = self._retires_with
         if code is None or self._is_busy:
             return
@@ -300,7 +300,7 @@ class Connection:
         await self._close(code)
 
     def _leave(self) -> None:
-        """Handle the client's disconnect."""
+        """Record that the client has disconnected, and drop its waiting creates."""
         self._has_left = True
         for lane in self._lanes.values():
             lane.waiting.clear()

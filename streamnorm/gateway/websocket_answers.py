@@ -315,7 +315,7 @@ class SocketAnswer:
         return self.is_eof() and not self._pieces and self._exception is None
 
     def exception(self) -> BaseException | None:
-        """Return the exception that ends the body; None if none does."""
+        """Return the exception that ends the body, or None."""
         return self._exception
 
     def set_exception(self, exc: BaseException, /) -> None:
@@ -359,7 +359,7 @@ class SocketAnswer:
         self._wake()
 
     def set_on_close(self, on_close: Callable[[bool], None]) -> None:
-        """Have a function called once the body was read, or will not be."""
+        """Set the function to call once the body was read, or was closed unread."""
         self._on_close = on_close
 
     async def wait_for_space(self) -> None:
@@ -386,7 +386,7 @@ class SocketAnswer:
         return self._reader.error
 
     async def may_begin(self) -> bool:
-        """Wait for the first event of a successor; return False if none will come."""
+        """Wait for the first event of a successor answer; return False if no event will come."""
         while not (self._has_begun or self._is_complete):
             is_open = self.steering is not None and self.steering.is_open
             if not is_open or self._end is not None or self._held_bytes > _MAX_UNBEGUN_BYTES:
@@ -398,7 +398,7 @@ class SocketAnswer:
 
     @property
     def committed(self) -> list[dict[str, Any]]:
-        """Items that were added to the response before, and that this one answers."""
+        """Input items that were added to the previous response, and that this response answers."""
         return self._reader.committed
 
     @property

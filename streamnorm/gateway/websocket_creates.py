@@ -52,7 +52,7 @@ class UpstreamCreate(Struct, frozen=True):
 
     @property
     def end(self) -> InputEnd | None:
-        """The end of its input; None if no later create can continue its response."""
+        """The end of the create's input; None if no later create can continue the response."""
         return InputEnd(len(self.digests) - 1, self.digests[-1]) if self.digests else None
 
     def message(self, known: KnownResponse | None = None, start: int = 0) -> bytes:

@@ -165,7 +165,7 @@ class ConnectionState:
 
 
 class Continuation(ResponseStates):
-    """Creates the state of one create, and stores its response for the next one.
+    """Creates the state of one `response.create`, and stores its response for the next create.
 
     Args:
         store: Store of the answers; None if none are stored.
@@ -241,7 +241,7 @@ class Continuation(ResponseStates):
 
     @property
     def steering(self) -> Steering | None:
-        """Input that the client adds to the response; None if it can add none."""
+        """Input that the client adds to the response; None if the client can add none."""
         return None if self._turn is None else self._turn.steering
 
     async def end(self, response_id: str, output: list[bytes] | None) -> None:

@@ -134,7 +134,7 @@ def prepend_input(create: Create, items: list[dict[str, Any]]) -> Create:
 
 
 def successor_of(create: Create, previous: str, items: list[dict[str, Any]]) -> Create:
-    """Return the create that a successor response answers: the first one with other input.
+    """Return a create for a successor response: `create` with the added items as its input.
 
     Args:
         create: The create of the response before.
@@ -151,7 +151,7 @@ def _with_fields(create: Create, fields: dict[str, Any]) -> Create:
 
 
 def _fault_of_steer(event: dict[str, Any]) -> Fault | None:
-    """Return the fault of a steer in an `error` event with status 400; None if it has another's.
+    """Return the fault of a steer in an `error` event with status 400; None for other faults.
 
     Args:
         event: The event, while a response runs and a steer is not acknowledged.
@@ -172,7 +172,7 @@ def _fault_of_steer(event: dict[str, Any]) -> Fault | None:
 
 
 class _Steer(Struct):
-    """Input that was sent to the provider, and that it has not yet accepted or refused finally.
+    """Input that was sent to the provider, and whose outcome is not yet known.
 
     Attributes:
         asked: The message of the client.
@@ -184,7 +184,7 @@ class _Steer(Struct):
 
 
 class Steering:
-    """Input that a client adds to the responses of one create, until its outcome is known.
+    """Input that a client adds to the responses of one create, until the input's outcome is known.
 
     Args:
         send: Sends a message on the connection of the create.
@@ -245,7 +245,7 @@ class Steering:
     # The messages of the provider
 
     def begin(self, response_id: str) -> list[dict[str, Any]]:
-        """Handle the start of a response; return the input items that its successor answers."""
+        """Record the start of a response; return the input items that the response answers."""
         self.response_id, self.is_active = response_id, True
         return self.commit()
 
@@ -306,7 +306,7 @@ class Steering:
         return [name_stream(each, stream_id).decode(errors="replace") for each in held]
 
     def refuse(self, error: dict[str, Any]) -> bytes | None:
-        """Return the failure of a steer that an `error` event means; None if it means none.
+        """Return the failure of the steer that an `error` event refuses; None for other events.
 
         Providers without steering answer it as any message of an unknown type, and the response
         goes on.
@@ -328,7 +328,7 @@ class Steering:
     # The end of the response
 
     async def has_successor(self, timeout_s: float) -> bool:
-        """Wait until a successor response begins or none can; return whether one begins.
+        """Wait until a successor response begins or can no longer begin; return whether it begins.
 
         Args:
             timeout_s: Seconds in which it has to begin.

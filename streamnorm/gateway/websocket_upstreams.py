@@ -345,7 +345,7 @@ class UpstreamSockets:
         self._is_draining = False
 
     async def ask(self, request: UpstreamRequest, target: Target) -> SocketAnswer | None:
-        """Send a request; return its answer when that has begun, None to use HTTP.
+        """Send a request, and return its answer once begun; None if HTTP must be used instead.
 
         Raises:
             aiohttp.ClientError: There is no answer.
@@ -439,7 +439,7 @@ class UpstreamSockets:
         return self._session
 
     def release(self, connection: _Connection) -> None:
-        """Keep a connection for its conversation's next create, if it takes one."""
+        """Keep a connection for its conversation's next create, or close it if it takes none."""
         if connection.retires or self._is_draining:
             connection.close()
             return
@@ -461,7 +461,7 @@ class UpstreamSockets:
         task.add_done_callback(self._closing.discard)
 
     def drain(self) -> None:
-        """Close idle connections, and each other one after its answer."""
+        """Close idle connections now, and each busy connection after its answer."""
         self._is_draining = True
         for connection in [*self._idle]:
             connection.close()
