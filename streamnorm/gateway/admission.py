@@ -551,7 +551,7 @@ class ClientKeys:
         return found
 
     def has(self, key: str) -> bool:
-        """Return whether a key is one of the list, in a time that shows nothing of it."""
+        """Return whether a key is valid, in a time that reveals nothing about the key."""
         return self._position_of(key) > 0
 
     def _position_of(self, key: str) -> int:

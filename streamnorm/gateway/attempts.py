@@ -221,10 +221,10 @@ class Attempts:
         return Usage() if self._pump is None else self._pump.usage
 
     def commit(self, *, without_status: bool) -> bool:
-        """Return whether status 200 may be sent before an answer begins.
+        """Allow status 200 before an answer begins, if possible; return whether it is allowed.
 
         Args:
-            without_status: Whether it may be although no upstream has answered, either.
+            without_status: Whether to allow status 200 although no upstream has answered, either.
         """
         # Behind status 200 an error can only be an event, and no other upstream can be asked.
         if self.has_status or (without_status and not self._is_pausing):
@@ -355,7 +355,7 @@ class Attempts:
         return structs.replace(request, stream=True) if self._is_logged else request
 
     def _passes_on_refusals(self, target: Target) -> bool:
-        """Return whether the next upstream is asked after this one's refusal."""
+        """Return whether the next upstream is asked if this upstream refuses the request."""
         # The last upstream's refusal is the answer for the client.
         return target.options.fall_back_on_refusal and target is not self._targets[-1]
 

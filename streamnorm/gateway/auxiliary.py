@@ -116,7 +116,7 @@ class AuxiliaryEndpoints:
     async def answers(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation
     ) -> bool:
-        """Return whether this class answers a request, not `MessageEndpoint`.
+        """Return whether this class, not `MessageEndpoint`, answers a request.
 
         A conversation that the upstream of its model does not compact is summarized by a
         message.
@@ -211,7 +211,7 @@ class AuxiliaryEndpoints:
     async def _ask_upstream(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation, call: CallRecord
     ) -> _Result[Encoded | PassthroughAnswer]:
-        """Return the answer of a model's upstream, or an estimate."""
+        """Return the answer of a model's upstream, or an estimate of the token count."""
         body: dict[str, Any] = {}
         model = asked.model
         if asked.operation in _WITH_BODY:
@@ -374,7 +374,7 @@ class AuxiliaryEndpoints:
         client: Dialect,
         call: CallRecord,
     ) -> _Result[T]:
-        """Perform steps by requests to an upstream, and return their result.
+        """Send the requests of a generator to an upstream, and return the generator's result.
 
         Args:
             steps: The steps.

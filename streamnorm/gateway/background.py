@@ -69,7 +69,7 @@ class BackgroundResponses:
         exchange: Exchange,
         call: CallRecord,
     ) -> bool:
-        """Answer a request on a background response; return False if it is for another one.
+        """Answer a request on a background response; return False for any other response.
 
         Args:
             received: The request.

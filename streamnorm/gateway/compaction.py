@@ -110,7 +110,7 @@ class Compactor:
         self._limits = Limits(max_event_bytes=max_bytes, max_accumulated_bytes=max_bytes)
 
     def begin(self, turn: ResponseState, client: Dialect, *, is_whole: bool) -> Compaction:
-        """Set how a turn edits its body for upstreams; return the turn's compaction.
+        """Return the compaction of a request, which then edits the request's body for upstreams.
 
         Args:
             turn: The turn.
@@ -249,7 +249,7 @@ class Compaction:
                 return message.message()
 
     def _response(self, answer: Message) -> dict[str, Any]:
-        """Return the response body of an answer."""
+        """Return an answer as the body of a response, or of `/responses/compact`."""
         reply = Reply(response=self._turn.fields)
         body = encode_message(answer, self._client.name, reply=reply, created=time.time()).body
         return compact_response(body, self._body) if self._is_whole else body

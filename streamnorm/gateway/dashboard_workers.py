@@ -43,7 +43,7 @@ _DECODER = msgspec.json.Decoder(Board)
 
 
 class _Row(Struct):
-    """Fields of a request's row that a page cannot be made without."""
+    """Fields that the dashboard's page requires in a request's row."""
 
     n: int
     stream: tuple[str, str] | UnsetType = UNSET
@@ -110,7 +110,7 @@ class SharedBoards:
             self._file.unlink(missing_ok=True)
 
     async def others(self) -> list[Board]:
-        """Return the boards of the other workers, and ask them to keep writing them."""
+        """Return the other workers' boards, and ask those workers to continue writing boards."""
         return await to_thread.run_sync(self._read_others)
 
     async def _run(self) -> None:

@@ -145,7 +145,7 @@ class Metrics:
             self._losses.labels(self._feature_label(feature)).inc(count)
 
     def _model_label(self, model: str) -> str:
-        """Return the configured `match` of a model's name, which bounds the labels."""
+        """Return a model's label: the `match` of its configured entry, "other" without an entry."""
         found = self._names.find(model)
         # Each value of a label is a series of its own, which Prometheus stores for weeks.
         return _OTHER if found is None else self._matches[found.entry]

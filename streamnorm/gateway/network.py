@@ -139,7 +139,7 @@ class Network:
                 await self._stopped.wait()
 
     def drain(self) -> None:
-        """Close idle WebSockets, and each other one after its answer."""
+        """Close idle WebSockets now, and each busy WebSocket after its answer."""
         if self._sockets is not None:
             self._sockets.drain()
 
@@ -169,7 +169,10 @@ class Network:
         target: Target,
         begun: SocketAnswer | None,
     ) -> tuple[aiohttp.ClientResponse | SocketAnswer, asyncio.Future[None] | None]:
-        """Return the response to a request, and a future of its connection's end; None after it."""
+        """Return the response to a request, and a future that is done when its connection ends.
+
+        The future is None if the whole body has arrived already.
+        """
         if begun is not None:
             return begun, begun.lost
         if self._sockets is not None and target.websocket and isinstance(request, UpstreamRequest):
@@ -385,7 +388,7 @@ class _Protocol(ResponseHandler):
         super().connection_lost(exc)
 
     def _begin_body(self) -> None:
-        """Read the chunks of a body here, if aiohttp has read its first bytes alike."""
+        """Parse a chunked body here, not in aiohttp, if both read its first bytes alike."""
         payload = self._payload
         if not self._is_chunked or payload is None or payload.exception() is not None:
             return

@@ -99,7 +99,7 @@ class RunningAnswer(Protocol):
 
     @property
     def asked(self) -> str:
-        """Name of the upstream that was last sent the request; "" before the first."""
+        """Name of the upstream that was asked last; "" before the first request."""
         ...
 
     @property
@@ -239,11 +239,11 @@ class Observer(Protocol):
     """An observer of requests, such as a log."""
 
     def begin(self, call: CallRecord) -> None:
-        """Handle the arrival of a request."""
+        """Observe the arrival of a request."""
         ...
 
     def end(self, call: CallRecord) -> None:
-        """Handle the end of a request; the record is complete."""
+        """Observe the end of a request, whose record is complete."""
         ...
 
 

@@ -385,7 +385,7 @@ def _ends_in_answer(messages: tuple[InputMessage, ...]) -> bool:
 
 
 def _names_file(block: object) -> bool:
-    """Return whether a block has a file by URL or id instead of its content."""
+    """Return whether a block refers to a file by URL or id, without the file's content."""
     if isinstance(block, ToolResult):
         return any(map(_names_file, block.content))
     return isinstance(block, Image | Document | Audio | Video) and block.data is None

@@ -1,4 +1,4 @@
-"""Upstream reads as a source for the log, processed like any other answer.
+"""The reads of an upstream's answer as a source for the log, processed like any other answer.
 
 They pass through the pump of the answer as without a log, so that the same upstreams are asked,
 the same is measured, and the same answers are stored.  What the pump writes is dropped: the client
@@ -76,7 +76,7 @@ class ReadsPump(LargeEventPump):
 
 
 class ReadsStream(Stream[bytes]):
-    """Stream of an upstream's reads; the answer is stored before the last one.
+    """Stream of an upstream's reads; the answer is stored before the last read.
 
     Args:
         pump: The pump of the stream.
@@ -191,7 +191,7 @@ def response_in(data: bytes, form: StoredAnswers) -> dict[str, Any]:
 
 
 def require_stored_answers(client: Dialect) -> StoredAnswers:
-    """Return the rules of a dialect for stored answers."""
+    """Return a dialect's rules for stored answers, which the dialect must have."""
     assert client.stored is not None  # noqa: S101 - its requests have been routed as such
     return client.stored
 

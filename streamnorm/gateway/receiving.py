@@ -152,7 +152,7 @@ class ChunkedBody:
         self._trailer_bytes = 0
 
     def feed(self, data: bytes) -> bytes | None:
-        """Read bytes of the connection; return those behind the body, or None before its end.
+        """Read received bytes; return the bytes behind the body, or None before the body's end.
 
         Raises:
             BrokenFraming: They are no chunks.
@@ -443,7 +443,7 @@ class UpstreamResponse:
         await self.close()
 
     async def _read_received(self) -> bytes:
-        """Return the next received bytes of the body, at most some lines.
+        """Return the next received bytes of the body, up to a bounded number of lines.
 
         Raises:
             StopAsyncIteration: The body has ended.

@@ -233,7 +233,7 @@ class ResponseState:
 
     @property
     def lost_fields(self) -> dict[str, Any]:
-        """Fields of the last event that state a failure to store; {} without failure."""
+        """Fields of the last event that state a failure to store the answer; {} without failure."""
         return {}
 
     def mark_lost(self, data: bytes) -> bytes:
@@ -470,7 +470,7 @@ class StoredState(ResponseState):
         self.fields |= self._turn.form.unstored_fields
 
     def _prepare_stored(self, response: dict[str, Any]) -> tuple[StoredResponse | None, int]:
-        """Return the response to store (None if none), and its size in bytes."""
+        """Return the response to store and its size in bytes; None and 0 without a response."""
         stored = self._turn.stored(response)
         return stored, 0 if stored is None else stored.size
 

@@ -194,7 +194,7 @@ def _quote_model(model: str) -> str:
 
 
 def _with_model(model: str, target: Target) -> Target:
-    """Return a target with a model name, unless it has one for all requests."""
+    """Return a target that asks for `model`; unchanged if its upstream already names a model."""
     upstream = target.upstream
     if upstream.model is not None:
         return target
@@ -293,7 +293,7 @@ def _invokes(dialect: Dialect, server: str | None) -> bool:
 
 
 def _servers() -> frozenset[str]:
-    """Return the names of the servers of which something is known."""
+    """Return the names of all known servers: vendors, and servers with profiles or quirks."""
     bodies = [dialect.codec for dialect in DIALECTS.values()]
     vendors = [codec.capabilities.reasoning_issuer for codec in bodies if codec is not None]
     return shipped_profiles().servers.union(
@@ -316,7 +316,7 @@ def _key_header(
 
 
 def _check_key_owners(config: Config) -> None:
-    """Refuse upstreams that would be sent the key with which a client opens the gateway."""
+    """Refuse upstreams that would receive the client's key to the gateway."""
     for name, upstream in config.upstreams.items():
         # A provider would learn the key of the gateway.
         if upstream.key == _OF_CLIENT:
@@ -410,7 +410,7 @@ def is_one_name(match: str) -> bool:
 
 
 def _own_name(name: str, entry: ModelConfig) -> str:
-    """Return the name of a model whose alias is `name`; "" if it is none of the entry's."""
+    """Return the model name for which `name` is an alias; "" if the entry has no such alias."""
     if entry.alias is None:
         return ""
     start, wildcard, end = entry.alias.partition("*")
@@ -474,7 +474,7 @@ def _simplify(tool: AnyTool, on_loss: OnLoss) -> AnyTool:
 
 
 class Balancer:
-    """Orders upstreams: those of one group by conversation, or in turn."""
+    """Orders the upstreams for a request: within a group by conversation, or in turn."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, int], int] = {}  # requests so far, by entry and group

@@ -157,7 +157,7 @@ def _unavailable() -> RequestRefused:
 def gateway_store(
     config: Config, environ: Mapping[str, str], bodies: BodyThread, given: ResponseStore | None
 ) -> GatewayStore | None:
-    """Return the gateway's store, the given or the configured one, or None.
+    """Return the gateway's store: the caller's, else the configured store; None without either.
 
     Args:
         config: The configuration.

@@ -515,7 +515,7 @@ def positions_of(
 
 
 async def _add_event_ids(chunks: AsyncIterator[bytes], field: str) -> AsyncGenerator[bytes]:
-    """Yield events with the cursor of their `id:` in the payload."""
+    """Yield events with the cursor in their `id:` copied into the payload."""
     async for data in chunks:
         yield b"".join([_add_event_id(event, field) for event in list_events(data)])
 
