@@ -136,18 +136,18 @@ class ReplaySocket:
     async def _read(self, message: Message) -> None:
         text: str | None = message.get("text")
         if text is None:
-            await self._say(400, "a binary message, expected text", None)
+            await self._send_error(400, "a binary message, expected text", None)
             return
         data = text.encode()
         head = head_of(data)
         if head.type != CREATE:  # what a recording has of it is not waited for
             if head.type is None:
-                await self._say(400, "no JSON object with a type, expected one", None)
+                await self._send_error(400, "no JSON object with a type, expected one", None)
             return
         name = head.stream_id if isinstance(head.stream_id, str) else None
         lane = self._lanes.setdefault(name, _ReplayLane(deque()))
         if len(lane.waiting) >= _MAX_WAITING:
-            await self._say(429, f"{_MAX_WAITING} creates wait, expected fewer", name)
+            await self._send_error(429, f"{_MAX_WAITING} creates wait, expected fewer", name)
             return
         lane.waiting.append(data)
         if not lane.is_running:
@@ -164,32 +164,32 @@ class ReplaySocket:
         try:
             playback = self._responder.respond(WireRequest("POST", shake.url, shake.headers, data))
         except UnrecordedRequest as exc:
-            await self._say(404, str(exc), stream_id, kind="unrecorded_request")
+            await self._send_error(404, str(exc), stream_id, kind="unrecorded_request")
             return
         reader = MessageReader(playback, stream_id)
         try:
             async for piece in Player(playback, self._pace):
                 for text in reader.feed(piece):
-                    await self._say_text(text)
+                    await self._send_text(text)
         except PlaybackReset:
             await self._close(playback)
             return
         except PlaybackTimeout:
             await anyio.sleep_forever()
         for text in reader.close():
-            await self._say_text(text)
+            await self._send_text(text)
         if not reader.has_ended:  # the source ended as if the answer were complete
             await self._close(playback)
 
-    async def _say(
+    async def _send_error(
         self, status: int, message: str, stream_id: str | None, *, kind: str | None = None
     ) -> None:
         kind = kind or "invalid_request_error"
         error = {"type": kind, "code": kind, "message": message, "param": None}
         body = msgspec.json.encode({"error": error})
-        await self._say_text(error_message(status, body, {}, stream_id))
+        await self._send_text(error_message(status, body, {}, stream_id))
 
-    async def _say_text(self, text: str) -> None:
+    async def _send_text(self, text: str) -> None:
         if not self._is_closed:
             with suppress(OSError):  # the client has left, which `receive` reports
                 await self._send({"type": "websocket.send", "text": text})

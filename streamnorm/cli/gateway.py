@@ -111,7 +111,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     # The log is the output of the command; the errors of libraries go to stderr.
     write_log(sys.stdout, as_json=arguments.log_json)
     _write_errors()
-    _handle_hangup()
+    _set_hangup_action()
 
     def announce(url: str) -> None:
         console.print_status(f"listening on {url}")
@@ -212,7 +212,7 @@ def _write_errors() -> None:
     logging.getLogger().addHandler(handler)
 
 
-def _handle_hangup() -> None:
+def _set_hangup_action() -> None:
     """Set the action at SIGHUP: end as at SIGTERM if there is a terminal, else log a warning."""
     # Windows has no SIGHUP, and `nohup` has it ignored.
     if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:

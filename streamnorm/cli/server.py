@@ -157,7 +157,7 @@ class Connections:
                 connection.end(late=True)
         self.on_room()  # those that have waited for a while can be replaced
 
-    def find_closing(self) -> None:
+    def limit_closing(self) -> None:
         """Start the time limit of connections that are closing.
 
         A connection whose client reads nothing would stay open.
@@ -479,7 +479,7 @@ class Server(uvicorn.Server):
         """Close connections that have waited too long."""
         self._connections.tick()
         if counter % _TICKS_TO_FIND_CLOSING == 0:
-            self._connections.find_closing()
+            self._connections.limit_closing()
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

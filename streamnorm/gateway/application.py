@@ -225,7 +225,7 @@ class Gateway:
         # Without a key: load balancers have none.
         if received.path in _HEALTH and received.method in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
-                await self._say_health(exchange)
+                await self._send_health(exchange)
             return
         if self._dashboard is not None and self._dashboard.has(received):
             await self._dashboard.answer(scope, received, receive, send)
@@ -293,7 +293,7 @@ class Gateway:
                 return
             await send_json(exchange, status, headers, body)
 
-    async def _say_health(self, exchange: Exchange) -> None:
+    async def _send_health(self, exchange: Exchange) -> None:
         """Answer a health check: whether new requests are accepted."""
         if self._draining.has_begun:
             await send_json(exchange, 503, _JSON, b'{"status":"stopping"}')

@@ -157,8 +157,8 @@ class Attempts:
         is_logged: Whether the log gets the answer: then it is a stream, whatever was asked for.
 
     Attributes:
-        is_committed: Whether status 200 has been sent to the client; then no further upstream is
-            asked.
+        is_committed: Whether status 200 has been sent to the client, or may be; then no further
+            upstream is asked.
         has_status: Whether an upstream has answered with status 200.
         count: Number of requests sent.
         observe: Learns from the tokens that are reported for the request that was sent last; None

@@ -296,7 +296,7 @@ class Connection:
         if code is None or self._is_busy:
             return
         if code == _NORMAL:
-            await self._say(self._limit_message(None))
+            await self._send_alone(self._limit_message(None))
         await self._close(code)
 
     def _leave(self) -> None:
@@ -338,7 +338,7 @@ class Connection:
                 case _:
                     raise RequestRefused("a message of an unknown type, expected response.create")
         except RequestRefused as refused:
-            await self._say(refusal_message(refused, self._client, stream_id))
+            await self._send_alone(refusal_message(refused, self._client, stream_id))
             await self._end_if_idle()
 
     def _data_of(self, message: Message) -> bytes:
@@ -374,7 +374,7 @@ class Connection:
         else:
             fault = steering.find_fault(asked, self._max_bytes - self._state.queued_bytes)
         if fault is not None or steering is None:
-            await self._say(asked.failure(fault or OVER, stream_id))
+            await self._send_alone(asked.failure(fault or OVER, stream_id))
             return
         # A provider that reads slowly does not keep this connection from being read.
         self._tasks.start_soon(steering.send, steering.add(asked))
@@ -427,7 +427,7 @@ class Connection:
                 if self._retires_with is None:
                     await self._answer(data, lane)
                 else:
-                    await self._say(self._limit_message(lane.stream_id))
+                    await self._send_alone(self._limit_message(lane.stream_id))
         finally:
             lane.is_running = False
         await self._end_if_idle()
@@ -507,7 +507,7 @@ class Connection:
         limit_s = _CLOSE_S if waiting.cancel_called else math.inf
         with anyio.move_on_after(limit_s) as sending, running(sending):
             for text in texts:
-                await self._say(text)
+                await self._send_alone(text)
         return has_successor
 
     async def _attend(
@@ -566,7 +566,7 @@ class Connection:
     def _limit_message(self, stream_id: str | None) -> str:
         return refusal_message(_limit_reached(), self._client, stream_id)
 
-    async def _say(self, text: str) -> None:
+    async def _send_alone(self, text: str) -> None:
         """Send a message that belongs to no answer, within the client's time to read."""
         try:
             async with asyncio.timeout(self._idle_s):
