@@ -1,4 +1,4 @@
-"""Endpoints other than message creation: token counts, model lists, stored responses."""
+"""Token counts, model lists and stored responses over the network, as `_upstream` asks."""
 
 from __future__ import annotations
 

@@ -36,6 +36,11 @@ _LENGTH = frozenset(
 )
 # `sensitive` is GLM's (zai/sensitive), `safety` Gemini's.
 _REFUSED = frozenset({"content_filter", "sensitive", "safety"})
+# No finish reasons of the vendor: OpenRouter's and Mistral's `error`, DeepSeek's
+# `insufficient_system_resource` (deepseek/insufficient-system-resource).
+_FAILED = frozenset(
+    {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
+)
 
 _FINISH_REASONS = {
     "end_turn": "stop",
@@ -218,12 +223,6 @@ def _drop_absent(rest: dict[str, Any]) -> dict[str, Any]:
     inner = {key: _drop_absent(value) if is_object(value) else value for key, value in rest.items()}
     return {key: value for key, value in inner.items() if value is not None and value != {}}
 
-
-# No finish reasons of the vendor: OpenRouter's and Mistral's `error`, DeepSeek's
-# `insufficient_system_resource` (deepseek/insufficient-system-resource).
-_FAILED = frozenset(
-    {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
-)
 
 # The vendor's type and code by HTTP status or by subject of the error, where they differ from
 # the default of the status class.

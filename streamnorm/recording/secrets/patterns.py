@@ -82,7 +82,7 @@ def _compile(kind: str, pattern: bytes, offset: int = 0) -> _Shape:
     return _Shape(kind, offset, re.compile(pattern))
 
 
-# By three bytes of the prefix, at the offset of the shape.
+# By three bytes of the prefix, at the offset of the shape; each has to be in its set of `_CLASSES`.
 _BY_PREFIX: dict[bytes, tuple[_Shape, ...]] = {
     b"sk-": (_compile_random_token(b"sk-", 16, 400), _compile_token(b"csk-", 20, 200, 1)),
     b"sk_": (_compile_token(b"gsk_", 20, 200, 1),),
