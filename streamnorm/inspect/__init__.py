@@ -144,7 +144,7 @@ class DeferredValidator:
             self._leave_unchecked(_UNKNOWN)
 
     def close(self) -> None:
-        """Handle the end of the stream, after the decoder."""
+        """Validate the end of the stream; the decoder must have been closed before."""
         self.feed(b"", ())
         if self._validator is not None:
             self.violations += self._validator.close()
@@ -167,7 +167,7 @@ class DeferredValidator:
         self._stored.clear()
 
     def _find_dialect(self, frames: Iterable[Frame]) -> str | None:
-        """Return the dialect, or the variant that a frame shows; else None."""
+        """Return the dialect, or its variant if a frame shows one; None while undecided."""
         dialect = self._decoder.dialect
         variants = [known for known in DIALECTS.values() if known.variant_of == dialect]
         if not variants:
@@ -251,11 +251,11 @@ class Survey:
         return Read(self._summary.now_ms, first, frames, events)
 
     def close(self) -> Read:
-        """Handle the end of the source, and return the last events."""
+        """Signal the end of the source, and return the last events."""
         return self._finish(self._decoder.close())
 
     def abort(self, cause: Exception) -> Read:
-        """Handle a failure of the source, and return the last events."""
+        """Signal that the source has failed, and return the last events."""
         return self._finish(self._decoder.abort(cause))
 
     def _decode(self, data: bytes) -> list[TimedEvent]:
@@ -277,7 +277,7 @@ class Survey:
         return found
 
     def _finish(self, events: list[Event]) -> Read:
-        """Handle the last events, and return them as a read."""
+        """Add the last events to the report, and return them as a read."""
         found: list[TimedEvent] = []
         self._extend(events, max(self._decoder.frames - 1, 0), found)
         self._summary.close()
@@ -306,7 +306,7 @@ class Survey:
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None if it has not."""
+        """How the stream ended; None until its end."""
         return self._decoder.outcome
 
     def report(self) -> Report:

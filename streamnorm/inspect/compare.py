@@ -177,7 +177,7 @@ def _find_next_equal(a: list[int], b: list[int]) -> tuple[int, int]:
 def _pair(
     a: list[Event], of_a: range, b: list[Event], of_b: range
 ) -> Iterator[tuple[int | None, int | None]]:
-    """Yield pairs of positions of different events of one type and block; None for a lone event."""
+    """Yield position pairs of different events with equal type and block; None if unpaired."""
     i, j = of_a.start, of_b.start
     while i < of_a.stop and j < of_b.stop:
         if _slot(a[i]) == _slot(b[j]):
@@ -247,7 +247,7 @@ def _are_equal(a: Event, b: Event) -> bool:
 
 
 def _may_differ(a: Any, b: Any) -> bool:
-    """Return whether two values differ, or are equal in Python and may hold some that differ."""
+    """Return whether two values may differ in JSON; true for all objects and arrays."""
     return a != b or is_object(a) or _is_array(a) or isinstance(a, bool) != isinstance(b, bool)
 
 
@@ -283,7 +283,7 @@ def _excerpt(value: Any, start: int) -> str | None:
 
 
 def _message_events(events: Sequence[TimedEvent]) -> list[TimedEvent]:
-    """Return a message as events with complete blocks, without fields of a single dialect."""
+    """Return a message as events with complete blocks, without dialect-specific fields."""
     accumulator = Accumulator()
     accumulator.take([each.event for each in events])
     message = accumulator.message()

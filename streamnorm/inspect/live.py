@@ -56,7 +56,7 @@ def extend_tail(tail: Tail, read: Read) -> Tail:
 
 
 def hide_last_word(tail: Tail) -> Tail:
-    """Return a tail without a word that may continue, and so may become a secret.
+    """Return a tail without its last word, which may still grow into a secret.
 
     Args:
         tail: The tail, redacted.
@@ -65,7 +65,7 @@ def hide_last_word(tail: Tail) -> Tail:
 
 
 def render_live(report: Report, tail: Tail, name: str, style: Style, height: int) -> list[Line]:
-    """Return what is known of a growing stream: its last blocks, and what arrives.
+    """Return a growing stream as lines that fit the screen: its last blocks and newest text.
 
     Args:
         report: The report so far.
@@ -95,7 +95,7 @@ def render_live(report: Report, tail: Tail, name: str, style: Style, height: int
 
 
 def _fit_end(text: str, room: int, style: Style) -> str:
-    """Return the end of a text, printable, in at most so many columns."""
+    """Return the end of a text, printable, in at most `room` columns."""
     glyphs = style.glyphs
     start, used = len(text), len(glyphs.more)
     while start and (used := used + glyphs.count_columns(text[start - 1])) <= room:

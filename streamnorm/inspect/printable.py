@@ -11,12 +11,12 @@ BOX_CHARACTERS = "█─═│┴…×"
 
 
 def escape_unprintable(text: str, *, ascii: bool = False) -> str:
-    """Return text with its unprintable, or also its non-ASCII characters, escaped."""
+    """Return text with unprintable characters escaped; with `ascii`, also non-ASCII ones."""
     return text if is_printable(text, ascii) else "".join([_escape(each, ascii) for each in text])
 
 
 def is_printable(text: str, ascii: bool) -> bool:
-    """Return whether all characters are printable, and also ASCII if only that is allowed."""
+    """Return whether all characters are printable; with `ascii`, also whether all are ASCII."""
     return text.isprintable() and (text.isascii() or not ascii)
 
 

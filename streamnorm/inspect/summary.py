@@ -140,7 +140,7 @@ class StreamSummary:
         self._unused_chars = limits.max_held_bytes
 
     def extend(self, events: Iterable[Event]) -> None:
-        """Add events of a grammatical stream."""
+        """Add the next events of a stream that follows the event grammar."""
         for event in events:
             self._add(event)
             index: int | None = getattr(event, "index", None)

@@ -85,7 +85,7 @@ class Target:
         return self._encoder.losses
 
     def write_first_usage(self, usage: UsageUpdate) -> None:
-        """Give the encoder the usage of the first frame, before its events."""
+        """Pass the usage of the first frame to the encoder, before the frame's events."""
         self._encoder.render(usage)
 
     def write(self, event: Event, number: int, ms: int | None, *, ends: bool = False) -> bytes:
@@ -168,7 +168,7 @@ class Target:
         waiting.chars += len(text)
 
     def _end_released(self, event: Event, number: int, ms: int | None) -> None:
-        """End the holds of the event's choice that no other block holds back any more."""
+        """End the holds of blocks that are no longer held back, in the choice of `event`."""
         index: int = getattr(event, "index", 0)
         heap = self._held_back.get(self._choices.get(index, 0), [])
         while heap and heap[0] not in self._writer.held_blocks:
