@@ -277,7 +277,7 @@ class GroupCommit:
         self._waiting.pop(appender, None)
 
     async def run(self, appender: Appender) -> None:
-        """Run store operations until a stream is settled, unless another task does.
+        """Run store operations until a stream is settled, or wait while another task runs them.
 
         Once cancelled, it may be called again.
         """

@@ -124,7 +124,7 @@ class LogReader:
         return Chunk(chunk.first, chunk.reads[:left], chunk.gaps_ms[:left])
 
     def _join(self) -> bytes:
-        """Return the next reads before `joined_before` joined to one, up to a size."""
+        """Return the bytes of several next reads, all before `joined_before`, up to a size."""
         reads, start = self._chunk.reads, self._next
         end = min(len(reads), start + self._joined_before - 1 - self.position)
         ends = accumulate(map(len, islice(reads, start, end)))
@@ -155,7 +155,7 @@ class LogReader:
 
 
 class _ItemReader(LogReader):
-    """A reader that also returns reads at once, for items of several."""
+    """A reader that can also return a read without waiting, to make one item of several reads."""
 
     def read_at_hand(self) -> bytes | None:
         """Return the next read if it has arrived and its items are new to the client."""
@@ -171,7 +171,7 @@ class _Stopped(SourceStopped):
 
 
 def _failure_of(ending: Ending) -> Exception:
-    """Return the exception that the source raised, as far as outputs depend on it."""
+    """Return an exception with the same effect on outputs as the source's exception."""
     if ending.cause == "timeout":
         return TimeoutError()
     if ending.cause == "undecodable":
@@ -180,7 +180,7 @@ def _failure_of(ending: Ending) -> Exception:
 
 
 class _Places:
-    """Positions of a followed stream's items, and those that the reader already has.
+    """Positions of a followed stream's items; counts the items that the reader already has.
 
     Args:
         reader: The reader of the stream.
@@ -271,7 +271,7 @@ class _BytesPump(TranscodePump):
         return self._places.cursor()
 
     def feed(self, data: bytes) -> bytes | None:
-        """Handle the next read, and the reads after it that have already arrived."""
+        """Process the next read, and the reads after it that have already arrived."""
         written = self._feed_read(data)
         if not self._joins or self.ended:
             return written

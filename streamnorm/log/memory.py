@@ -206,7 +206,7 @@ class MemoryLogStore:
         stream.notify()
 
     def _expire(self) -> None:
-        """Delete the reads of expired streams, and ids after twice that time."""
+        """Delete the reads of expired streams, and the streams' ids one `ttl_s` later."""
         now = self._clock()
         while self._streams:
             key, stream = next(iter(self._streams.items()))

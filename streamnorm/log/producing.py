@@ -277,7 +277,7 @@ class Production:
 
 
 class _OutcomePump(TapPump):
-    """The pump of a source of which outcome and usage alone matter."""
+    """The pump of a source that is read only for its outcome and usage."""
 
     def feed(self, data: bytes) -> bytes | None:
         run = self._decoder.run

@@ -393,7 +393,7 @@ def accepts(record: Record, append: Append) -> bool:
 
 
 def gives_way(known: Record, claimed: Record, *, replaces: bool) -> bool:
-    """Return whether a claimed epoch replaces the id's existing one.
+    """Return whether the known epoch of an id is replaced by a claimed epoch.
 
     Args:
         known: The epoch.
@@ -461,7 +461,7 @@ def unpack_chunks(count: int, *data: object) -> list[Chunk]:
 
 
 def bytes_of(data: object) -> bytes:
-    """Return what a store holds, if it is bytes.
+    """Return a stored value, checked to be bytes.
 
     Raises:
         StoreError: It is anything else.

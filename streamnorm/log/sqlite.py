@@ -350,5 +350,5 @@ class SQLiteLogStore:
         }
 
     def _later(self, seconds: float) -> int:
-        """Return the time so many seconds from now, in milliseconds since 1970."""
+        """Return the time `seconds` from now, in milliseconds since 1970."""
         return int((self._clock() + seconds) * 1000)

@@ -152,7 +152,7 @@ class Tail:
                 await self._follow(after)
 
     async def note_reader(self) -> None:
-        """Record that the stream has a reader, if someone counts readers."""
+        """Record that the stream has a reader, if `on_read` is set."""
         if self.on_read is not None:
             self._was_read = True
             await self.on_read()
@@ -236,7 +236,7 @@ class Tail:
         return reading
 
     def _check(self, reading: Reading | None) -> Reading:
-        """Return a reading if it is of this epoch.
+        """Return a reading, checked to be of this epoch.
 
         Raises:
             LogError: It is stored no longer.

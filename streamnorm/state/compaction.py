@@ -93,7 +93,7 @@ def asks_for_compaction(body: dict[str, Any]) -> bool:
 
 
 def add_trigger(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a request with a compaction item, as `/responses/compact` implies.
+    """Return a request with the compaction item that `/responses/compact` implies.
 
     Raises:
         DecodeError: The input is no text and no array of objects.

@@ -326,7 +326,7 @@ class MemoryStore:
             return self._remove((scope, id))
 
     def _use(self, scope: str, chains: _Chains) -> None:
-        """Mark all responses of chains as most recently used, the first of a chain last."""
+        """Mark the responses of chains as used now, each chain's first response as the latest."""
         now = self._clock()
         for chain in reversed(chains.found):  # a later chain continues in an earlier one
             for response in chain:

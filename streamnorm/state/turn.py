@@ -239,7 +239,7 @@ class Turn:
         return body
 
     def reply(self, reply: Reply) -> Reply:
-        """Return a `Reply` by which the answer gets the id to be stored under.
+        """Return a `Reply` with the id under which the answer is stored.
 
         Args:
             reply: The one of the request that was sent to the provider.
