@@ -179,7 +179,7 @@ class MessageReader:
 
 
 def _as_socket_error(text: str) -> str:
-    """Return an `error` event with the status that WebSocket messages have."""
+    """Return an `error` event with a `status`, added if it is missing."""
     event = object_in(text)
     if isinstance(event.get("status"), int):
         return text
@@ -436,7 +436,7 @@ def _lane_in(head: MessageHead) -> str | None:
 
 
 def _is_accepted(event: str) -> bool:
-    """Return whether the input that an event is about was accepted before, which gave it an id."""
+    """Return whether an event's steer was accepted earlier: only then the steer has an id."""
     steer = object_in(event).get("steer")
     return is_object(steer) and "id" in steer
 

@@ -292,7 +292,7 @@ def suffix_of(content_type: str, framing: Framing = SSE) -> Suffix | None:
 
 
 def split_name(path: Path) -> tuple[str, Suffix | None]:
-    """Return the common name of a recording's files with its folder, and the suffix.
+    """Return the path of a recording's files without the suffix, and the suffix.
 
     The suffix is None if the path is that of a companion, or the NAME alone.
     """
@@ -308,7 +308,7 @@ STREAM_SUFFIXES = frozenset(framing.suffix for framing in FRAMINGS.values())
 
 
 def own_framing(dialect: str | None, suffix: Suffix = SSE.suffix) -> Framing:
-    """Return the framing of a dialect's streams if no companion names one."""
+    """Return the default framing of a dialect's streams; a companion may name another."""
     if suffix == WS_MESSAGE.suffix:  # which no other framing has
         return WS_MESSAGE
     known = None if dialect is None else DIALECTS.get(dialect)

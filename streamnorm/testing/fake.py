@@ -333,7 +333,7 @@ def _streams(received: FakeRequest) -> bool:
 
 
 def _refuse(received: FakeRequest) -> StreamError | None:
-    """Return the error for a request that is no message request; None for others."""
+    """Return the error for a request that a `FakeProvider` cannot answer; None for others."""
     if _streams(received):
         return None
     if not is_object(received.body):

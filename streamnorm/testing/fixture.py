@@ -121,14 +121,14 @@ class RecordingFixture:
 
     @property
     def unrecorded(self) -> tuple[str, ...]:
-        """Messages about requests that were neither replayed nor answered."""
+        """Messages about requests that no recording could answer."""
         if self._library is None or self._recorder is not None:
             return ()
         return tuple(dict.fromkeys(map(str, self._library.unrecorded)))
 
     @property
     def ran_without_faults(self) -> bool:
-        """Whether faults were not injected because the test was recorded."""
+        """Whether the test ran without its faults, because it was recorded."""
         return bool(self._recorded) and self._has_faults
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:

@@ -173,7 +173,7 @@ class AnswerWriter(Struct, kw_only=True):
         return self._play(playback.status, steps, end=playback.end)
 
     def _write_recorded_stream(self, recording: Recording) -> Playback:
-        """Return a whole body that is sent when the recorded stream would end."""
+        """Return a recorded stream as a whole body, sent when the stream would have ended."""
         playback = self.write_events(recording.events(), "")
         waited_s = sum(step.delay_s for step in recording.playback().steps)
         steps = tuple(structs.replace(step, delay_s=waited_s) for step in playback.steps)

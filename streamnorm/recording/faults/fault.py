@@ -85,7 +85,7 @@ class Fault(Struct, frozen=True):
 
     @property
     def times(self) -> int | None:
-        """Number of first requests that the fault affects; None for all."""
+        """Number of requests, from the first on, that the fault affects; None for all."""
         return None
 
     def __call__(self, playback: Playback) -> Playback:

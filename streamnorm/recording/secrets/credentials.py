@@ -142,7 +142,7 @@ def visit_strings(
 
 
 def _find_position(position: Position, name: str, value: Any) -> Position:
-    """Return the position of a field's value in an object that is not itself secret."""
+    """Return the position of a field's value, for an object outside secret fields."""
     in_headers = position is Position.HEADERS
     if is_secret_header(name) if in_headers else is_secret_field(name):
         return Position.SECRET
@@ -152,7 +152,7 @@ def _find_position(position: Position, name: str, value: Any) -> Position:
 
 
 def _find_public_fields(value: dict[str, Any]) -> frozenset[str]:
-    """Return the fields that are not secret in an object at a secret field."""
+    """Return the names of the public fields in an object that is a secret field's value."""
     names = {name: _normalise(name) for name in value}
     is_schema = not _SCHEMA_MARKS.isdisjoint(names.values())
     public = _DESCRIPTIONS | _SCHEMA_FIELDS if is_schema else _DESCRIPTIONS
