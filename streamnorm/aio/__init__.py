@@ -1,4 +1,4 @@
-"""Streams over asyncio and trio, and the same for synchronous code.
+"""Streams for asyncio, trio and synchronous code.
 
     events, iter_events          a response's bytes in, events out
     transcode, iter_transcode    bytes of one dialect in, bytes of another out

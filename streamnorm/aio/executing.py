@@ -109,7 +109,7 @@ async def run_tools(
 
 
 def _refusal_reason(message: Message) -> str | None:
-    """Return why no call of a message is executed, as a text for the model; None if calls are."""
+    """Return why the calls of a cut-off message are not executed; None if the message is whole."""
     if message.stop_reason in _WHOLE:
         return None
     reason = message.stop_reason or "the end of the connection"
@@ -210,7 +210,7 @@ json-repair finds in them (extra `repair`)."""
 
 
 class RefusedCall(StreamnormError):
-    """A call that is not executed; the text is the result for the model."""
+    """A call is not executed; the text of the exception is the result for the model."""
 
 
 def check_policy(policy: BrokenArguments) -> None:

@@ -74,7 +74,7 @@ class Core(Protocol):
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None while it has not."""
+        """How the stream ended; None until its end."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class Core(Protocol):
 
     @property
     def lacks_only_terminal(self) -> bool:
-        """Whether the message is complete without its terminal."""
+        """Whether the message lacks only its terminal."""
         ...
 
     @property
@@ -230,7 +230,7 @@ class Pump(ABC, Generic[T]):
 
     @property
     def lacks_only_terminal(self) -> bool:
-        """Whether the message is complete without its terminal, which a server may never send."""
+        """Whether the message lacks only its terminal, which some servers never send."""
         return self._core.lacks_only_terminal
 
     @property
@@ -420,7 +420,7 @@ class TranscodePump(Pump[bytes]):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that the next read may cause to be decoded; see `Transcoder`."""
+        """Number of stored bytes that the next read may process; see `Transcoder`."""
         return self._transcoder.waiting_bytes
 
     @property

@@ -264,7 +264,7 @@ class _StreamBase(Generic[T]):
 
     @property
     def media_type(self) -> str:
-        """The `content-type` of the bytes that are written, or else read."""
+        """The `content-type` of the written bytes; without a target dialect, of the source."""
         return self._pump.framing.media_type
 
     @property

@@ -1,4 +1,4 @@
-"""Reader of one create's answer over a new WebSocket, for `connect` with a WebSocket URL.
+"""Reader of the answer to one `response.create`, sent over a new WebSocket, for `connect`.
 
 https://developers.openai.com/api/docs/guides/websocket-mode (read 2026-11-23).
 """
@@ -22,7 +22,7 @@ _NOT_SENT = ("stream", "stream_options", "background")
 
 
 def open_reader(client: object, url: str, options: Mapping[str, Any]) -> WebSocketReader:
-    """Return a reader of the answer to a create, which `options` hold.
+    """Return a reader of the answer to the create in `options`.
 
     Args:
         client: The HTTP client, whose headers the handshake has.

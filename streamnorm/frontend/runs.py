@@ -52,7 +52,7 @@ NO_IDS: Mapping[str, str] = {}
 
 
 class Run:
-    """Write an agent's run, several answers and tool results, as one stream.
+    """Write an agent's run, which is several answers and their tool results, as one stream.
 
         run = Run("ui_message_stream")
         for event in answer:
@@ -274,7 +274,7 @@ class Run:
         return index
 
     def _count(self, usage: Usage) -> bytes:
-        """Store the current answer's usage, which replaces its last snapshot."""
+        """Store the usage of the current answer, in place of the answer's last snapshot."""
         self.usage = sum_usage((self._earlier_usage, usage))
         self._accumulator.push(UsageUpdate(self.usage))
         self._writer.count(UsageUpdate(usage))

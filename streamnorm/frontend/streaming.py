@@ -22,7 +22,7 @@ _BROKEN = StreamError("truncated", "the agent failed before its answer was compl
 
 
 class _RunCore:
-    """Lets a run serve as the decoder of its stream; it has events instead of frames."""
+    """Lets a run serve as the decoder of its stream, although a run reads no frames."""
 
     dialect = ""
     frames = progress = 0

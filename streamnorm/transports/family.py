@@ -221,7 +221,7 @@ class Family(Generic[RequestT, ResponseT]):
     def sync_inner(
         self, inner: AnyTransport[RequestT, ResponseT]
     ) -> SyncTransport[RequestT, ResponseT]:
-        """Return the inner transport of a synchronous client.
+        """Return an inner transport, checked to be synchronous.
 
         Raises:
             TypeError: It is no synchronous transport of the package.
@@ -235,7 +235,7 @@ class Family(Generic[RequestT, ResponseT]):
     def async_inner(
         self, inner: AnyTransport[RequestT, ResponseT]
     ) -> AsyncTransport[RequestT, ResponseT]:
-        """Return the inner transport of an asynchronous client.
+        """Return an inner transport, checked to be asynchronous.
 
         Raises:
             TypeError: It is no asynchronous transport of the package.
@@ -253,5 +253,5 @@ def _kind_of(inner: object) -> str:
 
 @cache
 def subclass(body: type[T], stream: type[Any]) -> type[T]:
-    """Return a subclass of a body class and `stream`, which the package's clients accept."""
+    """Return a subclass of a body class and `stream`, a base that the package's clients need."""
     return cast("type[T]", type(body.__name__, (body, stream), {}))  # its first base

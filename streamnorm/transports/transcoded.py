@@ -333,7 +333,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         )
 
     def starts_stream(self, step: UpstreamRequest | UpstreamCall, response: ResponseT) -> bool:
-        """Return whether to read a response as a stream, or an error of one."""
+        """Return whether to read a response as a stream, like any error to a message request."""
         # An error of a message may have any size and form, which the gate of a stream bounds and
         # judges.
         return step.streams or (isinstance(step, UpstreamRequest) and not response.is_success)

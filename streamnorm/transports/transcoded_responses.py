@@ -43,10 +43,10 @@ _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 
 
 class ProviderResponse:
-    """A response that this library decodes, not its HTTP package.
+    """A provider's response whose body this library decodes, instead of the HTTP package.
 
-    Those are nested generators, which cost more than the transcoding of a small event, and they
-    inflate a read at once, without a bound on its size.
+    HTTP packages decode in nested generators, which cost more than the transcoding of a small
+    event, and they inflate a read at once, without a bound on its size.
 
     Args:
         response: The response, of which nothing was read.
