@@ -91,7 +91,7 @@ def count_request_of(
     headers: Mapping[str, str] | None,
     limits: Limits,
 ) -> Request:
-    """Return the message request to count, from a body that `body_object` has returned.
+    """Return the message request to count, from a count request decoded by `body_object`.
 
     Raises:
         DecodeError: As for `decode_count_request`.
@@ -144,7 +144,7 @@ def encode_count_request(
     arguments: ArgumentsPolicy = "error",
     strict: bool = False,
 ) -> CountRequest | None:
-    """Return the count request for a message request; None if the server counts none.
+    """Return the count request for a message request; None if the server counts no tokens.
 
     A server that is not known to count none may still answer with a status of `CANNOT_COUNT`.
 
@@ -222,7 +222,7 @@ def decode_token_count(
 
 
 def encode_token_count(count: TokenCount, dialect: str) -> Encoded:
-    """Return the response with a number of tokens.
+    """Encode a number of tokens as the response to a count request.
 
     An estimate has `"estimated": true` beside it, and the header `x-streamnorm-estimated`.
 
@@ -236,7 +236,7 @@ def encode_token_count(count: TokenCount, dialect: str) -> Encoded:
 
 
 def _own_fields(request: Request, dialect: str) -> frozenset[str]:
-    """Return the field names of a request of the same dialect; none if it is of another."""
+    """Return the field names of a request's source; none if the source has another dialect."""
     source = request.source
     if isinstance(source, Source) and is_same_dialect(request, dialect):
         return frozenset(source.value)

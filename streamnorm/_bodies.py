@@ -116,7 +116,7 @@ def request_of(
     headers: Mapping[str, str] | None,
     limits: Limits,
 ) -> Request:
-    """Return the request in a body that `body_object` has returned.
+    """Return the request in a body that `body_object` has decoded.
 
     Args:
         value: The body.
@@ -272,7 +272,7 @@ def _as_read(
     words: frozenset[str],
     read: Callable[[dict[str, Any]], ReasoningOptions | None],
 ) -> Request:
-    """Return a request with only the reasoning options in fields that its server reads."""
+    """Return a request without the reasoning options whose fields its server ignores."""
     source: Source = request.source
     if request.reasoning is not source.part.reasoning:  # changed since
         return request
@@ -395,7 +395,7 @@ def translate_message(
 
 
 def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Message:
-    """Return the first choice of a whole response as a message, with its source.
+    """Return the first choice of a whole response as a message; its source is the response.
 
     Args:
         events: The events of the response.
@@ -411,7 +411,7 @@ def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Messag
 def response_events(
     value: dict[str, Any], dialect: str, server: str | None, limits: Limits
 ) -> list[Event]:
-    """Return the events of a whole response, unless the response is an error."""
+    """Return the events of a whole response; raise the error if the response reports one."""
     events: list[Event]
     try:
         codec = codec_of(lookup(dialect))

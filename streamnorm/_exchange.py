@@ -282,7 +282,7 @@ def _without_scheme(key: str) -> str:
 
 @contextmanager
 def state_refusals(status: int | None = None) -> Generator[None]:
-    """Raise `RequestRefused` for a request without a legal form, or with missing state.
+    """Raise `RequestRefused` if a request cannot be decoded or encoded, or its state is missing.
 
     Args:
         status: HTTP status where state is missing; None for that of the error.
@@ -303,7 +303,7 @@ def encode_stored(
     fields: dict[str, Any],
     created: float,
 ) -> dict[str, Any]:
-    """Return a stream's message as a whole response; {} if it has no such form.
+    """Return a stream's message as a whole response; {} if the message cannot be encoded.
 
     Args:
         message: The message, with its calls as the client named them.

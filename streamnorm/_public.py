@@ -29,7 +29,7 @@ MODULE_OF: dict[str, str] = {}
 
 
 def _home(module: str) -> None:
-    """Set the module of the names added to `__all__` since the last call."""
+    """Record the module that defines the names added to `__all__` since the last call."""
     for name in __all__:
         MODULE_OF.setdefault(name, module)
 

@@ -84,7 +84,7 @@ def detect_body(
 
 
 def detect_path(path: str) -> str | None:
-    """Return the dialect whose endpoints have a URL path; None if none has.
+    """Return the name of the dialect with an endpoint at a URL path, or None.
 
     Args:
         path: The path, decoded, without empty segments and query.
@@ -96,7 +96,7 @@ def detect_path(path: str) -> str | None:
 
 
 def dialect_at(path: str) -> Dialect | None:
-    """Return the dialect with an endpoint at a path, in its cloud's form, or None.
+    """Return the dialect with an endpoint at a path, adapted to the path's cloud, or None.
 
     Args:
         path: The path, without empty segments and query; decoded or, if a cloud has it, as the
@@ -482,7 +482,7 @@ class _UnnamedDecoder(Decoder):
 
 
 class _VariantDecoder(_UnnamedDecoder):
-    """Decodes a dialect or its variant, which frames before the message start reveal.
+    """Decodes a dialect or a variant of it, detected from the frames before the message start.
 
     Args:
         known: The dialect that was named.

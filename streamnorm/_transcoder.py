@@ -302,7 +302,7 @@ class Transcoder:
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None while it has not."""
+        """How the stream ended; None until its end."""
         failure = self._writer.failure
         return error_outcome(failure) if failure else self._decoder.outcome
 
@@ -328,7 +328,7 @@ class Transcoder:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that the next read, however small, may cause to be processed.
+        """Number of stored bytes that the next read, however small, may process.
 
         These are the bytes of the unfinished event, and those that the target's last events
         repeat or hold.
@@ -337,7 +337,7 @@ class Transcoder:
 
     @property
     def lacks_only_terminal(self) -> bool:
-        """Whether the message is complete without its terminal, which a server may never send."""
+        """Whether the message lacks only its terminal, which some servers never send."""
         return self._decoder.lacks_only_terminal
 
     @property
@@ -377,7 +377,7 @@ class Transcoder:
         self._decoder.response_id = id
 
     def set_minted_id(self, id: str) -> None:
-        """Set the id to write for a message to which its provider gives none.
+        """Set the id to write for a message that the provider sends without an id.
 
         Equal bytes in give equal bytes out, so that none is made up here.
         """
@@ -389,7 +389,7 @@ class Transcoder:
         return self._accumulator.has_blocks
 
     def _restore(self, reply: Reply, limits: Limits) -> None:
-        """Set up the restoring of tool calls between decoder and accumulator."""
+        """Set up a restorer of the client's tool calls between decoder and accumulator."""
         from streamnorm._core.bodies.tool_calls import RestoringSinks, ToolCallRestorer
 
         def note(kind: str, where: str) -> None:
@@ -400,7 +400,7 @@ class Transcoder:
         self._sinks = RestoringSinks(self._restorer, self._accumulator, self._writer)
 
     def _name_calls(self, earlier: dict[str, bool]) -> None:
-        """Set up unique call ids within the page's chat."""
+        """Set up call ids that are unique within the page's chat."""
         from streamnorm._core.bodies.chats import CallIds
 
         if isinstance(self._encoder, RunEncoder):
@@ -432,7 +432,7 @@ class Transcoder:
         return written
 
     def _write(self, events: list[Event]) -> bytes:
-        """Accumulate events; return their bytes, in a passthrough only those of an error."""
+        """Accumulate events; return their bytes, or in a passthrough only the bytes of an error."""
         if self._identity is not None:
             events = self._name_message(events, self._identity)
         if self._restorer is not None and not (events := self._restorer.take(events)):
@@ -588,7 +588,7 @@ def project(
 
 
 def _without(event: Event, withdrawn_calls: Collection[int]) -> list[Event]:
-    """Return an event unless it belongs to a withdrawn call; opaque data loses its index."""
+    """Return an event as a list; of a withdrawn call, only opaque data, without its index."""
     if getattr(event, "index", None) not in withdrawn_calls:
         return [event]
     return [structs.replace(event, index=None)] if isinstance(event, Opaque) else []

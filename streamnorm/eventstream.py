@@ -239,7 +239,7 @@ class EventStreamDecoder:
         return True
 
     def _learn_length(self, data: bytes) -> tuple[bytes, int] | None:
-        """Return the bytes before the payload of messages of this length, and their checksum."""
+        """Return the bytes before the payload of messages as long as `data`, and their checksum."""
         before = data[: self._payload_at]
         known = self._known.get(before) or self._learn(before)
         if known is None or known[0] != len(data):
@@ -271,7 +271,7 @@ class EventStreamDecoder:
         return bytes(held) + data
 
     def _learn(self, before: bytes) -> tuple[int, int] | None:
-        """Return the length and checksum in a prelude, if its headers are the last ones.
+        """Return the length of the message that `before` begins, and the checksum of `before`.
 
         None if the headers are other ones than the last, or not whole.
         """
@@ -312,7 +312,7 @@ class EventStreamDecoder:
         return Message(self._last_headers, data[payload_at:checksum_at], data[start:end])
 
     def _forget(self, head: bytes) -> None:
-        """Replace the known headers, and forget messages with the former ones."""
+        """Replace the known headers, and clear the lengths learned with the former headers."""
         self._last_head, self._payload_at = head, _PRELUDE_SIZE + len(head)
         self._known.clear()
         self._by_length.clear()

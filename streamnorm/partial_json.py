@@ -513,7 +513,7 @@ def _may_have_infinity(text: str) -> bool:
 
 
 def _describe(path: tuple[str | int, ...], value: object, into: list[ValueDelta]) -> None:
-    """Append the deltas that build a value to `into`."""
+    """Append to `into` the deltas that build a value."""
     if is_object(value):
         into.append(ValueDelta(path, {}))
         for key, member in value.items():

@@ -124,7 +124,7 @@ class Validator:
             self._position += 1
 
     def _limit_violations(self, violations: Iterator[Violation]) -> list[Violation]:
-        """Return violations up to a bound, then one that reports the rest."""
+        """Return violations up to a bound, then one violation in place of all further ones."""
         bounded: list[Violation] = []
         if self._found > MAX_PROBLEMS:
             return bounded

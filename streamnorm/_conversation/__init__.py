@@ -310,7 +310,7 @@ class Conversation:
         return structs.replace(request, messages=(*messages, marked))
 
     def _memo(self, target: _Key) -> EncodingMemo:
-        """Return the cache of a target; the least recently used one is dropped."""
+        """Return a target's encoding cache; above a bound, drop the least recently used cache."""
         memo = self._memos.pop(target, None) or EncodingMemo()
         while len(self._memos) >= _MAX_TARGETS:
             del self._memos[next(iter(self._memos))]
@@ -335,7 +335,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 class _PackedSource(Struct, frozen=True):
-    """A `Source` that stores only the fields of its part that changed since decoding.
+    """A `Source` in stored form: of its part, only the fields that changed since decoding.
 
     Attributes:
         dialect: Dialect of the part.
@@ -383,7 +383,7 @@ def stored_from_json(data: Body, limits: Limits) -> Stored:
 
 
 def _pack(part: P) -> P:
-    """Return a request or a part of it with all decoded sources packed."""
+    """Return a request, message or tool with all decoded sources packed."""
     if isinstance(part, Request):
         return structs.replace(
             part,
@@ -440,7 +440,7 @@ def _unpack(part: P, value: dict[str, Any]) -> P:
 
 
 def _restore_part(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
-    """Return a part as it was decoded, which shares unchanged fields with `part`."""
+    """Return a part with its changed fields as they were decoded."""
     if not changed:
         return part
     read = _convert({**value, **changed, "source": None}, type(part))

@@ -188,7 +188,7 @@ def _count_tokens(
 def list_models(
     received: ClientRequest, client: str, upstream: Upstream
 ) -> Generator[UpstreamCall, UpstreamReply, list[ModelInfo] | StreamError]:
-    """Return the steps that fetch an upstream's model list, under its own names.
+    """Return the steps that fetch an upstream's model list, with the provider's model names.
 
     Args:
         received: The request.

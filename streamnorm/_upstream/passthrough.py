@@ -406,7 +406,7 @@ class _TerminalDecoder(Decoder):
             self._read_last(frame, events)
 
     def _read_last(self, frame: Frame, events: list[Event]) -> None:
-        """Append the events of a frame that ends the stream, decoded on its own."""
+        """Decode a frame that ends the stream, without the frames before it; append its events."""
         room = decoder(self.dialect, limits=self._limits)
         events += room.feed_frame(frame)
         self.outcome = room.outcome
@@ -548,7 +548,7 @@ def _is_carrier(signature: str) -> bool:
 
 
 def _without_carriers(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:
-    """Return blocks without reasoning that only carries a signature."""
+    """Return blocks, except reasoning that only carries another block's signature."""
     return tuple(
         block
         for block in blocks

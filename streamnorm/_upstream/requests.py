@@ -338,14 +338,14 @@ def build_upstream_request(
 
 
 def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
-    """Return a reply with the model's name, for a provider whose messages have none."""
+    """Return a `Reply` with the requested model, if the provider's messages name no model."""
     if target.capabilities is None or target.capabilities.identity:
         return reply
     return structs.replace(reply, model=request.model)
 
 
 def _answer_to(reply: Reply, codec: RequestReader, body: dict[str, Any], request: Request) -> Reply:
-    """Return a reply with the request's tool calls and fields that its response needs."""
+    """Return a `Reply` with the request's tool calls, and the fields that its response echoes."""
     if isinstance(codec, PageCodec):
         reply = structs.replace(reply, calls=calls_of(request.messages))
     if codec.echoed_fields is None:
@@ -438,7 +438,7 @@ def _refusal_of(exc: EncodeError) -> RequestRefused:
 
 
 def identify_reply(reply: Reply, request_id: str) -> Reply:
-    """Return a reply with the response's id as the message id, if messages have none.
+    """Return a `Reply` with the response's id as message id, if messages have no id.
 
     Args:
         reply: Reply of the request; it has a model if the provider's messages name none.
