@@ -273,7 +273,8 @@ class EventStreamDecoder:
     def _learn(self, before: bytes) -> tuple[int, int] | None:
         """Return the length of the message that `before` begins, and the checksum of `before`.
 
-        None if the headers are other ones than the last, or not whole.
+        None if the prelude is not whole, or the headers are other ones than the last; a checksum
+        of 0 if `before` ends within the headers.
         """
         head = self._last_head
         if len(before) < _PRELUDE_SIZE or not 0 < len(head) <= _MAX_KNOWN_HEAD:

@@ -37,7 +37,6 @@ def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
     Args:
         text: The text; read only as far as it may fit.
         room: Columns.
-        cut: Column with which a delta begins.
         more: Ending of a text that is cut.
         ascii: Whether to write only ASCII.
     """
@@ -89,7 +88,6 @@ class Glyphs(Struct, frozen=True):
         waits: Column in which deltas of the block wait.
         edge: Begin and end of the stream.
         torn: End of the stream for a block that never stopped.
-        cut: Column with which a delta begins.
         more: Ending of a text that is cut.
         times: Multiplication sign after a count.
         ascii: Whether only ASCII may be written.

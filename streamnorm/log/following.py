@@ -144,7 +144,7 @@ class LogReader:
         return self._tail.ending
 
     def _learn_end(self) -> None:
-        """Store the last event's fields if the next read is the last."""
+        """Store the last event's fields if all reads are returned, so that the end is next."""
         ending = self._tail.ending
         if ending is not None and ending.response and self.position >= self._tail.count:
             self.last_fields = ending.response
