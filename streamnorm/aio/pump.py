@@ -517,7 +517,7 @@ class LargeEventPump(TranscodePump):
         return fed
 
     def feed_ahead(self, data: bytes) -> None:
-        """Process the next chunk; the next `feed` only returns its bytes."""
+        """Process the next chunk; the next `feed` only returns what was written of it."""
         self._fed = super().feed(data)
         self._is_fed = True
 

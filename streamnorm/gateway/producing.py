@@ -100,7 +100,7 @@ class ReadsStream(Stream[bytes]):
         client: Dialect,
         written: WriterOptions,
     ) -> OpenedSource:
-        """Return the reads as a source for the log.
+        """Return the upstream's reads, the first ones included, as the source of a logged stream.
 
         Args:
             answer: The answer.

@@ -159,7 +159,7 @@ class ResponseState:
         return not self._is_foreign[key]
 
     def take_successor(self) -> SocketAnswer | None:
-        """Return the successor answer that is already under way; None after the first call."""
+        """Return the upstream's next answer, if a steer has begun it; None after the first call."""
         continues, self.continues = self.continues, None
         return None if continues is None else continues.successors.popleft()
 
@@ -220,7 +220,7 @@ class ResponseState:
 
     @property
     def needs_message(self) -> bool:
-        """Whether a stream's answer is stored from its message, not its last event."""
+        """Whether storing a stream's answer takes the accumulated message, not its last event."""
         return False
 
     async def store_streamed(self, data: bytes, stream: Stream[bytes]) -> None:

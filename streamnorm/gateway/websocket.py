@@ -433,7 +433,7 @@ class Connection:
         await self._end_if_idle()
 
     async def _answer(self, data: bytes, lane: _Lane) -> None:
-        """Answer one create with a response or an error."""
+        """Answer one `response.create` with a response or an error."""
         owner, client = self._owner, self._client
         try:
             create = await self._bodies.run(

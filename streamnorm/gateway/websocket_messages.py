@@ -63,7 +63,7 @@ _OK = 200
 
 
 def read_message(data: bytes, limits: Limits) -> MessageHead:
-    """Return the head of a client's message.
+    """Return type and lane of a client's message.
 
     Raises:
         RequestRefused: It is no JSON object, or exceeds a bound.

@@ -343,7 +343,7 @@ def _summarise(request: WireRequest, compared: RecordedRequest) -> str:
 def _find_nearest(
     compared: RecordedRequest, entries: Sequence[_LibraryEntry]
 ) -> tuple[str | None, str]:
-    """Return the recording most similar to a request, by name, and their diff.
+    """Return the name of the recording most similar to a request, and the diff of their requests.
 
     Args:
         compared: The request.

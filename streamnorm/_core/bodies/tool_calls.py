@@ -150,7 +150,7 @@ class CustomToolInputDecoder:
         self._held: list[str] = []  # the arguments before the string
 
     def feed(self, arguments: str) -> str:
-        """Return the custom tool's text in the next fragment of the arguments."""
+        """Return what the next fragment of JSON arguments holds of a custom tool's free text."""
         if self.is_plain:
             return arguments
         if not self._is_found:

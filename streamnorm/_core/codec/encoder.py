@@ -144,7 +144,7 @@ class Encoder(ABC):
 
     @property
     def loss_counter(self) -> Losses:
-        """Counter of `losses`; callers add the losses that precede encoding."""
+        """Counter of `losses`; callers also add what was lost before encoding."""
         return self._losses
 
     @property

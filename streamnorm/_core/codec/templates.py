@@ -134,7 +134,7 @@ class Templates:
         otherwise: ReadText,
         framing: SSEDecoder | None = None,
     ) -> ReadText:
-        """Return a function that returns the text of a delta that fits one of the templates.
+        """Return a reader of deltas: compares bytes with the templates, and returns the text.
 
         Args:
             before: Bytes before the payload.

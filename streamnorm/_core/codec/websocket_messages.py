@@ -293,7 +293,7 @@ class WebSocketFrames:
         return frames
 
     def unterminated(self) -> Frame | None:
-        """Return the last message, which may lack its line end."""
+        """Return the last message of a transcript, which may lack its line end."""
         return self._splitter.unterminated()
 
 

@@ -321,7 +321,7 @@ def _extra(value: _Value, *mapped: str) -> _Value:
 
 
 class AGUIRun(DeltaRun):
-    """Delta run of content events.
+    """Fast path of content events: text that extends an open block.
 
     Args:
         blocks: The open blocks of the run.

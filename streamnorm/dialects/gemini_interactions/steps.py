@@ -1,4 +1,4 @@
-"""Decoding of the steps of one interaction: by their index, and the steps of tool calls.
+"""Decoding of the steps of one interaction: finds a step by its index; decodes tool calls.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).  `OpenSteps` finds the step of each
 event; `blocks.py` has what all steps share, answers, thoughts and unknown steps.
