@@ -371,7 +371,7 @@ def check_config(config: Config) -> Config:
 
 
 def _suggestion(problem: str, path: str, type: type[Struct]) -> str:
-    """Return an error's suggestion for an unknown key; "" for other errors.
+    """Return the key that an unknown one may stand for, or all keys; "" for other errors.
 
     Args:
         problem: What msgspec found.
@@ -382,7 +382,8 @@ def _suggestion(problem: str, path: str, type: type[Struct]) -> str:
     if found is None:
         return ""
     table = ModelConfig if path.startswith("models[") else type
-    return did_you_mean(found[1], (field.name for field in structs.fields(table)))
+    known = [field.name for field in structs.fields(table)]
+    return did_you_mean(found[1], known) or f"; expected one of {', '.join(known)}"
 
 
 def _convert(value: object, type: type[T], where: str) -> T:

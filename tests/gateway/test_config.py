@@ -108,7 +108,14 @@ def test_configuration_is_read(written: Any) -> None:
             f"keep_alive_s = 5\n{UPSTREAM}",
             "object contains unknown field `keep_alive_s`; did you mean keepalive_s?",
         ),
-        (f"{UPSTREAM}url = 5", "upstreams.local: object contains unknown field `url`"),
+        (
+            f"{UPSTREAM}url = 5",
+            "upstreams.local: object contains unknown field `url`; expected one of dialect, ",
+        ),
+        (
+            f"{UPSTREAM}[[models]]\nname = '*'",
+            "models[0]: object contains unknown field `name`; expected one of match, to, ",
+        ),
         (
             f"{UPSTREAM}baseurl = 5",
             "upstreams.local: object contains unknown field `baseurl`; did you mean base_url?",
