@@ -55,7 +55,7 @@ _STEPS_PER_BLOCK = 4
 _FILES = frozenset({"image", "document", "audio", "video"})
 _TEXTS = frozenset({"model_output", "text"})
 _OUTPUTS = _TEXTS | _FILES
-_FRAGMENTS = frozenset({"text", "thought_summary", "arguments_delta"})
+_CALLS_AND_RESULTS = (CALL_SUFFIX, RESULT_SUFFIX)
 
 
 class OpenSteps:
@@ -229,9 +229,7 @@ class OpenSteps:
             self._store(index, value_bytes(delta))
         if step.read_delta(kind, delta, arguments_text(delta, raw), events):
             return
-        # A fragment in a step of another type would be missing where it belongs: a call without
-        # its arguments could run.
-        if kind in _FRAGMENTS and isinstance(step, OutputStep | ThoughtStep | _CallStep):
+        if _belongs_elsewhere(kind, step):
             raise malformed(f"{kind} in step {index}, which is of another type")
         self._blocks.add_opaque(kind or "delta", delta, events, index=step.index)
 
@@ -281,6 +279,18 @@ def _step_class(kind: str) -> type[OpenStep]:
     return ResultStep if kind.endswith(RESULT_SUFFIX) else UnknownStep
 
 
+def _belongs_elsewhere(kind: str, step: OpenStep) -> bool:
+    """Return whether a delta that a step cannot read is missing in a step of another type.
+
+    A call without its arguments could run.
+    """
+    if isinstance(step, UnknownStep):
+        return False
+    if kind == "arguments_delta" or kind.endswith(_CALLS_AND_RESULTS):
+        return True
+    return kind in ("text", "thought_summary") and not isinstance(step, ResultStep)
+
+
 def _step_of_delta(kind: str) -> str | None:
     """Return the step type that a delta without a start implies; None if it is unknown."""
     if kind in ("text", "text_annotation_delta", "text_annotation", *_FILES):
@@ -289,7 +299,7 @@ def _step_of_delta(kind: str) -> str | None:
         return "thought"
     if kind == "arguments_delta":
         return FUNCTION_CALL
-    return kind if kind.endswith((CALL_SUFFIX, RESULT_SUFFIX)) else None
+    return kind if kind.endswith(_CALLS_AND_RESULTS) else None
 
 
 FUNCTION_CALL = "function_call"

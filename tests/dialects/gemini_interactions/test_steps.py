@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.gemini_interactions.frames import (
     CREATED,
@@ -106,6 +108,36 @@ def test_start_without_an_index_has_the_next_one() -> None:
 def test_arguments_in_a_step_that_is_no_call_are_malformed(kind: str) -> None:
     wrong = delta(0, "arguments_delta", arguments="{}")
     got = decode(CREATED, start(0, kind), wrong, stop(0), completed())
+    message = "arguments_delta in step 0, which is of another type"
+    assert got.events[-1] == StreamError("malformed", message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("google_search_call", {"arguments": {"queries": ["q"]}}),
+        ("google_search_result", {"result": []}),
+        ("function_result", {"result": "r"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "begun", ["function_call", "url_context_call", "url_context_result", "thought"]
+)
+def test_delta_of_another_call_or_result_is_malformed(
+    begun: str, kind: str, fields: dict[str, Any]
+) -> None:
+    started = start(0, begun, id="c", name="f", call_id="c")
+    got = decode(CREATED, started, delta(0, kind, **fields), stop(0), completed())
+    message = f"{kind} in step 0, which is of another type"
+    assert got.events[-1] == StreamError("malformed", message)
+
+
+def test_arguments_in_a_result_are_malformed() -> None:
+    started, wrong = (
+        start(0, "function_result", call_id="c"),
+        delta(0, "arguments_delta", arguments="1"),
+    )
+    got = decode(CREATED, started, wrong, stop(0), completed())
     message = "arguments_delta in step 0, which is of another type"
     assert got.events[-1] == StreamError("malformed", message)
 
