@@ -1,4 +1,4 @@
-"""What token counts, model lists and stored responses ask of an upstream, without I/O.
+"""Upstream requests for token counts, model lists and stored responses, without I/O.
 
 Each request is served by a generator: it yields calls to the upstream, is sent their replies,
 and returns the answer to the client.  The owner of the connection runs it:

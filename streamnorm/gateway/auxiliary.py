@@ -1,4 +1,4 @@
-"""Token counts, model lists and stored responses over the network, as `_upstream` asks."""
+"""Handlers of token counts, model lists and stored responses, which send upstream requests."""
 
 from __future__ import annotations
 

@@ -439,7 +439,7 @@ class UpstreamSockets:
         return self._session
 
     def release(self, connection: _Connection) -> None:
-        """Keep a connection for its conversation's next create, or close it if it takes none."""
+        """Return a connection to the pool of idle ones, or close it if it cannot be reused."""
         if connection.retires or self._is_draining:
             connection.close()
             return

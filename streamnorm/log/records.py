@@ -446,7 +446,7 @@ def unpack_chunks(count: int, *data: object) -> list[Chunk]:
 
     Args:
         count: Number of chunks.
-        data: What is stored of them, one after the other, in any pieces.
+        data: The encoded chunks, concatenated and split at any bytes.
 
     Raises:
         StoreError: They are none.

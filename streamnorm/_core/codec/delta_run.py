@@ -141,8 +141,7 @@ class DeltaRun(ABC):
             payload: A payload that was decoded.
             text: Text in the payload.
             peek: Returns the text of a payload that has no other effect, without reading it.
-            delta: Delta of the block; None if `extend` sets that of the run, or if the run has no
-                other before `clear_templates`.
+            delta: Delta of the block; None if the run has no other before `clear_templates`.
             extend: Extends the block; None if the room stores nothing of the texts.
             fresh: Takes up to `MAX_FRESH` short texts in place of `extend`; None if it needs all.
             counts: Token counts of the payload that may differ in others.
@@ -162,7 +161,7 @@ class DeltaRun(ABC):
             self._compare_reads()
 
     def _compare_reads(self) -> None:
-        """Let `text_of_read` compare reads that hold one event with the templates."""
+        """Set `text_of_read` to match reads of one event against the templates."""
         self.text_of_read = self._templates.text_reader(
             self.prefix, self._event_end, self._text_of_read_lines, self._lines
         )

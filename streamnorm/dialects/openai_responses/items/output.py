@@ -245,7 +245,7 @@ class OutputItems:
                 self._opener.note("unfinished_arguments", "tool call")
 
     def _growing(self, item_type: str) -> Item | None:
-        """Return the only item of a type that a delta may extend; None if there is none."""
+        """Return the only incomplete item of a type; None if all items of the type are complete."""
         growing = [item for item in self._undone.get(item_type, ()) if item.can_grow]
         # A call without arguments that another one followed is complete.
         growing = [item for item in growing if item.has_content or item is growing[-1]]

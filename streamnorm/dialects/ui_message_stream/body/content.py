@@ -475,7 +475,7 @@ def add_result(part: dict[str, Any], result: ToolResult, losses: Losses) -> None
 def server_result_to_part(
     result: ServerToolResult, call: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
-    """Add a server tool's result to its call's part; return new parts, if any."""
+    """Merge a server tool's result into the part of its call; return a new part without a call."""
     added: list[dict[str, Any]] = []
     if call is None:
         empty = ServerToolCall(result.tool_call_id, result.kind or "tool")

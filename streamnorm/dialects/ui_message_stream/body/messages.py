@@ -225,7 +225,7 @@ class _Chat:
         return parts
 
     def _add_server_result(self, result: ServerToolResult) -> list[dict[str, Any]]:
-        """Add a server tool's result to its call's part; return a new part if there is none."""
+        """Merge a server tool's result into its call's part; return a new part without a call."""
         call = self._calls.pop(result.tool_call_id, None)
         if call is None and result.tool_call_id in self._call_ids:
             self._losses.add("duplicate_result", "messages", "dropped")
