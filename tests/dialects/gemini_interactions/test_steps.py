@@ -133,10 +133,8 @@ def test_delta_of_another_call_or_result_is_malformed(
 
 
 def test_arguments_in_a_result_are_malformed() -> None:
-    started, wrong = (
-        start(0, "function_result", call_id="c"),
-        delta(0, "arguments_delta", arguments="1"),
-    )
+    started = start(0, "function_result", call_id="c")
+    wrong = delta(0, "arguments_delta", arguments="1")
     got = decode(CREATED, started, wrong, stop(0), completed())
     message = "arguments_delta in step 0, which is of another type"
     assert got.events[-1] == StreamError("malformed", message)
