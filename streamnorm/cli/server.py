@@ -192,6 +192,7 @@ class Connection(asyncio.Protocol):
     cycle: Any  # each protocol of uvicorn has a class of its own
     pipeline: Any = ()
     ws_protocol_class: Any
+    _unset_keepalive_if_required: Callable[[], None]
 
     def __init__(self, connections: Connections, **settings: Any) -> None:
         super().__init__(**settings)
@@ -217,6 +218,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove this connection from the server's."""
         super().connection_lost(exc)
+        # uvicorn leaves the timer running if a client breaks off, and with it all that the
+        # connection refers to.
+        self._unset_keepalive_if_required()
         self.leave()
 
     def data_received(self, data: bytes) -> None:

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = 130
 _MAX_REQUESTS = 1000  # of the commands that have no bound of their own
-# Number of new objects after which the garbage collector runs.  At Python's 700 it took 11 % of
-# the CPU of requests, and at 10,000 6 %, where memory grew by 3 MiB in the first ten thousand
-# streams.
-_COLLECT_AFTER = 3_000
 _STOP_S = 5.0  # for the end of a server in a thread
 
 _SETTINGS: dict[str, Any] = {
@@ -85,7 +81,7 @@ def serve(
         ending = _Ending(_make_server(app, listening, max_requests, settings))
         shown = f"[{host}]" if ":" in host else host
         announce(f"http://{shown}:{listening.getsockname()[1]}")
-        _collect_seldom()
+        _freeze_loaded()
         runner.run(ending.server.serve())
     return ending.status
 
@@ -109,7 +105,7 @@ def serve_in_thread(app: Any, listening: socket.socket, *, max_requests: int) ->
         finally:
             began.set()
 
-    _collect_seldom()
+    _freeze_loaded()
     # The process ends also if the server does not.
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -180,11 +176,10 @@ def _websocket_settings(max_message_bytes: int) -> dict[str, Any]:
     }
 
 
-def _collect_seldom() -> None:
-    """Exclude loaded objects from garbage collection, and collect less often."""
+def _freeze_loaded() -> None:
+    """Exclude loaded objects from garbage collection."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER)
 
 
 def _choose_event_loop() -> Callable[[], asyncio.AbstractEventLoop]:

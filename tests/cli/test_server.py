@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
@@ -146,6 +147,8 @@ class Client:
 
     def leave(self) -> None:
         """Reset the connection."""
+        sock = self._writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
     async def receive(self, until: bytes = b"ok") -> bytes:
@@ -225,6 +228,22 @@ async def test_time_of_a_head_is_not_renewed_by_what_arrives_of_it(
                 await client.send(bytes([byte]))
                 await asyncio.sleep(0.01)
         assert end.done()
+
+
+async def test_connection_that_its_client_resets_leaves_no_timer(
+    parser: type[Connection],
+) -> None:
+    """What the timer refers to would stay in memory as long as it waits."""
+    async with running(parser) as server:
+        client = await server.client(GET)
+        await client.receive()
+        (connection,) = server.state.connections
+        assert connection.timeout_keep_alive_task is not None
+        client.leave()
+        async with asyncio.timeout(10):
+            while server.state.connections:  # noqa: ASYNC110 - it has no event for it
+                await asyncio.sleep(0.002)
+        assert connection.timeout_keep_alive_task is None
 
 
 async def test_blank_lines_are_no_request(parser: type[Connection]) -> None:
