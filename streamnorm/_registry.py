@@ -23,7 +23,7 @@ from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.errors import DecodeError, UnknownDialect, did_you_mean
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Capabilities, Note, OnLoss, OnNote, ReasoningField
+from streamnorm._core.losses import Capabilities, OnLoss, OnNote, ReasoningField
 from streamnorm.dialects import (
     ag_ui,
     anthropic,
@@ -362,7 +362,11 @@ class _UnnamedDecoder(Decoder):
         super().__init__(**shared)
         self.formats = tuple(format for known in DIALECTS.values() for format in known.formats)
         self._own = own
-        self._shared: DecodeOptions = {**shared, "on_note": self._pass_on}
+        count = self.note
+        self._shared: DecodeOptions = {
+            **shared,
+            "on_note": lambda note: count(note.kind, note.where),
+        }
         self._room: Decoder | None = None
         self._waiting: list[Frame] = []
         self._is_known = False  # whether `_room` is certain to be that of the stream
@@ -476,9 +480,6 @@ class _UnnamedDecoder(Decoder):
         self._room.response_id = self.response_id
         self._is_known = True
         return self._room
-
-    def _pass_on(self, note: Note) -> None:
-        self.note(note.kind, note.where)
 
 
 class _VariantDecoder(_UnnamedDecoder):

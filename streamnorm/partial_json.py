@@ -480,8 +480,9 @@ def decode_arguments(text: str) -> dict[str, object]:
     parser = PartialJSON()
     parser.feed(text)
     parser.close()
-    if parser.error is not None:
-        raise parser.error
+    if (error := parser.error) is not None:
+        # The parser's own error would refer to the parser, and that to the error.
+        raise ArgumentsError(str(error), position=error.position)
     return cast("dict[str, object]", parser.value)  # it began with a brace
 
 

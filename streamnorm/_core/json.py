@@ -6,17 +6,14 @@ UnicodeDecodeError, which are no `MsgspecError`.
 
 A call of msgspec holds the interpreter's lock until it returns, even in a thread: decoding 32 MB
 blocks an event loop for 50 ms or more.  A large text is therefore split into its fields and
-items, down to texts of `PIECE_BYTES`, and written item by item.
+items, down to texts of `PIECE_BYTES` and slices of strings, and written item by item.
 """
 
 from __future__ import annotations
 
 import json
-import json.decoder
-import json.scanner
 import re
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from io import BytesIO
 from math import isfinite
 from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar, cast
@@ -26,22 +23,12 @@ from msgspec import Raw
 
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.limits import Limits
-
-_Scan: TypeAlias = Callable[[str, int], tuple[Any, int]]
-
-# Functions that `JSONDecoder` itself calls; the stubs of the standard library have none of them.
-_PARSING: Any = json.decoder
-_SCANNING: Any = json.scanner
-_scanstring: Callable[[str, int, bool], tuple[str, int]] = _PARSING.scanstring
-
-# Levels of a request: the body, its messages, a message, its content, a part of the content.
-_LEVELS = 5
-_SLICE_CHARS = 1024 * 1024
-# The rest of a string after its first quote.
-_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
-_LOW = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_ESCAPE_CHARS = 6  # length of the longest escape, \uXXXX
+from streamnorm._core.stepwise_json import (
+    ESCAPE_CHARS,
+    SLICE_CHARS,
+    StepwiseDecoder,
+    between_escapes,
+)
 
 T = TypeVar("T")
 
@@ -348,86 +335,6 @@ def json_value(text: str, what: str, path: str = "") -> Any:
         raise EncodeError(message, path=path) from exc
 
 
-class StepwiseDecoder(json.JSONDecoder):
-    """A `json.JSONDecoder` that parses the outer five levels in Python, inner ones in C.
-
-    No single call then holds the interpreter's lock for long.  Results and errors are the same.
-    """
-
-    scan_once: _Scan
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        scan_value, strict = self.scan_once, self.strict
-
-        def scan_part(text: str, index: int) -> tuple[Any, int]:
-            if text[index : index + 1] == '"':
-                return _parse_string(text, index + 1, strict)
-            return scan_value(text, index)
-
-        self.scan_once = scan_part
-        for _ in range(_LEVELS):
-            self.scan_once = self._around(self.scan_once)
-
-    def _around(self, scan_part: _Scan) -> _Scan:
-        """Return a scanner that parses one more nesting level in Python."""
-        parse_any_array, parse_any_object = _PARSING.JSONArray, _PARSING.JSONObject
-        make_scanner: Callable[[Any], _Scan] = _SCANNING.py_make_scanner
-
-        def parse_array(start: Any, _scan: _Scan) -> Any:
-            return parse_any_array(start, scan_part)
-
-        def parse_object(start: Any, strict: bool, _scan: _Scan, *options: Any) -> Any:
-            return parse_any_object(start, strict, scan_part, *options)
-
-        level: Any = copy(self)
-        level.parse_array, level.parse_object = parse_array, parse_object
-        level.parse_string = _parse_string
-        return make_scanner(level)
-
-
-def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]:
-    """Parse a string as `scanstring` does, a long one in slices.
-
-    Args:
-        text: The JSON text.
-        begin: Index of the first character after the quote.
-        strict: Whether control characters are refused.
-    """
-    if _STRING.match(text, begin, begin + _SLICE_CHARS):
-        return _scanstring(text, begin, strict)
-    parts: list[str] = []
-    position = begin
-    try:
-        while position + _SLICE_CHARS < len(text):
-            end = _between_escapes(text, position, position + _SLICE_CHARS)
-            part, stop = _scanstring(f'{text[position:end]}"', 0, strict)
-            parts.append(part)
-            if position + stop <= end:
-                return "".join(parts), position + stop
-            position = end
-        part, stop = _scanstring(text, position, strict)
-    except json.JSONDecodeError:
-        # Raises again, with the position in the whole text.
-        parts, (part, stop) = [], _scanstring(text, begin, strict)
-    return "".join([*parts, part]), stop
-
-
-def _between_escapes(text: str, start: int, end: int) -> int:
-    """Return an index at or before `end` that splits no escape and no surrogate pair."""
-    last = text.rfind("\\", max(start, end - _ESCAPE_CHARS), end)
-    if last < 0:
-        return end
-    before = text[start : last + 1]
-    if (len(before) - len(before.rstrip("\\"))) % 2:  # an unescaped backslash begins an escape
-        size = _ESCAPE_CHARS if text[last + 1 : last + 2] == "u" else 2
-        is_whole = last + size <= end
-        end = end if is_whole else last
-    high = end - _ESCAPE_CHARS
-    splits_pair = high >= start and _HIGH.match(text, high, end) and _LOW.match(text, end)
-    return high if splits_pair else end
-
-
 _STEPWISE = StepwiseDecoder(parse_constant=_discard_constant, parse_float=_finite)
 
 
@@ -468,7 +375,7 @@ def split(text: _JSON) -> Parts | None:
         RecursionError: The text nests too deep.
     """
     size = memoryview(text).nbytes if isinstance(text, Raw) else len(text)
-    if size <= PIECE_BYTES or (isinstance(text, Raw) and memoryview(text)[0] == _QUOTE):
+    if size <= PIECE_BYTES or _is_long_string(text):
         return None
     value: Any = _SPLITTER.decode(text)
     if type(value) is list:
@@ -497,13 +404,47 @@ def decode_pieces(text: _JSON, splits: int = _MAX_SPLITS) -> Any:
     """
     parts = split(text) if splits else None
     if parts is None:
-        return _ANY.decode(text)
+        return _decode_string(memoryview(text)) if _is_long_string(text) else _ANY.decode(text)
     if parts.names is None:
         return [decode_pieces(part, splits - 1) for part in parts.texts]
     return {
         name: decode_pieces(part, splits - 1)
         for name, part in zip(parts.names, parts.texts, strict=True)
     }
+
+
+def _is_long_string(text: _JSON) -> TypeGuard[Raw]:
+    """Return whether a part is a string of more than `PIECE_BYTES`."""
+    if not isinstance(text, Raw):
+        return False
+    view = memoryview(text)
+    return view.nbytes > PIECE_BYTES and view[0] == _QUOTE
+
+
+def _decode_string(text: memoryview) -> str:
+    """Decode a string with its quotes in slices."""
+    parts: list[str] = []
+    position, last = 1, text.nbytes - 1
+    while position < last:
+        end = min(position + SLICE_CHARS, last)
+        if end < last:
+            near = str(text[position : end + ESCAPE_CHARS], "latin-1")  # one character a byte
+            end = position + between_escapes(near, 0, end - position)
+            end = _character_start(text, end)
+        parts.append(_ANY.decode(b"".join((b'"', text[position:end], b'"'))))
+        position = end
+    return "".join(parts)
+
+
+def _character_start(data: memoryview, index: int) -> int:
+    """Return the index at or before `index` at which a character of UTF-8 begins.
+
+    Bytes that are no UTF-8 may have none within three bytes; the result is `index` then.
+    """
+    for before in range(4):
+        if data[index - before] & 0xC0 != 0x80:  # no continuation byte (RFC 3629, section 3)
+            return index - before
+    return index
 
 
 def encode_pieces(value: Any, size: int) -> bytes:

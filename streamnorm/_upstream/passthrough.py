@@ -40,7 +40,6 @@ from streamnorm._core.failures import Fatal, body_kind, find_error
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
-    StepwiseDecoder,
     count_of,
     decode_any,
     is_object,
@@ -48,6 +47,7 @@ from streamnorm._core.json import (
     string_of,
 )
 from streamnorm._core.limits import Limits
+from streamnorm._core.stepwise_json import StepwiseDecoder
 from streamnorm._core.text import read_carrier, untag_redacted_reasoning
 from streamnorm._registry import decoder, lookup
 from streamnorm._transcoder import Transcoder

@@ -137,6 +137,50 @@ _UNSIGNED = StreamError(
 _STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
 
+class AnswerReports:
+    """Reports the losses and the outcome of an answer once no other upstream will be asked.
+
+    Pumps report here and not to the `Attempts`, which refer to them: they are freed without the
+    garbage collector.
+
+    Args:
+        on_loss: Called with each loss of the answer that the client gets.
+        on_end: Called with the outcome of that answer.
+
+    Attributes:
+        observe: Learns from the tokens that are reported for the request that was sent last; None
+            if it was passed and not read.
+    """
+
+    def __init__(self, on_loss: OnLoss, on_end: Callable[[Outcome], None]) -> None:
+        self.observe: Callable[[int | None], None] | None = None
+        self._on_loss = on_loss
+        self._on_end = on_end
+        self._held: list[Loss | Outcome] = []  # of an answer that has not begun
+        self._has_begun = False
+
+    def add(self, known: Loss | Outcome) -> None:
+        """Report a loss or outcome, or hold it until the answer begins."""
+        if not self._has_begun:
+            self._held.append(known)
+        elif isinstance(known, Loss):
+            self._on_loss(known)
+        else:
+            self._on_end(known)
+            if isinstance(known, Completed) and self.observe is not None:
+                self.observe(known.usage.input_tokens)
+
+    def discard(self) -> None:
+        """Discard what is held, of an attempt that failed."""
+        self._held.clear()
+
+    def begin(self) -> None:
+        """Report what is held, and from now on all at once."""
+        self._has_begun = True
+        for held in self._held:
+            self.add(held)
+
+
 class Attempts:
     """The attempts for one request.
 
@@ -150,8 +194,7 @@ class Attempts:
         retries: How often the same upstream is asked again.
         limits: Bounds of answers.
         request_limits: Bounds of the request.
-        on_loss: Called with each loss of the answer that the client gets.
-        on_end: Called with the outcome of that answer.
+        reports: Takes the losses and the outcome of the answer that the client gets.
         has_left: Returns whether the client has left; then no further upstream is asked.
         page: The route of the page that asks; None for any other client.
         is_logged: Whether the log gets the answer: then it is a stream, whatever was asked for.
@@ -161,8 +204,6 @@ class Attempts:
             upstream is asked.
         has_status: Whether an upstream has answered with status 200.
         count: Number of requests sent.
-        observe: Learns from the tokens that are reported for the request that was sent last; None
-            if it was passed and not read.
         asked: Name of the upstream that was asked last; "" if none was.
         failures: Requests to upstreams that have failed, in order.
     """
@@ -179,8 +220,7 @@ class Attempts:
         retries: int,
         limits: Limits,
         request_limits: Limits,
-        on_loss: OnLoss,
-        on_end: Callable[[Outcome], None],
+        reports: AnswerReports,
         has_left: Callable[[], bool],
         page: Page | None = None,
         is_logged: bool = False,
@@ -188,13 +228,10 @@ class Attempts:
         self.is_committed = False
         self.has_status = False
         self.count = 0
-        self.observe: Callable[[int | None], None] | None = None
         self.asked = ""
         self.failures: list[UpstreamFailure] = []
         self._pump: TranscodePump | None = None  # of the stream that was begun last
         self._is_pausing = False  # between two requests
-        self._has_begun = False
-        self._held: list[Loss | Outcome] = []  # of an answer that has not begun
         self._turn = turn
         self._client = client
         self._targets = targets
@@ -204,8 +241,7 @@ class Attempts:
         self._retries = retries
         self._limits = limits
         self._request_limits = request_limits
-        self._on_loss = on_loss
-        self._on_end = on_end
+        self._reports = reports
         self._has_left = has_left
         self._page = page
         self._is_logged = is_logged
@@ -268,7 +304,7 @@ class Attempts:
         return result
 
     async def _try_once(self, target: Target) -> Result:
-        self._held.clear()
+        self._reports.discard()
         result = await self._send(target)
         if isinstance(result, FailedAttempt):
             self.has_status = False
@@ -276,9 +312,7 @@ class Attempts:
                 failed = (result.target.name, result.status, result.error.kind, result.reason)
                 self.failures.append(UpstreamFailure(*failed))
             return result
-        self._has_begun = True
-        for held in self._held:
-            self._report(held)
+        self._reports.begin()
         return result
 
     async def _send(self, target: Target) -> Result:
@@ -308,15 +342,6 @@ class Attempts:
             return await self._begin(answer, sent, target, headers)
         return await self._read_whole(answer, sent, target, headers)
 
-    def _report(self, known: Loss | Outcome) -> None:
-        """Report a loss or outcome, once no other upstream will be asked."""
-        if not self._has_begun:
-            self._held.append(known)
-        elif isinstance(known, Loss):
-            self._on_loss(known)
-        else:
-            self._on_end(known)
-
     def _translate(self, target: Target) -> UpstreamRequest:
         turn, upstream, limits = self._turn, target.upstream, self._request_limits
         is_page = self._page is not None
@@ -339,9 +364,9 @@ class Attempts:
             )
             sent = turn.set_answer_fields(sent, target)
         for loss in sent.losses:
-            self._report(loss)
+            self._reports.add(loss)
         read = sent.request
-        self.observe = None if read is None else self._estimator.observer(read)
+        self._reports.observe = None if read is None else self._estimator.observer(read)
         # It would be held as long as the answer lasts.
         return structs.replace(sent, request=None)
 
@@ -351,7 +376,7 @@ class Attempts:
             request = self._page.prepare(request, target.upstream)
         elif target.upstream.dialect == self._client.name:
             request = disown_foreign_turns(request, target.upstream)
-        request = apply_options(target.options, request, self._report)
+        request = apply_options(target.options, request, self._reports.add)
         return structs.replace(request, stream=True) if self._is_logged else request
 
     def _passes_on_refusals(self, target: Target) -> bool:
@@ -382,11 +407,11 @@ class Attempts:
             "reply": identify_reply(sent.reply, _request_id(answer, target)),
             "keep_message": self._turn.needs_message,
             "limits": self._limits,
-            "on_loss": self._report,
+            "on_loss": self._reports.add,
             "framing": upstream.framing,
         }
         made = ReadsPump if self._is_logged else LargeEventPump
-        pump = made(answer, upstream.dialect, client.name, on_end=self._report, **options)
+        pump = made(answer, upstream.dialect, client.name, on_end=self._reports.add, **options)
         self._pump = pump
         answer.decode_ahead(pump, self._bodies, upstream.framing)
         stream: Stream[bytes] = Stream(pump, answer)
@@ -473,7 +498,7 @@ class Attempts:
             reply=identify_reply(sent.reply, _request_id(answer, target)),
             created=time.time(),
             limits=limits,
-            on_loss=self._report,
+            on_loss=self._reports.add,
         )
         whole = await self._bodies.run(len(data), translate)
         if isinstance(whole, StreamError):
@@ -488,7 +513,7 @@ class Attempts:
             if self._turn.is_lost:
                 body = await self._bodies.run(size, partial(encode_pieces, response, size))
                 whole = structs.replace(whole, body=body)
-        self._report(whole.outcome)
+        self._reports.add(whole.outcome)
         return CompleteResponse(whole, headers, target)
 
     def _may_succeed_elsewhere(self, error: StreamError, target: Target) -> bool:

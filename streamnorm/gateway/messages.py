@@ -14,7 +14,7 @@ from msgspec import Struct
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect, Encoder, RequestedOperation
 from streamnorm._core.codec.framing import SSE, Framing
-from streamnorm._core.events import Completed, Outcome
+from streamnorm._core.events import Outcome
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
@@ -28,6 +28,7 @@ from streamnorm.asgi.responses import (
     send_json,
 )
 from streamnorm.gateway.attempts import (
+    AnswerReports,
     Attempts,
     CompleteResponse,
     FailedAttempt,
@@ -189,8 +190,6 @@ class MessageEndpoint:
 
         def end(outcome: Outcome) -> None:
             call.outcome = outcome
-            if isinstance(outcome, Completed) and attempts.observe is not None:
-                attempts.observe(outcome.usage.input_tokens)
 
         attempts = Attempts(
             turn,
@@ -202,8 +201,7 @@ class MessageEndpoint:
             retries=self._config.retries,
             limits=self._limits,
             request_limits=self._request_limits,
-            on_loss=partial(add_loss, call),
-            on_end=end,
+            reports=AnswerReports(partial(add_loss, call), end),
             has_left=lambda: logged is None and exchange.has_left,
             page=page,
             is_logged=logged is not None,
@@ -374,6 +372,7 @@ class ClientStream(EventSender):
             self._is_ended = True  # a ping that is being sent sets no further timer
             for timer in self._timers.values():
                 timer.cancel()
+            self._timers.clear()  # they refer to this object
             if self._ping_task is not None:
                 self._ping_task.cancel()
             if self._ping_error is not None:

@@ -275,6 +275,11 @@ class ChunkedBody:
             waiter.set_result(None)
 
 
+async def _read_closed() -> bytes:
+    """Raise `StopAsyncIteration`: nothing is read from a response that is closed."""
+    raise StopAsyncIteration
+
+
 class UpstreamResponse:
     """An upstream's response: the reader of a `Stream`.
 
@@ -422,6 +427,7 @@ class UpstreamResponse:
     async def close(self) -> None:
         """Close the connection, or return it to the pool if the body has ended."""
         self._timer.cancel()
+        self.read, self._pump = _read_closed, None  # they refer to this object, or to its pump
         self._on_close(self)
         if self._lost is not None:
             self._lost.remove_done_callback(self._end_lost)

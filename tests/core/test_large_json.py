@@ -90,7 +90,7 @@ def test_empty_array_of_white_space_is_an_array() -> None:
     assert decode_pieces(b"{" + b" " * PIECE_BYTES + b"}") == {}
 
 
-def test_no_text_beyond_the_bound_is_decoded_at_once_but_a_string(
+def test_no_text_beyond_the_bound_is_decoded_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decoded: list[bytes] = []
@@ -104,8 +104,44 @@ def test_no_text_beyond_the_bound_is_decoded_at_once_but_a_string(
     long = "x" * (2 * PIECE_BYTES)
     body = {"messages": [{"content": [{"text": "y" * 1000}] * 400}] * 2, "system": long}
     assert decode_pieces(json.dumps(body).encode()) == body
-    assert json.dumps(long).encode() in decoded
-    assert sum(len(text) > PIECE_BYTES for text in decoded) == 1
+    assert all(len(text) <= PIECE_BYTES for text in decoded)
+
+
+# Strings that slices of 16 bytes end in: escapes, pairs, half pairs, characters of many bytes.
+STRINGS = st.lists(
+    st.sampled_from(
+        [*"ab", r"\\", r"\"", r"\n", r"\u0041", r"\ud83d", r"\ude00", "\u20ac", "\U0001f600", r"\x"]
+    )
+    | st.text(max_size=9).map(lambda text: json.dumps(text)[1:-1]),
+    max_size=40,
+).map("".join)
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make strings of a few bytes long ones."""
+    monkeypatch.setattr("streamnorm._core.json.PIECE_BYTES", 4)
+    monkeypatch.setattr("streamnorm._core.json.SLICE_CHARS", 16)
+
+
+@pytest.mark.usefixtures("small_slices")
+@given(STRINGS)
+def test_long_string_is_decoded_as_the_whole_is(inner: str) -> None:
+    text = f'["{inner}"]'.encode()
+    try:
+        expected = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        with pytest.raises(msgspec.DecodeError):
+            decode_pieces(text)
+    else:
+        assert decode_pieces(text) == expected
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_long_string_that_is_no_utf8_is_refused() -> None:
+    for invalid in (b"\x80" * 20, b"a" * 15 + b"\xe2\x82", b"\xff" * 40):
+        with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
+            decode_pieces(b'["%b"]' % invalid)
 
 
 def test_repeated_name_is_a_part_of_its_own_and_the_last_one_counts() -> None:

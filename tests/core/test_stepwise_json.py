@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm._core import json as json_steps
-from streamnorm._core.json import StepwiseDecoder
+from streamnorm._core import stepwise_json
+from streamnorm._core.stepwise_json import StepwiseDecoder
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text('a"\\\n\u20ac', max_size=3),
@@ -50,7 +50,7 @@ def test_long_string_is_parsed_in_slices_as_at_once(
     text = f'["{"".join(parts)}{end}", "{"b" * 40}"]'
     whole = f'{{"messages": [{{"content": [{{"text": {text}}}]}}]}}' if is_part else text
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_steps, "_SLICE_CHARS", 16)
+        patch.setattr(stepwise_json, "SLICE_CHARS", 16)
         for options in ({}, {"strict": False}):
             decoder, expected = StepwiseDecoder(**options), json.JSONDecoder(**options)
             assert outcome(decoder, whole) == outcome(expected, whole)
@@ -72,7 +72,7 @@ def test_long_string_is_parsed_in_slices_as_at_once(
 def test_no_escape_is_cut_by_a_slice(
     string: str, lead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_steps, "_SLICE_CHARS", 16)
+    monkeypatch.setattr(stepwise_json, "SLICE_CHARS", 16)
     for end in ('"', '", "more"', ""):
         text = f'["{"a" * lead}{string}{end}]'
         assert outcome(StepwiseDecoder(), text) == outcome(json.JSONDecoder(), text)
@@ -81,14 +81,14 @@ def test_no_escape_is_cut_by_a_slice(
 def test_long_strings_are_parsed_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
-    scanstring = json_steps._scanstring
+    scanstring = stepwise_json._scanstring
 
     def recorded(text: str, begin: int, strict: bool) -> tuple[str, int]:
         value, end = scanstring(text, begin, strict)
         sizes.append(end - begin)
         return value, end
 
-    monkeypatch.setattr(json_steps, "_scanstring", recorded)
+    monkeypatch.setattr(stepwise_json, "_scanstring", recorded)
     halves = "\\ud83d" * 500_000
     body = f'{{"messages": [{{"content": [{{"text": "{halves}"}}]}}]}}'
     assert StepwiseDecoder().decode(body) == json.loads(body)

@@ -39,6 +39,33 @@ ALL_EVENTS = sys.maxsize
 """Value of `Decoder.refused` if the stream failed in an event before its dialect was detected."""
 
 
+class Notes:
+    """Counts of accepted deviations from the protocol.
+
+    Args:
+        on_note: Called with each note as it happens, with a count of 1.
+    """
+
+    def __init__(self, on_note: OnNote | None) -> None:
+        self._on_note = on_note
+        self._counts: dict[Note, int] = {}
+
+    def add(self, kind: str, where: str) -> None:
+        """Count an accepted deviation from the protocol."""
+        note = Note(kind, where)
+        self._counts[note] = self._counts.get(note, 0) + 1
+        if self._on_note is not None:
+            self._on_note(note)
+
+    def counted(self) -> tuple[Note, ...]:
+        """Return the notes with their counts, in order of first appearance."""
+        return tuple(Note(note.kind, note.where, count) for note, count in self._counts.items())
+
+    def share(self, other: Notes) -> None:
+        """Count in common with another object from now on."""
+        self._counts, self._on_note = other._counts, other._on_note
+
+
 class Decoder(ABC):
     """Decode the bytes of one stream into events.
 
@@ -66,6 +93,7 @@ class Decoder(ABC):
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
         error_outside_stream: Whether the final error stood outside any event, for no client.
         refused: Number of the events read last that no client shall read, or `ALL_EVENTS`.
+        note: Counts an accepted deviation from the protocol, given its kind and where it stands.
         active: Decoder to use from now on, once detection has found the dialect; else None.
     """
 
@@ -93,8 +121,8 @@ class Decoder(ABC):
         self._limits = limits
         self._idle_frames = 0  # idle frames that were read in full
         self.framing = framing.splitter(limits)
-        self._on_note = on_note
-        self._notes: dict[Note, int] = {}
+        self._notes = Notes(on_note)
+        self.note = self._notes.add
         self.split: Callable[[bytes], list[RawFrame]] = self._split_start
         # Compatible servers that leave the terminal out send server-sent events.
         self._may_lack_terminal = framing is SSE
@@ -148,7 +176,7 @@ class Decoder(ABC):
                     before = len(events)
                     self.read(item, events)
                     if self.outcome is not None:
-                        self.run = None
+                        self._end_run()
                         return events
                     self._idle_frames += len(events) == before or type(events[-1]) is Ping
             if self.framing.overflowed:
@@ -184,46 +212,29 @@ class Decoder(ABC):
 
     def close(self) -> list[Event]:
         """Signal the end of the source, and return the remaining events."""
-        self.split, self.run = _split_closed, None
+        self.split = _split_closed
         events: list[Event] = []
-        if self.outcome is not None:
-            return events
-        try:
-            if self._body is not None:
-                if self._body.is_cut:
-                    # A clean end of the connection is no success: only the dialect's terminal is.
-                    # No official SDK distinguishes the two (read 2026-11-21).
-                    raise Fatal(self._truncated())
-                if not self._body.is_stream:
-                    self.error_outside_stream = True
-                    raise Fatal(self.judge_body(self._body.buffered))
-            rest = self.framing.unterminated()
-            is_text = rest is None and holds_no_field(self.framing)
-            for _, line in self.framing.strays:  # the last line, if it has no end
-                self._read_stray(line)
-                rest = rest or Frame("message", "")  # a line without its end is a cut stream
-            self.end(rest, events)
-            if self.outcome is None:
-                self._judge_strays()
-                if is_text:  # `_strays` is empty if a line exceeds `max_error_body_bytes`
-                    raise Fatal(self.judge_body(self._strays or b"\0"))
-                raise Fatal(self._truncated())
-        except Fatal as fatal:
-            self._fail(fatal.error, events)
+        if self.outcome is None:
+            try:
+                self._end_source(events)
+            except Fatal as fatal:
+                self._fail(fatal.error, events)
+        self._end_run()
         return events
 
     def abort(self, cause: BaseException) -> list[Event]:
         """Signal that the source has failed, and return the remaining events."""
-        self.split, self.run = _split_closed, None
+        self.split = _split_closed
         events: list[Event] = []
         if self.outcome is None:
             self._fail(broken_connection(cause, self.frames, self.resume_token), events)
+        self._end_run()
         return events
 
     def adopt_framing(self, other: Decoder) -> None:
         """Adopt the framing, the notes and the buffered bytes of another decoder."""
         self.dialect, self.framing, self._strays = other.dialect, other.framing, other._strays
-        self._notes, self._on_note = other._notes, other._on_note
+        self._notes.share(other._notes)
         self._idle_frames = other._idle_frames
         self._body, self.is_plain = other._body, other.is_plain
         if self._body is None:
@@ -277,7 +288,7 @@ class Decoder(ABC):
     @property
     def notes(self) -> tuple[Note, ...]:
         """Accepted deviations from the protocol, in order of first appearance."""
-        return tuple(Note(note.kind, note.where, count) for note, count in self._notes.items())
+        return self._notes.counted()
 
     @abstractmethod
     def read(self, frame: Frame, events: list[Event]) -> None:
@@ -361,13 +372,6 @@ class Decoder(ABC):
         """Token from which the vendor can resume a broken stream; None if it cannot."""
         return None
 
-    def note(self, kind: str, where: str) -> None:
-        """Count an accepted deviation from the protocol."""
-        note = Note(kind, where)
-        self._notes[note] = self._notes.get(note, 0) + 1
-        if self._on_note is not None:
-            self._on_note(note)
-
     def malformed(self, message: str) -> Fatal:
         """Return the error that ends a stream which violates its protocol."""
         return malformed(message)
@@ -378,6 +382,37 @@ class Decoder(ABC):
             return too_large("max_json_depth", self._limits.max_json_depth)
         return self.malformed(str(problem))
 
+    def _end_run(self) -> None:
+        self.run = None
+        if self._delta_run is not None:
+            self._delta_run.close()
+
+    def _end_source(self, events: list[Event]) -> None:
+        """Append the events for the end of the source; set `outcome` on success.
+
+        Raises:
+            Fatal: The stream was cut, or is none.
+        """
+        if self._body is not None:
+            if self._body.is_cut:
+                # A clean end of the connection is no success: only the dialect's terminal is.
+                # No official SDK distinguishes the two (read 2026-11-21).
+                raise Fatal(self._truncated())
+            if not self._body.is_stream:
+                self.error_outside_stream = True
+                raise Fatal(self.judge_body(self._body.buffered))
+        rest = self.framing.unterminated()
+        is_text = rest is None and holds_no_field(self.framing)
+        for _, line in self.framing.strays:  # the last line, if it has no end
+            self._read_stray(line)
+            rest = rest or Frame("message", "")  # a line without its end is a cut stream
+        self.end(rest, events)
+        if self.outcome is None:
+            self._judge_strays()
+            if is_text:  # `_strays` is empty if a line exceeds `max_error_body_bytes`
+                raise Fatal(self.judge_body(self._strays or b"\0"))
+            raise Fatal(self._truncated())
+
     def _broken_framing(self) -> Fatal:
         failure = self.framing.failure
         if failure is None:
@@ -386,7 +421,8 @@ class Decoder(ABC):
         return Fatal(failure)
 
     def _fail(self, error: StreamError, events: list[Event]) -> None:
-        self.outcome, self.run = error_outcome(error), None
+        self.outcome = error_outcome(error)
+        self._end_run()
         events.append(error)
 
     def _truncated(self) -> StreamError:

@@ -95,7 +95,7 @@ class DeltaRun(ABC):
         self.idle_frames = 0
         self._lines = _NO_FRAMING  # the framing, if events are lines
         self._event_end = _EVENT_END  # of the last read of one event
-        self._templates = Templates(self)
+        self._templates = Templates()
         self._read_payload: ReadText | None = None  # of the templates
         self._attempts_left = 0  # templates that may still be learned
         self.can_learn = False
@@ -155,15 +155,15 @@ class DeltaRun(ABC):
             return
         templates = self._templates
         templates.add(template, delta, extend, fresh)
-        self._read_payload = templates.text_reader(b"", b"", _read_nothing)
+        self._read_payload = templates.text_reader(self, b"", b"", _read_nothing)
         if self._lines is self.framing:  # events are lines
-            self.text_of = templates.text_reader(self.prefix, b"", self._text_of_lines)
+            self.text_of = templates.text_reader(self, self.prefix, b"", self._text_of_lines)
             self._compare_reads()
 
     def _compare_reads(self) -> None:
         """Set `text_of_read` to match reads of one event against the templates."""
         self.text_of_read = self._templates.text_reader(
-            self.prefix, self._event_end, self._text_of_read_lines, self._lines
+            self, self.prefix, self._event_end, self._text_of_read_lines, self._lines
         )
 
     def allow_templates(self) -> None:
@@ -172,9 +172,14 @@ class DeltaRun(ABC):
 
     def clear_templates(self) -> None:
         """Discard the templates, so that payloads are decoded until a template is added."""
-        self._templates, self._read_payload = Templates(self), None
+        self._templates, self._read_payload = Templates(), None
         if self._lines is self.framing:
             self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
+
+    def close(self) -> None:
+        """Release the functions that refer to the run, so that it is freed with its decoder."""
+        self.text_of = self.text_of_read = _read_nothing
+        self._read_payload = None
 
     def _text_of_lines(self, raw: bytes) -> str | None:
         """Return the text that an event's lines append; None if the event needs the slow path."""

@@ -88,15 +88,11 @@ class Templates:
 
     The deltas of parallel calls do: the index of the call stands before the arguments.
 
-    Args:
-        run: The run whose `delta` is set.
-
     Attributes:
         last: The template that was added last; None if there is none.
     """
 
-    def __init__(self, run: DeltaRun) -> None:
-        self._run = run
+    def __init__(self) -> None:
         self.last: Template | None = None
         # Deltas, functions and lists of texts by the head of their template.
         self._known: dict[bytes, tuple[Delta | None, Extend | None, list[str] | None]] = {}
@@ -129,6 +125,7 @@ class Templates:
 
     def text_reader(
         self,
+        run: DeltaRun,
         before: bytes,
         behind: bytes,
         otherwise: ReadText,
@@ -137,6 +134,7 @@ class Templates:
         """Return a reader of deltas: compares bytes with the templates, and returns the text.
 
         Args:
+            run: The run whose `delta` is set.
             before: Bytes before the payload.
             behind: Bytes after the payload.
             otherwise: Reads all other data, and deltas that do more than extend their block.
@@ -153,7 +151,7 @@ class Templates:
         repeats, spaced = last.repeats, last.spaced
         between = b"" if last.counts is None else last.counts.between
         most = len(between) + MAX_DIGITS
-        run, known = self._run, {before + other: of for other, of in self._known.items()}
+        known = {before + other: of for other, of in self._known.items()}
         if kernel.TemplateReader is not None:
             return kernel.TemplateReader(
                 *(run, known, before, head, middle, tail, between, repeats, spaced, otherwise),

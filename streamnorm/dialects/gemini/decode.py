@@ -14,7 +14,15 @@ from typing import Any, TypeAlias, Unpack
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, DeltaRun, read_no_json
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.codec.templates import PROBED_COUNTS
-from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
+from streamnorm._core.events import (
+    Completed,
+    Event,
+    MessageStart,
+    Opaque,
+    StreamError,
+    Usage,
+    UsageUpdate,
+)
 from streamnorm._core.failures import Fatal, find_error, named_error, too_large
 from streamnorm._core.json import (
     FAST_ERRORS,
@@ -164,7 +172,7 @@ class GeminiDecoder(Decoder):
             self._read_usage(value.get("usageMetadata"), events)
             if self._usage.usage != Usage():
                 self.first_usage = self._usage.usage
-        failed: Fatal | None = None
+        failed: StreamError | None = None
         raw: list[list[wire.RawPart]] | None = None
         seen: set[int] = set()
         for number, candidate in enumerate(objects_of(value.get("candidates"))):
@@ -186,7 +194,7 @@ class GeminiDecoder(Decoder):
         if is_object(feedback) and (reason := finish_reason_of(feedback.get("blockReason"))):
             self._block(reason)
         if failed is not None:
-            raise failed
+            raise Fatal(failed)
 
     # The message
 
@@ -254,7 +262,7 @@ class GeminiDecoder(Decoder):
         candidate: _Value,
         raw: list[wire.RawPart],
         events: list[Event],
-    ) -> Fatal | None:
+    ) -> StreamError | None:
         """Append the events of a candidate; return its error if it has failed."""
         blocks.last_content = ""
         # A candidate that only finishes has no content, or content without parts.
@@ -285,8 +293,7 @@ class GeminiDecoder(Decoder):
         if reason and not blocks.ends_in_code:  # the result of the code follows, and more
             blocks.finish, blocks.blocked = reason, False
         # `STOP` has no `finishMessage`; the reasons of failure name the cause there.
-        error = failed_finish(reason, string_of(candidate, "finishMessage"))
-        return None if error is None else Fatal(error)
+        return failed_finish(reason, string_of(candidate, "finishMessage"))
 
     # The end
 

@@ -42,9 +42,9 @@ def learned(payload: bytes, text: str) -> ReadText:
     """Return the reader of the template learned from a payload."""
     template = learn_template(payload, text, peek, PADDING)
     assert template is not None
-    templates = Templates(Run())
+    templates = Templates()
     templates.add(template, None, None)
-    return templates.text_reader(b"", b"", refuse)
+    return templates.text_reader(Run(), b"", b"", refuse)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_template_ignores_spaces(payload: bytes, text: str | None, padding: byte
     known = b'[{"text":"word"}%b]' % padding
     template = learn_template(known, "word", peek_first, re.compile(rb"\}( *)\]$"))
     assert template is not None
-    templates = Templates(Run())
+    templates = Templates()
     templates.add(template, None, None)
-    assert templates.text_reader(b"", b"", refuse)(payload) == text
+    assert templates.text_reader(Run(), b"", b"", refuse)(payload) == text
 
 
 COUNTED = b'{"text":"word","use":{"out":5,"all":14}}'
@@ -209,10 +209,10 @@ def test_template_reads_counts_that_differ(payload: bytes, text: str | None) -> 
     template = learn_template(COUNTED, "word", peek_counted, PADDING, counts)
     assert template is not None
     run = Run()
-    templates = Templates(run)
+    templates = Templates()
     templates.add(template, TextDelta(0, ""), None)
     assert template.counts == counts
-    assert templates.text_reader(b"", b"", refuse)(payload) == text
+    assert templates.text_reader(run, b"", b"", refuse)(payload) == text
     assert (run.counts is None) == (text is None)
 
 
@@ -222,9 +222,9 @@ def test_run_holds_the_counts_of_the_last_two_payloads() -> None:
     )
     assert template is not None
     run = Run()
-    templates = Templates(run)
+    templates = Templates()
     templates.add(template, TextDelta(0, ""), lambda text: text != "!")
-    read = templates.text_reader(b"", b"", refuse)
+    read = templates.text_reader(run, b"", b"", refuse)
     for text, first in (("a", b"5"), ("b", b"6"), ("!", b"7"), ("\\", b"8")):
         read(COUNTED.replace(b"word", text.encode()).replace(b"5", first))
     assert run.counts == (b"6", BETWEEN, b"14")
@@ -247,9 +247,9 @@ def test_no_template_is_learned_from_counts_that_do_not_take_effect(payload: byt
 def test_short_texts_are_appended_without_a_call() -> None:
     appended: list[str] = []
     texts: list[str] = []
-    templates = Templates(Run())
+    templates = Templates()
     templates.add(numbered(b"0"), None, lambda text: texts.append(text) is None, appended)
-    read = templates.text_reader(b"", b"", refuse)
+    read = templates.text_reader(Run(), b"", b"", refuse)
     given = ["x" * 257, *map(str, range(65))]
     for text in given:
         assert read(b'{"n":0,"text":"%b"}' % text.encode()) == text
@@ -265,13 +265,13 @@ def numbered(number: bytes) -> Template:
 def test_templates_of_blocks_extend_the_block_of_their_head() -> None:
     texts: dict[int, list[str]] = {0: [], 1: []}
     run = Run()
-    templates = Templates(run)
+    templates = Templates()
     for number, of_block in texts.items():
         delta = TextDelta(number, "")
         templates.add(
             numbered(b"%d" % number), delta, lambda text, to=of_block: to.append(text) is None
         )
-    read = templates.text_reader(b"data: ", b"\n\n", refuse)
+    read = templates.text_reader(run, b"data: ", b"\n\n", refuse)
     for number, text in ((0, "a"), (0, "b"), (1, "c"), (0, "d"), (1, "e")):
         assert read(b'data: {"n":%d,"text":"%b"}\n\n' % (number, text.encode())) == text
         assert run.delta.index == number
@@ -280,9 +280,9 @@ def test_templates_of_blocks_extend_the_block_of_their_head() -> None:
 
 
 def test_text_that_may_do_more_than_extend_its_block_is_read_otherwise() -> None:
-    templates = Templates(Run())
+    templates = Templates()
     templates.add(numbered(b"0"), None, lambda text: text != "}")
-    read = templates.text_reader(b"", b"", lambda data: f"{len(data)} bytes")
+    read = templates.text_reader(Run(), b"", b"", lambda data: f"{len(data)} bytes")
     assert read(b'{"n":0,"text":"a"}') == "a"
     assert read(b'{"n":0,"text":"}"}') == "18 bytes"
 
@@ -294,23 +294,23 @@ def test_text_that_may_do_more_than_extend_its_block_is_read_otherwise() -> None
 def test_templates_that_differ_in_more_than_bytes_of_the_head_are_forgotten(
     other: Template,
 ) -> None:
-    templates = Templates(Run())
+    templates = Templates()
     templates.add(numbered(b"0"), None, None)
     templates.add(other, None, None)
-    read = templates.text_reader(b"", b"", refuse)
+    read = templates.text_reader(Run(), b"", b"", refuse)
     assert read(b'{"n":0,"text":"a"}') is None
     assert read(b"%ba%b" % (other.head, other.tail)) == ("a" if not other.middle else None)
 
 
 def test_number_of_templates_is_bounded() -> None:
-    templates = Templates(Run())
+    templates = Templates()
     for number in range(10, 75):
         templates.add(numbered(b"%d" % number), None, None)
-    read = templates.text_reader(b"", b"", refuse)
+    read = templates.text_reader(Run(), b"", b"", refuse)
     assert read(b'{"n":74,"text":"a"}') == "a"
     assert read(b'{"n":73,"text":"a"}') is None
 
 
 def test_no_template_reads_nothing() -> None:
     with pytest.raises(ValueError, match="no template, expected one"):
-        Templates(Run()).text_reader(b"", b"", refuse)
+        Templates().text_reader(Run(), b"", b"", refuse)

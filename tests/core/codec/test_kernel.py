@@ -73,7 +73,7 @@ class Reader:
             otherwise, end = self.run._text_of_read_lines, b"\n\n"
             self.run.read_from(self.framing)
             self.framing.split(b": a comment, so that no byte order mark may follow\n\n")
-        templates = Templates(self.run)
+        templates = Templates()
         for index, head in enumerate([b'{"s":"', self.template.head]):
             extend = None if self.extends == "nothing" else self.extend
             fresh = self.fresh if self.extends == "fresh" else None
@@ -86,7 +86,7 @@ class Reader:
                 self.template.counts,
             )
             templates.add(other, TextDelta(index, ""), extend, fresh)
-        self.read = templates.text_reader(b"data: ", end, otherwise, self.framing)
+        self.read = templates.text_reader(self.run, b"data: ", end, otherwise, self.framing)
 
     def extend(self, text: str) -> bool:
         self.extended.append(text)
