@@ -15,6 +15,7 @@ from streamnorm._core import json as core_json
 from streamnorm._core.json import (
     PIECE_BYTES,
     decode_pieces,
+    decode_utf8,
     encode_pieces,
     has_more_values,
     split,
@@ -142,6 +143,29 @@ def test_long_string_that_is_no_utf8_is_refused() -> None:
     for invalid in (b"\x80" * 20, b"a" * 15 + b"\xe2\x82", b"\xff" * 40):
         with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
             decode_pieces(b'["%b"]' % invalid)
+
+
+@pytest.mark.usefixtures("small_slices")
+@given(st.lists(st.sampled_from(["a", "\u00e9", "\u20ac", "\U0001f600"])).map("".join))
+def test_utf8_is_decoded_in_slices_without_characters_of_four_bytes(text: str) -> None:
+    decoded = decode_utf8(f'["{text}"] '.encode())
+    assert json.loads(decoded) == [text]
+    assert max(decoded) <= "\uffff"
+
+
+@pytest.mark.usefixtures("small_slices")
+@given(st.integers(0, 40), st.sampled_from(["a", "\u20ac", "\U0001f600"]))
+def test_invalid_utf8_is_found_at_its_offset(before: int, character: str) -> None:
+    data = character.encode() * before
+    with pytest.raises(UnicodeDecodeError) as caught:
+        decode_utf8(data + b"\xff" + b"a" * 20)
+    assert caught.value.start == len(data)
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_bytes_without_the_start_of_a_character_are_cut_anywhere() -> None:
+    with pytest.raises(UnicodeDecodeError):
+        decode_utf8(b"a" * 10 + b"\x80" * 20)
 
 
 def test_repeated_name_is_a_part_of_its_own_and_the_last_one_counts() -> None:

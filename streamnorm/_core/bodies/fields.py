@@ -29,6 +29,7 @@ from streamnorm._core.json import (
     count_of,
     decode_pieces,
     decode_refused,
+    decode_utf8,
     dumps,
     has_more_values,
     is_array,
@@ -437,7 +438,7 @@ def _decode(body: bytes | str, limits: Limits) -> object:
     except FAST_ERRORS:
         pass
     try:
-        text = body.decode() if isinstance(body, bytes) else body
+        text = decode_utf8(body) if isinstance(body, bytes) else body
         return decode_refused(text, max_depth=limits.max_json_depth)
     except UnicodeDecodeError as exc:
         raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
