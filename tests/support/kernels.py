@@ -11,7 +11,7 @@ import msgspec
 
 from streamnorm._core.codec import kernel
 from streamnorm._core.json import FAST_ERRORS
-from streamnorm._core.text import LONG_CHARS, MAX_FRESH
+from streamnorm._core.text import BATCH, LONG_CHARS, MAX_FRESH
 
 __all__ = ["COMPILED", "kernel_of"]
 
@@ -21,7 +21,12 @@ except ImportError:
     COMPILED = None
 else:  # which the package does only where it uses the kernel
     COMPILED.setup(
-        msgspec.json.Decoder(str).decode, FAST_ERRORS, MAX_FRESH, LONG_CHARS, kernel.MAX_DIGITS
+        msgspec.json.Decoder(str).decode,
+        FAST_ERRORS,
+        MAX_FRESH,
+        BATCH,
+        LONG_CHARS,
+        kernel.MAX_DIGITS,
     )
 
 

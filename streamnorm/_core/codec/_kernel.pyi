@@ -1,9 +1,8 @@
-from collections.abc import Callable
-
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.codec.framing import Splitter
 from streamnorm._core.codec.templates import Extend, Numbers, ReadText
 from streamnorm._core.events import Delta
+from streamnorm._core.text import TextBuffer
 
 SOURCE: str
 
@@ -11,6 +10,7 @@ def setup(
     decode_string: object,
     fast_errors: tuple[type[Exception], ...],
     max_fresh: int,
+    batch: int,
     long_chars: int,
     max_digits: int,
     /,
@@ -39,7 +39,7 @@ class DeltaFrames:
         cls,
         head: bytes,
         tail: bytes,
-        append: Callable[[str], object] | None,
+        stored: TextBuffer | None,
         numbers: Numbers | None = None,
         middle: bytes = b"",
         /,

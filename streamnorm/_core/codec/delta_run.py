@@ -118,9 +118,7 @@ class DeltaRun(ABC):
         self.framing = framing
         if isinstance(framing, SSEDecoder):
             self._lines = framing
-        reader = framing.payload_reader(self.prefix, self.decode)
-        if reader is not None:
-            self.text_of, self.text_of_read = self.decode, reader
+        self._choose_readers()
 
     def learn(
         self,
@@ -156,8 +154,20 @@ class DeltaRun(ABC):
         templates = self._templates
         templates.add(template, delta, extend, fresh)
         self._read_payload = templates.text_reader(self, b"", b"", _read_nothing)
-        if self._lines is self.framing:  # events are lines
-            self.text_of = templates.text_reader(self, self.prefix, b"", self._text_of_lines)
+        self._choose_readers()
+
+    def _choose_readers(self) -> None:
+        """Set the functions that read events: they compare templates once there are some."""
+        templates, prefix, has_templates = self._templates, self.prefix, self._read_payload
+        if self.framing is not self._lines:
+            decode = self.decode
+            text_of = templates.text_reader(self, b"", b"", decode) if has_templates else decode
+            if (reader := self.framing.payload_reader(prefix, text_of)) is not None:
+                self.text_of, self.text_of_read = text_of, reader
+                return
+        self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
+        if has_templates:
+            self.text_of = templates.text_reader(self, prefix, b"", self._text_of_lines)
             self._compare_reads()
 
     def _compare_reads(self) -> None:
@@ -173,8 +183,7 @@ class DeltaRun(ABC):
     def clear_templates(self) -> None:
         """Discard the templates, so that payloads are decoded until a template is added."""
         self._templates, self._read_payload = Templates(), None
-        if self._lines is self.framing:
-            self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
+        self._choose_readers()
 
     def close(self) -> None:
         """Release the functions that refer to the run, so that it is freed with its decoder."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamnorm._core.json import FAST_ERRORS
-from streamnorm._core.text import LONG_CHARS, MAX_FRESH
+from streamnorm._core.text import BATCH, LONG_CHARS, MAX_FRESH
 
 if TYPE_CHECKING:
     from streamnorm._core.codec import _kernel
@@ -31,7 +31,6 @@ if os.environ.get("STREAMNORM_PURE", "0") in ("", "0"):
     except ImportError:  # no compiler was there, or the interpreter takes no such modules
         pass
     else:
-        _kernel.setup(
-            msgspec.json.Decoder(str).decode, FAST_ERRORS, MAX_FRESH, LONG_CHARS, MAX_DIGITS
-        )
+        _decode = msgspec.json.Decoder(str).decode
+        _kernel.setup(_decode, FAST_ERRORS, MAX_FRESH, BATCH, LONG_CHARS, MAX_DIGITS)
         TemplateReader, DeltaFrames = _kernel.TemplateReader, _kernel.DeltaFrames

@@ -22,7 +22,7 @@ from streamnorm._core.codec import kernel
 from streamnorm._core.codec.kernel import MAX_DIGITS
 from streamnorm._core.events import Delta
 from streamnorm._core.json import FAST_ERRORS, dumps
-from streamnorm._core.text import LONG_CHARS, MAX_FRESH
+from streamnorm._core.text import LONG_CHARS, MAX_FRESH, TextBuffer
 from streamnorm.sse import SSEDecoder
 
 if TYPE_CHECKING:
@@ -278,19 +278,20 @@ class Numbers(Protocol):
 
 
 def delta_frames(
-    head: bytes, tail: bytes, append: Callable[[str], object] | None = None
+    head: bytes, tail: bytes, stored: TextBuffer | None = None
 ) -> Callable[[str], bytes]:
     """Return a function that returns the frame of a delta, given its text.
 
     Args:
         head: Bytes before the text, which is written as a string of JSON.
         tail: Bytes after it.
-        append: Called with each text first; None if nothing is stored of them.
+        stored: Takes each text first; None if nothing is stored of them.
     """
     if kernel.DeltaFrames is not None:
-        return kernel.DeltaFrames(head, tail, append).write
-    if append is None:
+        return kernel.DeltaFrames(head, tail, stored).write
+    if stored is None:
         return lambda text: head + dumps(text) + tail
+    append = stored.append
 
     def write(text: str) -> bytes:
         append(text)
@@ -300,7 +301,7 @@ def delta_frames(
 
 
 def numbered_delta_frames(
-    head: bytes, middle: bytes, tail: bytes, append: Callable[[str], object], numbers: Numbers
+    head: bytes, middle: bytes, tail: bytes, stored: TextBuffer, numbers: Numbers
 ) -> Callable[[str], bytes]:
     """Return a function that returns the frame of a delta with its event number, given its text.
 
@@ -308,11 +309,12 @@ def numbered_delta_frames(
         head: Bytes before the number.
         middle: Bytes between the number and the text, which is written as a string of JSON.
         tail: Bytes after the text.
-        append: Called with each text first.
+        stored: Takes each text first.
         numbers: Has the number of the next event.
     """
     if kernel.DeltaFrames is not None:
-        return kernel.DeltaFrames(head, tail, append, numbers, middle).write
+        return kernel.DeltaFrames(head, tail, stored, numbers, middle).write
+    append = stored.append
 
     def write(text: str) -> bytes:
         append(text)

@@ -105,9 +105,7 @@ class AGUIEncoder(RunEncoder):
         self._cut: dict[str, str] = {}  # problems of calls that are not whole, without a result
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
-        arguments = self._arguments.get(index)
-        append = None if arguments is None else arguments.append
-        return delta_frames(self._heads[index], _DELTA_END, append)
+        return delta_frames(self._heads[index], _DELTA_END, self._arguments.get(index))
 
     def ping(self) -> bytes:
         return b": keep-alive\n\n"

@@ -10,12 +10,16 @@ source ends.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, TypeAlias, Unpack
 
 from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, read_no_json
 from streamnorm._core.events import (
+    BlockStart,
     Completed,
+    Delta,
     Event,
     JSONDelta,
     MessageStart,
@@ -204,6 +208,8 @@ class ConverseRun(DeltaRun):
     """
 
     prefix = b"event: contentBlockDelta\ndata: "
+    # Amazon pads the payload of each event with letters and digits, at its end.
+    padding = re.compile(rb'"p":"([A-Za-z0-9]*)"\}$')
 
     def __init__(self, blocks: MessageBlocks) -> None:
         super().__init__()
@@ -211,10 +217,15 @@ class ConverseRun(DeltaRun):
         self._kind: type[Event] = TextDelta  # of the last delta
         self._decode: _Decode = wire.decode_text
         self._index: int | None = None  # of the last block in the stream; None if it may be sealed
+        self._block_delta: Delta  # of that block
 
     def expect(self, events: list[Event]) -> None:
         """Select the kind of delta to expect next, after an event on the slow path."""
         self._index = None
+        if self._templates.last is not None:  # the block of one may have changed
+            self.clear_templates()
+        if any(type(event) is BlockStart for event in events):
+            self.allow_templates()
         kind = type(events[-1]) if events else self._kind
         if kind in _DECODERS:
             self._kind, self._decode = kind, _DECODERS[kind]
@@ -224,10 +235,19 @@ class ConverseRun(DeltaRun):
             event = self._decode(payload)
         except FAST_ERRORS:
             return None
-        if event.content_block_index != self._index and not self._select(event.content_block_index):
+        index = event.content_block_index
+        if index != self._index and not self._select(index):
             return None
-        delta = event.delta
-        return delta.text if type(delta) is wire.TextDelta else delta.member.text
+        text = _text_in(event.delta)
+        if self.can_learn:
+            self.learn(payload, text, partial(self._peek, index), delta=self._block_delta)
+        self.delta = self._block_delta
+        return text
+
+    def _peek(self, index: int, payload: bytes) -> str | None:
+        """Return the text of a delta; None if the payload has another block index."""
+        event = self._decode(payload)
+        return _text_in(event.delta) if event.content_block_index == index else None
 
     def _select(self, index: int) -> bool:
         """Select the block at an index; return whether deltas can extend it."""
@@ -237,5 +257,9 @@ class ConverseRun(DeltaRun):
             return False
         if type(block.delta) is not self._kind:
             return False
-        self._index, self.delta = index, block.delta
+        self._index, self._block_delta = index, block.delta
         return True
+
+
+def _text_in(delta: wire.TextDelta | wire.ToolInputDelta | wire.ReasoningDelta) -> str:
+    return delta.text if type(delta) is wire.TextDelta else delta.member.text

@@ -29,6 +29,7 @@ from streamnorm._core.blocks import (
     ToolCall,
 )
 from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.codec.templates import delta_frames
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -135,15 +136,12 @@ class GeminiEncoder(Encoder):
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         open_block = self._open[index]
-        head, tail = _HEAD + _TEXT, open_block.tail
-        if not isinstance(open_block.block, Text):
-            return lambda text: head + _string(text) + tail
-        append = open_block.joined.append
+        stored = open_block.joined if isinstance(open_block.block, Text) else None
+        frame_of = delta_frames(_HEAD + _TEXT, open_block.tail, stored)
 
         def write(text: str) -> bytes:
-            append(text)
-            data = dumps(text)
-            return head + (data if data.isascii() else _one_line(data)) + tail
+            frame = frame_of(text)
+            return frame if text.isascii() else _one_line(frame)
 
         return write
 

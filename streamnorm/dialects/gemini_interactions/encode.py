@@ -123,14 +123,19 @@ class InteractionsEncoder(Encoder):
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         open_block = self._open[index]
         head, tail = open_block.frame
-        append = _store_of(open_block)
-        if append is not None and isinstance(open_block.block, ServerToolCall):
-            return lambda text: append(text) or b""
-        return delta_frames(head, tail, append)
+        stored = _buffer_of(open_block)
+        if stored is not None and isinstance(open_block.block, ServerToolCall):
+
+            def store(text: str) -> bytes:
+                stored.append(text)
+                return b""
+
+            return store
+        return delta_frames(head, tail, stored)
 
     def delta_template(self, index: int) -> tuple[bytes, bytes] | None:
         open_block = self._open[index]
-        return open_block.frame if _store_of(open_block) is None else None
+        return open_block.frame if _buffer_of(open_block) is None else None
 
     def ping(self) -> bytes:
         return b": ping\n\n"
@@ -279,10 +284,10 @@ class InteractionsEncoder(Encoder):
         return stopped + delta + self._stop(step)
 
 
-def _store_of(open_block: _OpenBlock) -> Callable[[str], None] | None:
-    """Return a function that stores the text of a block; None if its text is not needed later."""
+def _buffer_of(open_block: _OpenBlock) -> TextBuffer | None:
+    """Return the buffer of a block's text; None if its text is not needed later."""
     is_stored = isinstance(open_block.block, Text | ServerToolCall)
-    return open_block.step.text.append if is_stored else None
+    return open_block.step.text if is_stored else None
 
 
 def _frame_of(block: Block, step: _Step) -> tuple[bytes, bytes]:

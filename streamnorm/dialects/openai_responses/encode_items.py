@@ -44,7 +44,7 @@ class FrameWriter:
         self,
         event_type: str,
         position: dict[str, Any],
-        append: Callable[[str], None],
+        stored: TextBuffer,
         suffix: bytes = b"",
     ) -> Callable[[str], bytes]:
         """Return a fast serializer for one text's deltas.
@@ -52,13 +52,13 @@ class FrameWriter:
         Args:
             event_type: Type of the deltas.
             position: Item id and indexes of the text.
-            append: Called with each text.
+            stored: Takes each text.
             suffix: JSON members that follow the text.
         """
         name = event_type.encode()
         head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (name, name)
         middle, tail = b"," + dumps(position)[1:-1] + b',"delta":', suffix + b"}\n\n"
-        return numbered_delta_frames(head, middle, tail, append, self)
+        return numbered_delta_frames(head, middle, tail, stored, self)
 
 
 class ItemHead(Struct):
@@ -178,7 +178,7 @@ class ReasoningWriter(ItemWriter):
                 self.stored.add(PART_BYTES)
             self._summaries.append(TextBuffer(stored=self.stored))
             self._writers[part] = self.frames.delta_writer(
-                types.SUMMARY_TEXT.delta, position, self._summaries[part].append
+                types.SUMMARY_TEXT.delta, position, self._summaries[part]
             )
             empty = {**position, "part": _summary("")}
             written.append(self.frames.write(types.SUMMARY_TEXT.part_added, empty))
@@ -226,9 +226,7 @@ class ToolCallWriter(ItemWriter):
         self._is_function = call.kind != "custom"
         self.type = "function_call" if self._is_function else "custom_tool_call"
         (self._text,) = types.ITEM_TYPES[self.type].texts
-        self.write = head.frames.delta_writer(
-            self._text.delta, self.position, self._arguments.append
-        )
+        self.write = head.frames.delta_writer(self._text.delta, self.position, self._arguments)
 
     def stop(self) -> bytes:
         """Return the events that end the arguments and the item.
@@ -454,7 +452,7 @@ class PartWriter:
         self._held_citations: list[Citation] = []
         self._logprobs: list[Any] = []
         suffix = b',"logprobs":[]' if part_type is types.OUTPUT_TEXT else b""
-        self.write = self._frames.delta_writer(part_type.delta, position, self._text.append, suffix)
+        self.write = self._frames.delta_writer(part_type.delta, position, self._text, suffix)
 
     def start(self) -> bytes:
         """Return the `added` event."""

@@ -131,8 +131,7 @@ class UIMessageEncoder(RunEncoder):
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         block = self._open[index]
-        append = None if block.arguments is None else block.arguments.append
-        return delta_frames(block.head, b"}\n\n", append)
+        return delta_frames(block.head, b"}\n\n", block.arguments)
 
     def ping(self) -> bytes:
         return b": keep-alive\n\n"

@@ -28,7 +28,7 @@ from streamnorm._core.codec.templates import (
     numbered_delta_frames,
 )
 from streamnorm._core.json import FAST_ERRORS, dumps
-from streamnorm._core.text import LONG_CHARS, MAX_FRESH
+from streamnorm._core.text import BATCH, LONG_CHARS, MAX_FRESH, TextBuffer
 from streamnorm.sse import SSEDecoder
 
 SOURCE = Path(kernel.__file__).with_name("kernel_source") / "_kernel.c"
@@ -216,23 +216,26 @@ def test_frames_are_written_as_by_the_twin(text: str, head: bytes, tail: bytes) 
 
     def write(compiled: Any) -> list[object]:
         written: list[object] = []
-        appended: list[str] = []
+        buffers = TextBuffer(), TextBuffer()
         numbers = Numbers()
         with kernel_of(compiled):
             counted, count = counted_delta_frames(head, tail)
             writers = [
                 delta_frames(head, tail),
-                delta_frames(head, tail, appended.append),
-                numbered_delta_frames(head, b",", tail, appended.append, numbers),
+                delta_frames(head, tail, buffers[0]),
+                numbered_delta_frames(head, b",", tail, buffers[1], numbers),
                 counted,
             ]
-        for each in (text, "", text):
+        # More than a batch, and one that ends it early.
+        for each in (text, "", text, *"ab" * BATCH, "x" * (LONG_CHARS + 1), text):
             for writer in writers:
                 try:
                     written.append(writer(each))
                 except UnicodeEncodeError as exc:
                     written.append(type(exc))
-        return [written, appended, numbers.next_number, count()]
+        fresh = [list(buffer.fresh) for buffer in buffers]
+        texts = [buffer.text() for buffer in buffers]
+        return [written, fresh, texts, numbers.next_number, count()]
 
     assert write(COMPILED) == write(None)
 
@@ -259,6 +262,8 @@ def test_misuse_is_a_type_error() -> None:
         COMPILED.DeltaFrames("a", b"", None)
     with pytest.raises(TypeError):
         COMPILED.DeltaFrames(b"", b"", None).write(b"bytes")
+    with pytest.raises(AttributeError):
+        COMPILED.DeltaFrames(b"", b"", "no buffer")
     with pytest.raises(ValueError, match="head of no block"):
         COMPILED.TemplateReader(None, {}, b"", b"a", b"", b"", b"", False, False, None, None)
     with kernel_of(COMPILED), pytest.raises(TypeError, match="bytes"):

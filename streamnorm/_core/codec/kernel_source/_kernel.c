@@ -21,7 +21,7 @@
 /* Values of Python that all readers and writers use, made once. */
 static PyObject *decode_string;  /* msgspec's decoder of one string */
 static PyObject *fast_errors;    /* what it raises for untrusted input */
-static Py_ssize_t max_fresh, long_chars, max_digits;
+static Py_ssize_t max_fresh, batch, long_chars, max_digits;
 static PyObject *name_carries, *name_irregular, *name_held, *name_safe_bytes, *name_frames;
 static PyObject *name_original, *name_delta, *name_counts, *name_counts_before, *name_number;
 static PyObject *empty_bytes, *empty_text;
@@ -589,7 +589,7 @@ static PyType_Spec reader_spec = {
 typedef struct {
     PyObject_HEAD
     Bytes head, middle, tail;
-    PyObject *append;   /* called with each text; NULL if nothing is stored of them */
+    PyObject *fresh, *append;  /* of what stores the texts; NULL if nothing does */
     PyObject *numbers;  /* has the number of the next event, between head and middle; or NULL */
     Py_ssize_t characters;
 } DeltaFrames;
@@ -598,6 +598,7 @@ static int
 frames_traverse(DeltaFrames *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->fresh);
     Py_VISIT(self->append);
     Py_VISIT(self->numbers);
     return 0;
@@ -606,6 +607,7 @@ frames_traverse(DeltaFrames *self, visitproc visit, void *arg)
 static int
 frames_clear(DeltaFrames *self)
 {
+    Py_CLEAR(self->fresh);
     Py_CLEAR(self->append);
     Py_CLEAR(self->numbers);
     return 0;
@@ -628,15 +630,19 @@ frames_dealloc(DeltaFrames *self)
 static PyObject *
 frames_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *head, *tail, *append, *numbers = Py_None, *middle = empty_bytes;
-    if (!PyArg_ParseTuple(args, "SSO|OS:DeltaFrames", &head, &tail, &append, &numbers, &middle))
+    PyObject *head, *tail, *stored, *numbers = Py_None, *middle = empty_bytes;
+    if (!PyArg_ParseTuple(args, "SSO|OS:DeltaFrames", &head, &tail, &stored, &numbers, &middle))
         return NULL;
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     DeltaFrames *self = (DeltaFrames *)allocate(type, 0);
     if (self == NULL)
         return NULL;
-    self->append = append == Py_None ? NULL : Py_NewRef(append);
     self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
+    if (stored != Py_None && ((self->fresh = PyObject_GetAttrString(stored, "fresh")) == NULL ||
+                              (self->append = PyObject_GetAttrString(stored, "append")) == NULL)) {
+        Py_DECREF(self);
+        return NULL;
+    }
     if (set_bytes(&self->head, head) < 0 || set_bytes(&self->middle, middle) < 0 ||
         set_bytes(&self->tail, tail) < 0) {
         Py_DECREF(self);
@@ -658,18 +664,26 @@ take_number(DeltaFrames *self, char *room, size_t size)
     return failed ? -1 : PyOS_snprintf(room, size, "%zd", number);
 }
 
+/* Store a text as `TextBuffer.append` does, which ends a batch.  -1 with an exception. */
+static int
+store(DeltaFrames *self, PyObject *text, Py_ssize_t characters)
+{
+    Py_ssize_t count = PyList_Size(self->fresh);
+    if (count < 0)
+        return -1;
+    if (count + 1 < batch && characters <= long_chars)
+        return PyList_Append(self->fresh, text);
+    PyObject *appended = PyObject_CallFunctionObjArgs(self->append, text, NULL);
+    Py_XDECREF(appended);
+    return appended == NULL ? -1 : 0;
+}
+
 static PyObject *
 frames_write(DeltaFrames *self, PyObject *text)
 {
     Py_ssize_t characters = PyUnicode_GetLength(text);
-    if (characters < 0)
+    if (characters < 0 || (self->append != NULL && store(self, text, characters) < 0))
         return NULL;
-    if (self->append != NULL) {
-        PyObject *appended = PyObject_CallFunctionObjArgs(self->append, text, NULL);
-        if (appended == NULL)
-            return NULL;
-        Py_DECREF(appended);
-    }
     self->characters += characters;
     char number[24];
     int digits = self->numbers == NULL ? 0 : take_number(self, number, sizeof(number));
@@ -713,7 +727,8 @@ static PyObject *
 setup(PyObject *module, PyObject *args)
 {
     PyObject *decode, *errors;
-    if (!PyArg_ParseTuple(args, "OOnnn", &decode, &errors, &max_fresh, &long_chars, &max_digits))
+    if (!PyArg_ParseTuple(args, "OOnnnn", &decode, &errors, &max_fresh, &batch, &long_chars,
+                          &max_digits))
         return NULL;
     replace(&decode_string, Py_NewRef(decode));
     replace(&fast_errors, Py_NewRef(errors));
