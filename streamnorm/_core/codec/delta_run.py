@@ -158,7 +158,8 @@ class DeltaRun(ABC):
 
     def _choose_readers(self) -> None:
         """Set the functions that read events: they compare templates once there are some."""
-        templates, prefix, has_templates = self._templates, self.prefix, self._read_payload
+        templates, prefix = self._templates, self.prefix
+        has_templates = templates.last is not None
         if self.framing is not self._lines:
             decode = self.decode
             text_of = templates.text_reader(self, b"", b"", decode) if has_templates else decode
