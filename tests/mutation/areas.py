@@ -15,7 +15,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         *("_core/blocks.py", "_core/events.py", "_core/limits.py", "_core/messages.py"),
         *("_core/text.py", "_core/tools.py", "_core/mcp.py", "_core/shapes.py"),
     ),
-    "json": ("_core/json.py", "partial_json.py"),
+    "json": ("_core/json.py", "_core/stepwise_json.py", "partial_json.py"),
     "grammar": ("_core/grammar.py",),
     "framings": (
         *("sse.py", "eventstream.py", "_core/codec/framing.py", "_core/codec/invoke_chunks.py"),

@@ -93,7 +93,6 @@ class Decoder(ABC):
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
         error_outside_stream: Whether the final error stood outside any event, for no client.
         refused: Number of the events read last that no client shall read, or `ALL_EVENTS`.
-        note: Counts an accepted deviation from the protocol, given its kind and where it stands.
         active: Decoder to use from now on, once detection has found the dialect; else None.
     """
 
@@ -122,7 +121,6 @@ class Decoder(ABC):
         self._idle_frames = 0  # idle frames that were read in full
         self.framing = framing.splitter(limits)
         self._notes = Notes(on_note)
-        self.note = self._notes.add
         self.split: Callable[[bytes], list[RawFrame]] = self._split_start
         # Compatible servers that leave the terminal out send server-sent events.
         self._may_lack_terminal = framing is SSE
@@ -371,6 +369,11 @@ class Decoder(ABC):
     def resume_token(self) -> dict[str, Any] | None:
         """Token from which the vendor can resume a broken stream; None if it cannot."""
         return None
+
+    @property
+    def note(self) -> Callable[[str, str], None]:
+        """Counter of accepted deviations from the protocol, given their kind and place."""
+        return self._notes.add  # no method of the decoder, to which its blocks would refer then
 
     def malformed(self, message: str) -> Fatal:
         """Return the error that ends a stream which violates its protocol."""
