@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import aiohttp
@@ -275,11 +274,6 @@ class ChunkedBody:
             waiter.set_result(None)
 
 
-async def _read_closed() -> bytes:
-    """Raise `StopAsyncIteration`: nothing is read from a response that is closed."""
-    raise StopAsyncIteration
-
-
 class UpstreamResponse:
     """An upstream's response: the reader of a `Stream`.
 
@@ -440,12 +434,7 @@ class UpstreamResponse:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         await self.close()
 
     async def _read_received(self) -> bytes:
@@ -592,6 +581,10 @@ class UpstreamResponse:
         if since is not None:
             next_check = min(end, next_check)
         self._timer = self._loop.call_at(next_check, self._check)
+
+
+async def _read_closed() -> bytes:
+    raise StopAsyncIteration
 
 
 async def _read_kept(read: Callable[[], Awaitable[bytes]], kept: list[bytes]) -> bytes:
