@@ -158,18 +158,18 @@ class DeltaRun(ABC):
 
     def _choose_readers(self) -> None:
         """Set the functions that read events: they compare templates once there are some."""
-        templates, prefix = self._templates, self.prefix
+        templates = self._templates
+        text_of: ReadText = self.decode
         has_templates = templates.last is not None
-        if self.framing is not self._lines:
-            decode = self.decode
-            text_of = templates.text_reader(self, b"", b"", decode) if has_templates else decode
-            if (reader := self.framing.payload_reader(prefix, text_of)) is not None:
-                self.text_of, self.text_of_read = text_of, reader
-                return
-        self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
         if has_templates:
-            self.text_of = templates.text_reader(self, prefix, b"", self._text_of_lines)
+            text_of = templates.text_reader(self, b"", b"", self.decode)
+        if (reader := self.framing.payload_reader(self.prefix, text_of)) is not None:
+            self.text_of, self.text_of_read = text_of, reader
+        elif has_templates:
+            self.text_of = templates.text_reader(self, self.prefix, b"", self._text_of_lines)
             self._compare_reads()
+        else:
+            self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
 
     def _compare_reads(self) -> None:
         """Set `text_of_read` to match reads of one event against the templates."""

@@ -49,6 +49,37 @@ def test_blocks_may_alternate_on_the_run() -> None:
     assert reading.on_run == [0, 0, 0, 1, 1, 0, 1]
 
 
+def text_with(index: int, text: str, rest: str) -> bytes:
+    """Return a delta of text with JSON members behind it."""
+    fields = f'{{"contentBlockIndex":{index},"delta":{{"text":"{text}"}}{rest}}}'
+    return payload("contentBlockDelta", fields.encode())
+
+
+def test_deltas_with_padding_of_any_length_extend_their_block() -> None:
+    """A delta that fits no template is decoded, and extends the block that it names."""
+    deltas = [
+        text_with(index, f"{number} ", rest)
+        for number, (index, rest) in enumerate(
+            [
+                *((index, f',"p":"{"aZ9" * length}"') for length in range(4) for index in (0, 1)),
+                (0, ',"p":"a"'),
+                (1, ',"newer":1'),
+                (0, ',"p":""'),
+                (1, ',"p":"-"'),
+                (0, ""),
+                # More forms than are learned.
+                *((index, f',"f{number}":1') for number in range(9) for index in (0, 1)),
+            ]
+        )
+    ]
+    reading = read_chunks("bedrock_converse", START, text(0, "a"), text(1, "b"), *deltas)
+    assert reading.on_run == [0, 0, 0, *[1] * len(deltas)]
+    places = [*[0, 1] * 4, 0, 1, 0, 1, 0, *[0, 1] * 9]
+    assert reading.events[3:] == [
+        [TextDelta(index, f"{number} ")] for number, index in enumerate(places)
+    ]
+
+
 @pytest.mark.parametrize(
     "other",
     [
