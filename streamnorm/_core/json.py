@@ -27,7 +27,7 @@ from streamnorm._core.stepwise_json import (
     ESCAPE_CHARS,
     SLICE_CHARS,
     StepwiseDecoder,
-    between_escapes,
+    find_cut,
 )
 
 T = TypeVar("T")
@@ -430,7 +430,7 @@ def _decode_string(text: memoryview) -> str:
         end = min(position + SLICE_CHARS, last)
         if end < last:
             near = str(text[position : end + ESCAPE_CHARS], "latin-1")  # one character a byte
-            end = position + between_escapes(near, 0, end - position)
+            end = position + find_cut(near, 0, end - position)
             end = _character_start(text, end)
         parts.append(_ANY.decode(b"".join((b'"', text[position:end], b'"'))))
         position = end

@@ -83,7 +83,7 @@ def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]
     position = begin
     try:
         while position + SLICE_CHARS < len(text):
-            end = between_escapes(text, position, position + SLICE_CHARS)
+            end = find_cut(text, position, position + SLICE_CHARS)
             part, stop = _scanstring(f'{text[position:end]}"', 0, strict)
             parts.append(part)
             if position + stop <= end:
@@ -96,7 +96,7 @@ def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]
     return "".join([*parts, part]), stop
 
 
-def between_escapes(text: str, start: int, end: int) -> int:
+def find_cut(text: str, start: int, end: int) -> int:
     """Return an index at or before `end` that splits no escape and no surrogate pair."""
     last = text.rfind("\\", max(start, end - ESCAPE_CHARS), end)
     if last < 0:

@@ -57,7 +57,7 @@ class Notes:
         if self._on_note is not None:
             self._on_note(note)
 
-    def counted(self) -> tuple[Note, ...]:
+    def list_counts(self) -> tuple[Note, ...]:
         """Return the notes with their counts, in order of first appearance."""
         return tuple(Note(note.kind, note.where, count) for note, count in self._counts.items())
 
@@ -286,7 +286,7 @@ class Decoder(ABC):
     @property
     def notes(self) -> tuple[Note, ...]:
         """Accepted deviations from the protocol, in order of first appearance."""
-        return self._notes.counted()
+        return self._notes.list_counts()
 
     @abstractmethod
     def read(self, frame: Frame, events: list[Event]) -> None:
