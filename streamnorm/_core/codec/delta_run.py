@@ -161,7 +161,7 @@ class DeltaRun(ABC):
         templates = self._templates
         text_of: ReadText = self.decode
         has_templates = templates.last is not None
-        if has_templates:
+        if has_templates and self.framing is not self._lines:
             text_of = templates.text_reader(self, b"", b"", self.decode)
         if (reader := self.framing.payload_reader(self.prefix, text_of)) is not None:
             self.text_of, self.text_of_read = text_of, reader
