@@ -218,12 +218,14 @@ def open_session(
     *,
     request_class: type[aiohttp.ClientRequest] = aiohttp.ClientRequest,
     response_class: type[aiohttp.ClientResponse] = aiohttp.ClientResponse,
+    socket_class: type[aiohttp.ClientWebSocketResponse] = aiohttp.ClientWebSocketResponse,
 ) -> aiohttp.ClientSession:
     """Return an HTTP session without environment settings and cookies."""
     return aiohttp.ClientSession(
         connector=connector,
         request_class=request_class,
         response_class=response_class,
+        ws_response_class=socket_class,
         # A cookie of one client's answer would go with the request of another.
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),

@@ -272,7 +272,7 @@ class SocketAnswer:
         self._exception: BaseException | None = None
         self._end: Exception | None = None  # of the connection, behind what has come
         self._waiter: asyncio.Future[None] | None = None
-        self._has_space = asyncio.Event()
+        self._space: asyncio.Event | None = None  # for which the connection waits
 
     @classmethod
     def refusal(cls, refused: ErrorAnswer) -> SocketAnswer:
@@ -294,17 +294,19 @@ class SocketAnswer:
         while True:
             if self._exception is not None:
                 raise self._exception
-            if self._pieces:
-                data = b"".join(self._pieces)
-                self._pieces.clear()
+            if pieces := self._pieces:
+                data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                pieces.clear()
                 self._held_bytes = 0
-                self._has_space.set()
+                if self._space is not None:
+                    self._space.set()
                 return data
-            if self.is_eof():
+            if self._is_complete:
                 return b""
             if self._end is not None:
                 raise self._end
-            await self._wait_for_change()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
 
     def is_eof(self) -> bool:
         """Return whether the whole body has arrived."""
@@ -339,19 +341,21 @@ class SocketAnswer:
     # The messages, as the connection reads them
 
     def feed(self, data: bytes) -> bool:
-        """Append body bytes that `read` has returned.
-
-        Returns:
-            Whether the answer is complete, or its client has still to read much of it.
-        """
+        """Append body bytes that `read` has returned; return whether the answer is complete."""
         reader = self._reader
         self._has_begun, self._is_complete = reader.has_begun, reader.is_ended
         if data:
             self._pieces.append(data)
             self._held_bytes += len(data)
-        if self._waiter is not None:
-            self._wake()
-        return self._is_complete or self._held_bytes > _MAX_HELD_BYTES
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        return self._is_complete
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has still to read much of the body."""
+        return self._held_bytes > _MAX_HELD_BYTES
 
     def end(self, cause: Exception) -> None:
         """Have an incomplete body raise an exception once the received bytes are read."""
@@ -364,8 +368,9 @@ class SocketAnswer:
 
     async def wait_for_space(self) -> None:
         """Wait until the client has read the held bytes."""
-        self._has_space.clear()
-        await self._has_space.wait()
+        self._space = asyncio.Event()
+        await self._space.wait()
+        self._space = None
 
     async def begin(self, on_close: Callable[[bool], None]) -> ErrorAnswer | None:
         """Wait for the first event; return the error if one arrives instead.

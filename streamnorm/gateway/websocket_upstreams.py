@@ -5,18 +5,18 @@ latest response of each conversation, and a client that leaves ends its own answ
 WebSocket has no other way to cancel one.  An answer reads as that of a request over HTTP does.
 
 A connection is read all the time, so that pings are answered and a close is noticed, unless its
-client reads too slowly.
+client reads too slowly.  A text message goes to its answer as it arrives; all others are left to a
+task, which also reads on where the client has to catch up.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -27,7 +27,6 @@ from streamnorm._core.codec.socket_events import ErrorAnswer
 from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.json import dumps
 from streamnorm._upstream.requests import UpstreamRequest
-from streamnorm.gateway.network import open_session
 from streamnorm.gateway.receiving import LARGE_BYTES, BodyThread
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.websocket_answers import (
@@ -43,12 +42,16 @@ from streamnorm.gateway.websocket_creates import (
     UpstreamCreate,
     read_upstream_create,
 )
+from streamnorm.gateway.websocket_network import (
+    HandshakeRefused,
+    UpstreamSocket,
+    connect,
+    open_socket_session,
+)
 from streamnorm.gateway.websocket_steering import Steering
 
 if TYPE_CHECKING:
-    from aiohttp.connector import Connection
-
-_WebSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[Literal[False]]"
+    from aiohttp.http_websocket import WSMessageDecodeText, WSMessageNoDecodeText
 
 MAX_LIFE_S = 55 * 60.0
 """Seconds after which a connection takes no further create: the vendor's end after 60 minutes."""
@@ -58,10 +61,6 @@ _MAX_COMPARED = 4  # responses with one beginning, whose output a create is comp
 _NO_WEBSOCKETS_S = 300.0  # in which a provider without them is asked over HTTP
 _MAX_FORGOTTEN = 2  # responses of a connection, behind which each create is sent whole
 _CLOSE_S = 1.0  # for the close of a connection whose provider does not read
-# Load balancers and NAT forget a silent connection, after 350 s those of AWS, and report nothing.
-_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-_MAX_REFUSAL_BYTES = 64 * 1024
-_SWITCHING_PROTOCOLS = 101
 # Of a handshake at a server that has no WebSocket there: 426 is the vendor's way to say so.
 _NO_WEBSOCKETS = (404, 405, 426, 501)
 # Of a create that continues what the provider has forgotten, also where the error has another code.
@@ -75,41 +74,6 @@ _NO_HANDSHAKE_HEADERS = frozenset(
         *("idempotency-key", "traceparent", "tracestate", "x-client-request-id"),
     }
 )
-
-
-class HandshakeRefused(aiohttp.ClientError):
-    """A server refused a WebSocket handshake with an HTTP response.
-
-    Attributes:
-        status: HTTP status.
-        headers: Headers by lower-case name.
-        body: The body, as it came.
-    """
-
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        super().__init__(f"status {status}, expected a WebSocket")
-        self.status = status
-        self.headers = {name.lower(): value for name, value in headers.items()}
-        self.body = body
-
-
-class _Handshake(aiohttp.ClientResponse):
-    """The response to a handshake, whose body is read if it is a refusal."""
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        """Read the head, and the body if it is a refusal.
-
-        Raises:
-            HandshakeRefused: The response opens no WebSocket; a redirect is not followed, which
-                would send the key to another host.
-        """
-        await super().start(connection)
-        if self.status == _SWITCHING_PROTOCOLS:
-            return self
-        body = b""
-        while len(body) < _MAX_REFUSAL_BYTES and (data := await self.content.readany()):
-            body += data
-        raise HandshakeRefused(self.status, self.headers, body)
 
 
 class _Connection:
@@ -129,7 +93,13 @@ class _Connection:
     """
 
     def __init__(
-        self, socket: _WebSocket, owner: UpstreamSockets, key: bytes, max_bytes: int, *, reuse: bool
+        self,
+        socket: UpstreamSocket,
+        owner: UpstreamSockets,
+        key: bytes,
+        max_bytes: int,
+        *,
+        reuse: bool,
     ) -> None:
         self.key = key
         self.known: KnownResponse | None = None
@@ -142,6 +112,8 @@ class _Connection:
         self._answer: SocketAnswer | None = None  # whose messages come
         self._successor: SocketAnswer | None = None  # which holds the connection
         self._is_closed = False
+        self._is_waiting = False  # whether the task is, for a message
+        socket.offer_messages(self._take, max_bytes)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(MAX_LIFE_S, self._expire)
         self._reading = loop.create_task(self._read())
@@ -234,41 +206,49 @@ class _Connection:
         following.set_on_close(partial(self._end_answer, following))
         return following
 
+    def _take(self, message: bytes) -> bool:
+        """Give a text message to its answer; return False if the task must do it."""
+        answer = self._answer
+        if answer is None or answer.is_full or len(message) > LARGE_BYTES or not self._is_waiting:
+            return False
+        try:
+            if answer.feed(answer.read(message)):
+                self._answer = self._begin_successor(answer)
+        except Exception as exc:  # noqa: BLE001 - the loop logs a fault
+            self._fail_by(exc)
+        return True
+
     async def _read(self) -> None:
-        """Read messages until the connection is closed."""
+        """Read the messages that were not taken as they arrived, until the connection is closed."""
         try:
             # Those that arrived in one read are returned without a wait between them.
-            while (message := await self._socket.receive()).type is WSMsgType.TEXT:
+            while (message := await self._receive()).type is WSMsgType.TEXT:
                 data: bytes = message.data
                 answer = self._answer
                 if answer is None:
                     if is_of_response(data):  # that nobody has asked for
                         break
                     continue
-                if len(data) <= LARGE_BYTES:
-                    goes_on = not answer.feed(answer.read(data))
-                else:  # an item of an output may have many megabytes
-                    work = partial(answer.read, data)
-                    goes_on = not answer.feed(await self._owner.bodies.run(len(data), work))
-                if goes_on:
-                    continue
-                if answer.is_eof():
-                    self._answer = self._begin_successor(answer)
-                else:
+                while answer.is_full:
                     await answer.wait_for_space()
+                if len(data) <= LARGE_BYTES:
+                    body = answer.read(data)
+                else:  # an item of an output may have many megabytes
+                    body = await self._owner.bodies.run(len(data), partial(answer.read, data))
+                if answer.feed(body):
+                    self._answer = self._begin_successor(answer)
             else:
                 self._check_end(message.type, message.data)
             self._fail(aiohttp.ServerDisconnectedError())
-        except (aiohttp.ClientError, OSError):  # at the answer to a ping
-            self._fail(aiohttp.ServerDisconnectedError())
-        except RemoteProtocolError as exc:
-            self._fail(exc)
-        except Exception as exc:  # noqa: BLE001 - the loop logs the fault
-            # The client must not wait for the rest of the answer.
-            self._fail(aiohttp.ServerDisconnectedError())
-            # The text of the exception may quote the message.
-            found = f"{type(exc).__name__} at a message of an upstream"
-            asyncio.get_running_loop().call_exception_handler({"message": found})
+        except Exception as exc:  # noqa: BLE001 - the loop logs a fault
+            self._fail_by(exc)
+
+    async def _receive(self) -> WSMessageDecodeText | WSMessageNoDecodeText:
+        self._is_waiting = True
+        try:
+            return await self._socket.receive()
+        finally:
+            self._is_waiting = False
 
     def _check_end(self, kind: WSMsgType, data: object) -> None:
         """Check that the upstream closed the connection, and sent no binary or invalid message.
@@ -292,6 +272,17 @@ class _Connection:
             case _:
                 pass
 
+    def _fail_by(self, exc: Exception) -> None:
+        """End the answer because of an exception at a message; its client must not wait."""
+        if isinstance(exc, RemoteProtocolError):
+            self._fail(exc)
+            return
+        self._fail(aiohttp.ServerDisconnectedError())
+        if not isinstance(exc, (aiohttp.ClientError, OSError)):  # at the answer to a ping
+            # The text of the exception may quote the message.
+            found = f"{type(exc).__name__} at a message of an upstream"
+            asyncio.get_running_loop().call_exception_handler({"message": found})
+
     def _fail(self, cause: Exception) -> None:
         answer, self._answer = self._answer, None
         if answer is not None:
@@ -310,6 +301,7 @@ class _Connection:
             if answer is not None:
                 answer.end(aiohttp.ServerDisconnectedError())
             self._timer.cancel()
+            self._socket.stop_offering()
             self._owner.finish(self, self._finish())
 
     async def _finish(self) -> None:
@@ -375,7 +367,9 @@ class UpstreamSockets:
                     return answer
                 answer.close()
         try:
-            opened = await self._connect(request.url, headers)
+            opened = await connect(
+                self._open_session(), request.url, headers, self._max_message_bytes
+            )
         except HandshakeRefused as refused:
             if refused.status < 400 or refused.status in _NO_WEBSOCKETS:
                 now = loop.time()
@@ -420,22 +414,9 @@ class UpstreamSockets:
         del self._idle[own[-1]]
         return own[-1], None
 
-    async def _connect(self, url: str, headers: dict[str, str]) -> _WebSocket:
-        return await self._open_session().ws_connect(
-            url,
-            headers=headers,
-            max_msg_size=self._max_message_bytes,
-            # It costs more for each event than it saves, and inflates without a bound.
-            compress=0,
-            decode_text=False,
-        )
-
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(  # pyright: ignore[reportUnknownMemberType] - of aiohttp
-                limit=0, force_close=True, socket_factory=new_socket
-            )
-            self._session = open_session(connector, response_class=_Handshake)
+            self._session = open_socket_session()
         return self._session
 
     def release(self, connection: _Connection) -> None:
@@ -476,17 +457,6 @@ class UpstreamSockets:
         if session is not None:
             await session.close()
         self._is_draining = False
-
-
-def new_socket(address: tuple[int, int, int, str, object]) -> socket.socket:
-    """Return a TCP socket with keep-alive, which detects a lost host."""
-    family, kind, protocol = address[:3]
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE:
-        if hasattr(socket, name):  # which macOS names otherwise
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
 
 
 def _key_of(url: str, headers: Mapping[str, str], conversation: str) -> bytes:

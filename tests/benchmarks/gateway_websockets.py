@@ -29,10 +29,10 @@ _TO = "openai_responses"
 _SSE = [(b"content-type", b"text/event-stream")]
 
 _UPSTREAM_DELTAS = 600
-_UPSTREAM_ROUNDS = 6
+_UPSTREAM_ROUNDS = 12
 _PAUSE_S = 0.0004  # in which the gateway has read
 # A second task is woken for each read: of the connection, and of the answer.
-_UPSTREAM_BARS_US = {1: 12.0, 8: 3.0, 50: 2.0}  # by events a read
+_UPSTREAM_BARS_US = {1: 5.0, 8: 2.0, 50: 2.0}  # by events a read
 _ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 _HTTP_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -38,6 +38,7 @@ from streamnorm.gateway import (
     ConfigError,
     Gateway,
     UpstreamConfig,
+    websocket_network,
     websocket_upstreams,
 )
 from streamnorm.testing import FakeProvider
@@ -180,7 +181,7 @@ async def test_idle_connections_are_bounded_and_live_for_their_time(
 
 async def test_lost_host_is_noticed_while_a_connection_is_idle() -> None:
     address = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 9))
-    with websocket_upstreams.new_socket(address) as made:
+    with websocket_network.new_socket(address) as made:
         assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         if sys.platform == "linux":
             assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
