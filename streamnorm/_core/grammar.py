@@ -41,7 +41,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.json import compact
 from streamnorm._core.limits import OBJECT_BYTES, Limits
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import BATCH, LONG_CHARS, TextBuffer
 
 DELTAS: dict[type, tuple[type, ...]] = {
     TextDelta: (Text,),
@@ -381,16 +381,21 @@ class Sequencer:
         if items is None:
             return None
         held: _HeldDeltas | None = None
+        fresh: list[str]  # of its text
+        pack: Callable[[], object]
 
         def hold(text: str) -> None:
-            nonlocal held
-            # A citation or signature stays between the two deltas around it.
+            nonlocal held, fresh, pack
+            # A citation, a signature or another part stays between the two deltas around it.
             if held is None or items[-1] is not held:
                 held = self._joinable(items, delta)
+                fresh, pack = held.text.fresh, held.text.pack
             self.held_bytes += len(text) if text.isascii() else len(text.encode())
             if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
                 raise LimitExceeded(self._overflow().message, limit=_LIMIT)
-            held.text.append(text)
+            fresh.append(text)
+            if len(fresh) >= BATCH or len(text) > LONG_CHARS:
+                pack()
 
         return hold
 

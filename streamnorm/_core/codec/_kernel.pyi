@@ -1,7 +1,6 @@
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.codec.framing import Splitter
-from streamnorm._core.codec.templates import Extend, Numbers, ReadText
-from streamnorm._core.events import Delta
+from streamnorm._core.codec.templates import BlockSinks, Numbers, ReadText
 from streamnorm._core.text import TextBuffer
 
 SOURCE: str
@@ -20,7 +19,7 @@ class TemplateReader:
     def __new__(
         cls,
         run: DeltaRun,
-        known: dict[bytes, tuple[Delta | None, Extend | None, list[str] | None]],
+        known: dict[bytes, BlockSinks],
         prefix: bytes,
         head: bytes,
         middle: bytes,

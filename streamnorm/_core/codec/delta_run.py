@@ -99,8 +99,8 @@ class DeltaRun(ABC):
         self._read_payload: ReadText | None = None  # of the templates
         self._attempts_left = 0  # templates that may still be learned
         self.can_learn = False
-        self._made: Delta | None = None  # the delta that `_make` belongs to
-        self._make: Callable[[str], Delta]
+        # By block: the delta of its last text, and what makes further ones.
+        self._makers: dict[int, tuple[Delta, Callable[[str], Delta]]] = {}
 
     @abstractmethod
     def decode(self, payload: bytes) -> str | None:
@@ -129,6 +129,7 @@ class DeltaRun(ABC):
         delta: Delta | None = None,
         extend: Extend | None = None,
         fresh: list[str] | None = None,
+        takes_inner: bool = False,
         counts: CountPair | None = None,
     ) -> None:
         """Learn the template of a delta: payloads that fit it are compared and not decoded.
@@ -142,6 +143,7 @@ class DeltaRun(ABC):
             delta: Delta of the block; None if the run has no other before `clear_templates`.
             extend: Extends the block; None if the room stores nothing of the texts.
             fresh: Takes up to `MAX_FRESH` short texts in place of `extend`; None if it needs all.
+            takes_inner: Whether `fresh` takes inner fragments alone, as of `is_inner`.
             counts: Token counts of the payload that may differ in others.
         """
         if not text:
@@ -152,7 +154,7 @@ class DeltaRun(ABC):
         if template is None:
             return
         templates = self._templates
-        templates.add(template, delta, extend, fresh)
+        templates.add(template, delta, extend, fresh, takes_inner=takes_inner)
         self._read_payload = templates.text_reader(self, b"", b"", _read_nothing)
         self._choose_readers()
 
@@ -241,9 +243,11 @@ class DeltaRun(ABC):
     def append_events(self, text: str, events: list[Event]) -> None:
         """Append the events of the frame that was decoded last: its delta, then usage."""
         if text:
-            if self.delta is not self._made:
-                self._made, self._make = self.delta, delta_factory(self.delta)
-            events.append(self._make(text))
+            delta = self.delta
+            maker = self._makers.get(delta.index)
+            if maker is None or maker[0] is not delta:
+                maker = self._makers[delta.index] = delta, delta_factory(delta)
+            events.append(maker[1](text))
         else:
             self.idle_frames += 1
         if self.reports_usage and (usage := self.pending_usage()) is not None:
@@ -322,6 +326,7 @@ class DeltaForwarder:
         run.reads_are_events = len(frames) < 2
         text_of = run.text_of
         delta, append, write = self.delta, self.append, self.write
+        known = self._sinks
         # No slice: where every other frame must be read in full, all slices would be quadratic.
         rest = map(frames.__getitem__, range(position, len(frames))) if position else frames
         try:
@@ -330,8 +335,11 @@ class DeltaForwarder:
                     break
                 position += 1
                 if text:
-                    if run.delta is not delta:
-                        delta, append, write = self.select(run.delta)
+                    if (current := run.delta) is not delta:
+                        sinks = known.get(current.index)  # where blocks alternate
+                        if sinks is None or sinks[0] is not current:
+                            sinks = self.select(current)
+                        delta, append, write = sinks
                         text_of = run.text_of  # the template of a block is learned from its first
                     append(text)
                     if write is not None and (written := write(text)):
@@ -340,6 +348,7 @@ class DeltaForwarder:
                     run.idle_frames += 1
         except LimitExceeded as exc:
             self.fail(exc)
+        self.delta, self.append, self.write = delta, append, write
         return position
 
     def invalidate(self, events: list[Event]) -> None:

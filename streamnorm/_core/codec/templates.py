@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Perplexity's chunks grow with the text: comparing them would take quadratic time.
 _MAX_PAYLOAD_BYTES = 4096
 _PROBE = "?"
-_MAX_HEADS = 64
+_MAX_HEADS = 16  # each is compared with a payload that none fits
 PROBED_COUNTS = (7, 11)
 """Token counts with which `learn_template` tries a template."""
 _STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
@@ -43,6 +43,9 @@ ReadText: TypeAlias = Callable[[bytes], str | None]
 
 Extend: TypeAlias = Callable[[str], bool]
 """Extends a block by a text; False, and nothing changes, if the text may do more than that."""
+
+BlockSinks: TypeAlias = tuple["Delta | None", Extend | None, list[str] | None, bool]
+"""Delta of a block, its function and its list of texts, and whether that takes inner ones alone."""
 
 Digits: TypeAlias = tuple[bytes, bytes, bytes]
 """Digits of two token counts, around the bytes between them."""
@@ -94,8 +97,8 @@ class Templates:
 
     def __init__(self) -> None:
         self.last: Template | None = None
-        # Deltas, functions and lists of texts by the head of their template.
-        self._known: dict[bytes, tuple[Delta | None, Extend | None, list[str] | None]] = {}
+        # Deltas, functions, lists of texts and their kind by the head of their template.
+        self._known: dict[bytes, BlockSinks] = {}
 
     def add(
         self,
@@ -103,6 +106,8 @@ class Templates:
         delta: Delta | None,
         extend: Extend | None,
         fresh: list[str] | None = None,
+        *,
+        takes_inner: bool = False,
     ) -> None:
         """Add a template; forget templates that differ from it outside the bytes before the text.
 
@@ -111,6 +116,7 @@ class Templates:
             delta: Delta of the block; None if that of the run is right, and no counts differ.
             extend: Extends the block; None if nothing is stored of its texts.
             fresh: Takes up to `MAX_FRESH` short texts in place of `extend`; None if it needs all.
+            takes_inner: Whether `fresh` takes inner fragments alone, as of `is_inner`.
         """
         last = self.last
         if (
@@ -121,7 +127,7 @@ class Templates:
         ):
             self._known.clear()
         self.last = template
-        self._known[template.head] = delta, extend, fresh
+        self._known[template.head] = delta, extend, fresh, takes_inner
 
     def text_reader(
         self,
@@ -157,11 +163,11 @@ class Templates:
                 *(run, known, before, head, middle, tail, between, repeats, spaced, otherwise),
                 framing,
             ).read
-        delta, extend, fresh = known[head]
+        delta, extend, fresh, takes_inner = known[head]
         counts: Digits | None = None
 
         def read(data: bytes) -> str | None:
-            nonlocal head, delta, extend, fresh, counts
+            nonlocal head, delta, extend, fresh, takes_inner, counts
             event = data
             if framing is not None:
                 if framing.carries:
@@ -175,7 +181,7 @@ class Templates:
             if (found := event[:start]) != head:
                 if found not in known:
                     return otherwise(data)
-                head, (delta, extend, fresh) = found, known[found]
+                head, (delta, extend, fresh, takes_inner) = found, known[found]
             at = stop
             if repeats:
                 texts = event[start:stop]
@@ -199,7 +205,13 @@ class Templates:
             except FAST_ERRORS:
                 return otherwise(data)
             if extend is not None:
-                if fresh is not None and len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
+                is_taken = (
+                    fresh is not None
+                    and len(fresh) < MAX_FRESH
+                    and len(text) <= LONG_CHARS
+                    and (not takes_inner or is_inner(text, fresh))
+                )
+                if fresh is not None and is_taken:
                     fresh.append(text)
                 elif not extend(text):
                     return otherwise(data)
@@ -214,6 +226,21 @@ class Templates:
             return text
 
         return read
+
+
+def is_inner(text: str, before: list[str]) -> bool:
+    """Return whether a fragment of JSON neither closes a brace nor begins with one.
+
+    White space at its beginning might stand before one, unless it follows inner fragments.
+
+    Args:
+        text: The fragment.
+        before: The inner fragments right before it.
+    """
+    first = text[:1]
+    # Behind U+3FFF no character is white space.
+    begins_inside = "!" <= first <= "~" or first >= "\u4000" or (first == " " and bool(before))
+    return begins_inside and first != "{" and "}" not in text
 
 
 def learn_template(

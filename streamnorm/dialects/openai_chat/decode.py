@@ -477,7 +477,15 @@ class ChatRun(DeltaRun):
             self.delta = call.delta
             if self.can_learn:
                 peek = partial(self._peek, chunk.id)
-                self.learn(payload, text, peek, delta=call.delta, extend=call.try_append)
+                self.learn(
+                    payload,
+                    text,
+                    peek,
+                    delta=call.delta,
+                    extend=call.try_append,
+                    fresh=call.arguments.fresh,
+                    takes_inner=True,
+                )
             return text
         # Groq's Compound changes the id with every chunk (groq/executed-tools-and-new-ids).
         if chunk.id != self._state.first_chunk_id and self._state.changes_id(chunk.id):

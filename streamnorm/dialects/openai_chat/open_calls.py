@@ -336,7 +336,7 @@ class ToolCalls(Struct, eq=False):
         return [*growing, last] if last.can_grow(is_last=True) else growing
 
     def _stop(self, call: Call, events: list[Event]) -> None:
-        call.stopped, call.is_appendable = True, False
+        call.stop()
         del self.open[call.index], self._unsettled[call.index]
         call.release(events)
 

@@ -16,7 +16,7 @@ from streamnorm._core.events import Event, JSONDelta
 from streamnorm._core.failures import malformed, too_large
 from streamnorm._core.json import clean, compact, is_json, is_object
 from streamnorm._core.limits import StoredBytes, text_bytes
-from streamnorm._core.text import Signed, TextBuffer, tag_signature, untag_signature
+from streamnorm._core.text import MAX_FRESH, Signed, TextBuffer, tag_signature, untag_signature
 from streamnorm.dialects.openai_chat import wire
 
 
@@ -125,6 +125,8 @@ COMPLETE_ENDS = frozenset('}]" \t\r\n')
 _MARKS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 _MAX_NULL_CHARS = 16
 _MAX_FRESH = 16  # fragments before they are packed
+# Closer to the bound each fragment is counted as it arrives: more than some calls have in `fresh`.
+_NEAR_BYTES = 1024 * 1024
 _CLOSERS = ("}", "]", '"')
 _CLOSER_OF = {"{": "}", "[": "]", '"': '"'}
 
@@ -137,9 +139,6 @@ class Arguments:
 
     Args:
         stored: Counter of what the decoder stores.
-
-    Attributes:
-        size: Characters so far.
     """
 
     __slots__ = (
@@ -149,17 +148,21 @@ class Arguments:
         "_closer",
         "_complete",
         "_depth",
+        "_fresh",
         "_in_string",
+        "_is_object",
         "_last",
         "_scanned",
-        "size",
+        "_size",
         "stored",
     )
 
     def __init__(self, stored: StoredBytes) -> None:
-        self.size = 0
         self.stored = stored
+        self._size = 0
         self._buffer = TextBuffer()
+        self._fresh: list[str] = []  # the last inner fragments, which the delta run has appended
+        self._is_object = False  # whether the text begins with a brace
         self._closer: str | None = None  # of the value; "" if it is no object, array or string
         self._last = ""  # the last fragment that is not white space
         self._checked_size = 0  # size at the last check
@@ -181,15 +184,23 @@ class Arguments:
     def append_if_bounded(self, text: str) -> bool:
         """Append a fragment; return False, without appending, beyond the bound."""
         stored = self.stored
+        if self._fresh:
+            self._take_fresh()
         size = len(text) if text.isascii() else text_bytes(text)
         if size > stored.left:
             return False
         stored.left -= size
+        self._append(text)
+        return True
+
+    def _append(self, text: str) -> None:
         fresh = self._buffer.fresh
         fresh.append(text)
         if len(fresh) >= _MAX_FRESH:
             self._buffer.pack()
-        self.size += len(text)
+        if not self._size:
+            self._is_object = text.startswith("{")
+        self._size += len(text)
         if not text.isspace():
             # White space may follow a JSON value, anything else makes the text no JSON.
             if self._complete:
@@ -197,10 +208,43 @@ class Arguments:
             self._last = text
             if self._closer is None:
                 self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")
-        return True
+
+    def _take_fresh(self) -> None:
+        """Append the inner fragments; near the bound, no more of them are taken."""
+        text = "".join(self._fresh)
+        self._fresh.clear()
+        self.stored.left -= text_bytes(text)
+        self._append(text)
+        if self.stored.left < _NEAR_BYTES:
+            self.close_fresh()
+
+    @property
+    def size(self) -> int:
+        """Number of characters so far."""
+        if self._fresh:
+            self._take_fresh()
+        return self._size
+
+    @property
+    def fresh(self) -> list[str] | None:
+        """List for inner fragments, as the delta run knows them; None if it may take none.
+
+        What `is_inner` accepts neither completes an object nor repeats it nor begins another, so
+        that nothing has to be checked.
+        """
+        return self._fresh if self._is_object and self.stored.left >= _NEAR_BYTES else None
+
+    def close_fresh(self) -> None:
+        """Refuse further inner fragments, so that the delta run offers them to `try_append`."""
+        if self._fresh:
+            self._take_fresh()
+        self._fresh.extend([""] * MAX_FRESH)  # as many as a list may have
+        self._fresh = []
 
     def text(self) -> str:
         """Return the joined fragments."""
+        if self._fresh:
+            self._take_fresh()
         return self._buffer.text()
 
     def is_empty(self) -> bool:
@@ -217,6 +261,8 @@ class Arguments:
 
     def closes_object(self) -> bool:
         """Return whether the text ends in a closing brace, apart from white space."""
+        if self._fresh:
+            self._take_fresh()
         return self._last.rstrip().endswith("}")
 
     def is_complete(self) -> bool:
@@ -224,11 +270,12 @@ class Arguments:
 
         A lone `{}` is not complete: some servers send it before the real object.
         """
-        if self._checked_size == self.size or self._complete or self._broken:
+        size = self.size
+        if self._checked_size == size or self._complete or self._broken:
             return self._complete
-        self._checked_size = self.size
+        self._checked_size = size
         # Groq sends `null` for a call without arguments.
-        is_short = self.size <= _MAX_NULL_CHARS
+        is_short = size <= _MAX_NULL_CHARS
         if is_short and self._last.endswith("l") and self.text().strip() == "null":
             self._complete = True
             return True
@@ -336,7 +383,15 @@ class Call(Struct, eq=False):
     def update_appendable(self) -> None:
         """Set `is_appendable` after a fragment on the slow path."""
         held = self.stopped or self.has_placeholder or self.carry or self.index < 0
+        was_appendable = self.is_appendable
         self.is_appendable = self.kind == "function" and not held and self.arguments.size > 0
+        if was_appendable and not self.is_appendable:
+            self.arguments.close_fresh()
+
+    def stop(self) -> None:
+        """Record that the block has stopped."""
+        self.stopped, self.is_appendable = True, False
+        self.arguments.close_fresh()
 
     def append(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
         """Append a fragment; return the part of it to emit.

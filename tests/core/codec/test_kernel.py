@@ -76,7 +76,7 @@ class Reader:
         templates = Templates()
         for index, head in enumerate([b'{"s":"', self.template.head]):
             extend = None if self.extends == "nothing" else self.extend
-            fresh = self.fresh if self.extends == "fresh" else None
+            fresh = self.fresh if self.extends in ("fresh", "inner") else None
             other = Template(
                 head,
                 self.template.middle,
@@ -85,7 +85,8 @@ class Reader:
                 self.template.spaced,
                 self.template.counts,
             )
-            templates.add(other, TextDelta(index, ""), extend, fresh)
+            takes_inner = self.extends == "inner"
+            templates.add(other, TextDelta(index, ""), extend, fresh, takes_inner=takes_inner)
         self.read = templates.text_reader(self.run, b"data: ", end, otherwise, self.framing)
 
     def extend(self, text: str) -> bool:
@@ -164,7 +165,7 @@ def cases(draw: Callable[[Any], Any]) -> tuple[Template, list[bytes]]:
 
 
 @needs_kernel
-@given(cases(), st.sampled_from(["nothing", "extend", "fresh"]))
+@given(cases(), st.sampled_from(["nothing", "extend", "fresh", "inner"]))
 @example((COUNTED, [b'data: {"t":"a","n":1,"m":%d}\n\n' % each for each in (2, 3)]), "fresh")
 @example(
     (COUNTED, [b'data: {"t":"a","n":0,"m":1}\n\n', b'data: {"t":"a","n":1,"m":0}\n\n']), "extend"
@@ -191,6 +192,17 @@ def test_texts_fill_the_batch_as_by_its_twin() -> None:
     reads = [b'data: {"t":"a%d"}\n\n' % number for number in range(MAX_FRESH + 3)]
     assert_twins_agree(PLAIN, [*reads, b'data: {"t":"%b"}\n\n' % (b"x" * 170)], "fresh")
     assert LONG_CHARS > 170
+
+
+@needs_kernel
+@pytest.mark.parametrize("before", [[], [b"a"]], ids=["first", "behind"])
+def test_inner_fragments_are_those_of_the_twin(before: list[bytes]) -> None:
+    first = [chr(code).encode() for code in (*range(1, 0x300), *range(0x1FFF, 0x4010), 0x1F600)]
+    texts = [text for each in first for text in (each, b"x" + each)]
+    texts = [text for text in texts if text[-1:] not in b'"\\' and text[-1] >= 0x20]
+    for text in (*texts, b"", b"{", b"x{", b"x}", b"\\u007d", b"\\n"):
+        reads = [b'data: {"t":"%b"}\n\n' % each for each in (*before, text)]
+        assert_twins_agree(PLAIN, reads, "inner")
 
 
 @needs_kernel

@@ -10,8 +10,11 @@ from support.draws import Draws, draws
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message
 
 from streamnorm import BlockStart, BlockStop, Event, JSONDelta, Note, StreamError, Text, ToolCall
+from streamnorm._core.codec.templates import is_inner
+from streamnorm._core.failures import Fatal
 from streamnorm._core.limits import StoredBytes
-from streamnorm.dialects.openai_chat.tool_calls import Arguments
+from streamnorm._core.text import MAX_FRESH
+from streamnorm.dialects.openai_chat.tool_calls import Arguments, Call
 
 END = chunk({}, "tool_calls") + DONE
 A, B = '{"a":1}', '{"b":2}'
@@ -227,6 +230,81 @@ def test_completeness_does_not_depend_on_the_fragments(d: Draws) -> None:
             assert read.is_complete() is (seen == text)
     assert read.is_complete()
     assert read.text() == text
+
+
+def _seen(call: Call) -> list[object]:
+    """Return all that others learn of a call's arguments."""
+    arguments = call.arguments
+    asked = [arguments.is_complete(), arguments.is_whole(), arguments.closes_object()]
+    return [arguments.size, arguments.text(), arguments.stored.left, *asked]
+
+
+@given(draws(80))
+def test_inner_fragment_is_one_that_the_call_would_take_unseen(d: Draws) -> None:
+    """What the delta run appends by itself, `try_append` would have taken, with equal effects."""
+    checked, unseen = (Call("x", "f", Arguments(StoredBytes()), index=0) for _ in range(2))
+    marks = ("{", "}", '"', " ", "\n", "l", "a", "nul", ":", "\u3000", "é", "文", "[", "]", "{}")
+    for number in range(40):
+        text = "".join(d.pick(marks) for _ in range(1 + d.below(3)))
+        if d.flag(8):  # all of it once more
+            text = checked.arguments.text() or text
+        fresh = unseen.arguments.fresh
+        if unseen.is_appendable and fresh is not None and is_inner(text, fresh):
+            assert _append(checked, text) == text
+            fresh.append(text)
+            assert checked.is_appendable
+        else:
+            emitted = _append(checked, text)
+            assert _append(unseen, text) == emitted
+            if emitted is None:
+                return
+        if number == 9:
+            checked.followed = unseen.followed = d.flag()
+        if d.flag(4):
+            assert _seen(checked) == _seen(unseen)
+    assert _seen(checked) == _seen(unseen)
+
+
+def _append(call: Call, text: str) -> str | None:
+    """Append a fragment; return the part of it to emit, None if it breaks the call."""
+    if call.try_append(text):
+        return text
+    try:
+        return call.append(text, lambda _code, _where: None, cumulative=False)
+    except Fatal:
+        return None
+    finally:
+        call.update_appendable()
+
+
+def test_stopped_call_takes_no_further_fragments_unseen() -> None:
+    call = Call("x", "f", Arguments(StoredBytes()), index=0)
+    call.arguments.append('{"a":')
+    fresh = call.arguments.fresh
+    assert fresh is not None
+    fresh += ["1", "2"]
+    call.stop()
+    assert len(fresh) == MAX_FRESH
+    assert call.arguments.text() == '{"a":12'
+
+
+def test_no_fragments_are_taken_unseen_near_the_bound() -> None:
+    stored = StoredBytes(1024 * 1024 + 9)
+    arguments = Arguments(stored)
+    assert arguments.append_if_bounded('{"a":')
+    fresh = arguments.fresh
+    assert fresh == []
+    fresh.extend(["12", "345"])
+    assert arguments.text() == '{"a":12345'
+    assert (stored.left, len(fresh), arguments.fresh) == (1024 * 1024 - 1, MAX_FRESH, None)
+
+
+def test_text_that_is_no_object_has_no_inner_fragments() -> None:
+    arguments = Arguments(StoredBytes())
+    assert arguments.fresh is None
+    arguments.append(" ")
+    arguments.append('{"a":')
+    assert arguments.fresh is None
 
 
 def test_complete_arguments_of_every_length_stop_their_calls() -> None:

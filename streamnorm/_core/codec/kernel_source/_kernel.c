@@ -227,6 +227,7 @@ typedef struct {
     int repeats, spaced;
     PyObject *run, *known, *otherwise, *framing;  /* framing: NULL if the data are whole payloads */
     PyObject *delta, *extend, *fresh;             /* of the block whose head came last */
+    int takes_inner;                              /* whether `fresh` takes such fragments alone */
 } TemplateReader;
 
 static int
@@ -276,12 +277,14 @@ reader_dealloc(TemplateReader *self)
 static int
 select_block(TemplateReader *self, PyObject *entry)
 {
-    PyObject *delta, *extend, *fresh;
-    if (!PyArg_ParseTuple(entry, "OOO", &delta, &extend, &fresh))
-        return -1;
-    replace(&self->delta, Py_NewRef(delta));
-    replace(&self->extend, Py_NewRef(extend));
-    replace(&self->fresh, Py_NewRef(fresh));
+    PyObject *values[4];
+    for (Py_ssize_t i = 0; i < 4; i++)
+        if ((values[i] = PyTuple_GetItem(entry, i)) == NULL)
+            return -1;
+    replace(&self->delta, Py_NewRef(values[0]));
+    replace(&self->extend, Py_NewRef(values[1]));
+    replace(&self->fresh, Py_NewRef(values[2]));
+    self->takes_inner = values[3] == Py_True;
     return 0;
 }
 
@@ -295,11 +298,8 @@ reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                           &framing))
         return NULL;
     PyObject *entry = PyDict_GetItemWithError(known, head);
-    if (entry == NULL) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "head of no block");
-        return NULL;
-    }
+    if (entry == NULL)
+        return PyErr_Format(PyExc_ValueError, "head of no block");
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     TemplateReader *self = (TemplateReader *)allocate(type, 0);
     if (self == NULL)
@@ -430,6 +430,21 @@ text_end(TemplateReader *self, const char *start, const char *stop, PyObject **c
     return at < start || !equals(at, middle) ? NULL : at;
 }
 
+/* Return whether a text is an inner fragment, as `is_inner` does. */
+static int
+is_inner(PyObject *text, Py_ssize_t count)
+{
+    Py_ssize_t size;
+    const char *start = PyUnicode_AsUTF8AndSize(text, &size);
+    if (start == NULL) {  /* a lone surrogate */
+        PyErr_Clear();
+        return 0;
+    }
+    unsigned char c = (unsigned char)*start;
+    int begins_inside = c > ' ' ? (c < 0x7f && c != '{') || c >= 0xe4 : c == ' ' && count > 0;
+    return begins_inside && memchr(start, '}', (size_t)size) == NULL;
+}
+
 /* Extend the block by a text.  0 if it may do more than that; -1 with an exception. */
 static int
 extend_block(TemplateReader *self, PyObject *text)
@@ -440,7 +455,8 @@ extend_block(TemplateReader *self, PyObject *text)
         Py_ssize_t count = PyList_Size(self->fresh);
         if (count < 0)
             return -1;
-        if (count < max_fresh && PyUnicode_GetLength(text) <= long_chars)
+        if (count < max_fresh && PyUnicode_GetLength(text) <= long_chars &&
+            (!self->takes_inner || is_inner(text, count)))
             return PyList_Append(self->fresh, text) < 0 ? -1 : 1;
     }
     PyObject *extend = Py_NewRef(self->extend);  /* which may put another one in its place */
@@ -487,16 +503,18 @@ match(TemplateReader *self, PyObject *event)
     if (!equals(stop, &self->tail))
         return NULL;
     if (!equals(data, &self->head)) {
-        PyObject *found = PyBytes_FromStringAndSize(data, start);
-        if (found == NULL)
-            return NULL;
-        PyObject *entry = PyDict_GetItemWithError(self->known, found);
-        if (entry == NULL || select_block(self, entry) < 0) {
-            Py_DECREF(found);
-            return NULL;
+        PyObject *head, *entry;
+        Py_ssize_t at = 0;
+        while (1) {  /* a few, which differ in a digit or two */
+            if (!PyDict_Next(self->known, &at, &head, &entry))
+                return NULL;
+            if (PyBytes_Size(head) == start && memcmp(data, PyBytes_AsString(head), start) == 0)
+                break;
         }
-        replace(&self->head.owner, found);
-        self->head.start = PyBytes_AsString(found);
+        if (select_block(self, entry) < 0)
+            return NULL;
+        replace(&self->head.owner, Py_NewRef(head));
+        self->head.start = PyBytes_AsString(head);
     }
     PyObject *counts = NULL, *text = NULL;
     const char *end = text_end(self, data + start, stop, &counts);
