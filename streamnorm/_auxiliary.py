@@ -236,7 +236,7 @@ def encode_token_count(count: TokenCount, dialect: str) -> Encoded:
 
 
 def _own_fields(request: Request, dialect: str) -> frozenset[str]:
-    """Return the field names of a request's source; none if the source has another dialect."""
+    """Return the field names of a request's original body; none if it was in another dialect."""
     source = request.source
     if isinstance(source, Source) and is_same_dialect(request, dialect):
         return frozenset(source.value)

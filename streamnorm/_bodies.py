@@ -153,7 +153,7 @@ def encode_request(
     missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
-    """Encode a request in a dialect, as its server accepts it.
+    """Encode a request in a dialect, adapted to what the server accepts.
 
     Args:
         request: The request.
@@ -272,7 +272,7 @@ def _as_read(
     words: frozenset[str],
     read: Callable[[dict[str, Any]], ReasoningOptions | None],
 ) -> Request:
-    """Return a request without the reasoning options whose fields its server ignores."""
+    """Return a request without the reasoning options whose fields the server ignores."""
     source: Source = request.source
     if request.reasoning is not source.part.reasoning:  # changed since
         return request
@@ -395,7 +395,7 @@ def translate_message(
 
 
 def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Message:
-    """Return the first choice of a whole response as a message; its source is the response.
+    """Return the first choice of a whole response as a message with the response as `source`.
 
     Args:
         events: The events of the response.
@@ -411,7 +411,7 @@ def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Messag
 def response_events(
     value: dict[str, Any], dialect: str, server: str | None, limits: Limits
 ) -> list[Event]:
-    """Return the events of a whole response; raise the error if the response reports one."""
+    """Return the events of a whole response, or raise the error that the response reports."""
     events: list[Event]
     try:
         codec = codec_of(lookup(dialect))
@@ -470,7 +470,7 @@ def _restore_calls(message: Message, reply: Reply, losses: Losses) -> Message:
 
 
 def error_in(value: dict[str, Any]) -> UpstreamError | None:
-    """Return the error that a body reports, in any vendor's format; None if it is no error."""
+    """Return the error that a body reports in any vendor's format; None if it reports no error."""
     error = find_error(value)
     return None if error is None else _upstream_error(error)
 

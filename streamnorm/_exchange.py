@@ -248,7 +248,7 @@ class UpstreamExchange:
 
 
 def client_scope(received: ClientRequest, client: Dialect) -> str:
-    """Return the scope of a client, derived from its API key.
+    """Return the scope of a client: a digest of its API keys, which separates clients' data.
 
     A key is the same scope in every header.  Several different keys in one request form a
     separate scope, since any of them may be the key that was checked.
@@ -262,14 +262,14 @@ def client_scope(received: ClientRequest, client: Dialect) -> str:
 
 
 def store_scope(received: ClientRequest, client: Dialect) -> str:
-    """Return the scope of a client in the store, separate for each dialect."""
+    """Return a client's scope in the store; each dialect has a separate scope."""
     scope = client_scope(received, client)
     # One scope is older than the others, and has no name in it.
     return scope if client.name == DEFAULT_STATE_DIALECT else scope_of(f"{scope}\n{client.name}")
 
 
 def scope_of_keys(keys: Iterable[str]) -> str:
-    """Return the scope of a client that sends these API keys."""
+    """Return the scope of a client: a digest of the API keys that it sends."""
     # The digest of what OpenAI's SDK sends: `authorization` alone.
     return scope_of("\n".join(f"Bearer {key}" for key in sorted(keys)) + "\n")
 
@@ -282,7 +282,7 @@ def _without_scheme(key: str) -> str:
 
 @contextmanager
 def state_refusals(status: int | None = None) -> Generator[None]:
-    """Raise `RequestRefused` if a request cannot be decoded or encoded, or its state is missing.
+    """Raise `RequestRefused` for errors of decoding, encoding and stored state.
 
     Args:
         status: HTTP status where state is missing; None for that of the error.
@@ -321,7 +321,7 @@ def encode_stored(
 
 
 def last_answer(data: bytes, noun: str) -> dict[str, Any]:
-    """Return the answer in the last event that contains one; {} if none does.
+    """Return the object in the field `noun` of the last SSE event that has the field, or {}.
 
     Args:
         data: The frames.

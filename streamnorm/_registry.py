@@ -57,7 +57,7 @@ def detect(frame_or_body: Frame | Body, /) -> str | None:
 
 
 def detect_frame(frame: Frame, among: Iterable[Dialect]) -> Dialect | None:
-    """Return the first dialect in `among` that recognises a frame; None if none does."""
+    """Return the first dialect in `among` that recognises a frame; None if no dialect does."""
     found = next((known for known in among if known.recognises(frame)), None)
     first, joined, _ = frame.data.partition("\n")
     if found is None and joined:  # several events, perhaps, without blank lines between
@@ -68,7 +68,7 @@ def detect_frame(frame: Frame, among: Iterable[Dialect]) -> Dialect | None:
 def detect_body(
     body: dict[str, Any], kind: Literal["request", "response"] | None = None
 ) -> str | None:
-    """Return the only dialect that recognises a body; None if none or several do.
+    """Return the only dialect that recognises a body; None if no dialect or several do.
 
     Args:
         body: A decoded JSON object.
@@ -198,7 +198,7 @@ def stated_framing(content_type: str | None, headers: Mapping[str, str]) -> Fram
 
 
 def decoder_of(known: Dialect, own: dict[str, Any], **shared: Unpack[DecodeOptions]) -> Decoder:
-    """Return a decoder for one dialect, without its variants.
+    """Return a decoder for exactly one dialect, which does not detect the dialect's variants.
 
     Args:
         known: The dialect.
@@ -356,7 +356,7 @@ _UNKNOWN = "no stream of a known dialect"
 
 
 class _UnnamedDecoder(Decoder):
-    """Detects the dialect from the first frames, then delegates to its decoder."""
+    """A decoder that detects the dialect from the first frames, then uses the dialect's decoder."""
 
     def __init__(self, own: dict[str, Any], **shared: Unpack[DecodeOptions]) -> None:
         super().__init__(**shared)
@@ -483,7 +483,7 @@ class _UnnamedDecoder(Decoder):
 
 
 class _VariantDecoder(_UnnamedDecoder):
-    """Decodes a dialect or a variant of it, detected from the frames before the message start.
+    """A decoder that detects a dialect or its variant from the frames before the message start.
 
     Args:
         known: The dialect that was named.

@@ -70,7 +70,7 @@ class TranscodeOptions(WriterOptions, total=False):
 
 
 class Transcoder:
-    """Transcode the stream of one dialect to another.
+    """A transcoder of one stream to another dialect.
 
     Each `feed` returns all bytes known by then, as one piece.  A stream that fails ends with
     the target's error event, never with its terminal.
@@ -198,7 +198,7 @@ class Transcoder:
         self._decide()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the bytes that `data` completes: a list of one piece, or an empty one.
+        """Return the bytes that `data` completes: a list with one item, or an empty list.
 
         Raises:
             LossyEncoding: `strict`, and the target cannot carry something.
@@ -279,11 +279,11 @@ class Transcoder:
         return [written] if (written := b"".join([original, *parts])) else []
 
     def _convert_event(self, data: bytes) -> bytes:
-        """Return a read that is one binary message as a server-sent event."""
+        """Return a chunk that is one complete binary message as a server-sent event."""
         return as_utf8(self._decoder.as_event_stream(data))
 
     def _original_bytes(self, data: bytes) -> bytes:
-        """Return the bytes of a read in the form that the passthrough expects."""
+        """Return a chunk as the passthrough expects it: unchanged, or as server-sent events."""
         return data if self._keeps_messages else self._decoder.as_event_stream(data)
 
     def close(self) -> list[bytes]:
@@ -295,7 +295,7 @@ class Transcoder:
         return self._end(lambda: self._decoder.abort(cause))
 
     def ping(self) -> bytes:
-        """Return a keep-alive for the client; b"" after the end, or if the dialect has none."""
+        """Return a keep-alive for the client; b"" after the end, or if the dialect has no pings."""
         if self.outcome is not None or self._frame_writer is not None:
             return b""
         return self._encoder.ping()
@@ -328,7 +328,7 @@ class Transcoder:
 
     @property
     def waiting_bytes(self) -> int:
-        """Number of stored bytes that the next read, however small, may process.
+        """Number of stored bytes that the next chunk, however small, may cause to be processed.
 
         These are the bytes of the unfinished event, and those that the target's last events
         repeat or hold.
@@ -337,7 +337,7 @@ class Transcoder:
 
     @property
     def lacks_only_terminal(self) -> bool:
-        """Whether the message lacks only its terminal, which some servers never send."""
+        """Whether the message lacks only its terminal event, which some servers never send."""
         return self._decoder.lacks_only_terminal
 
     @property
@@ -389,7 +389,7 @@ class Transcoder:
         return self._accumulator.has_blocks
 
     def _restore(self, reply: Reply, limits: Limits) -> None:
-        """Set up a restorer of the client's tool calls between decoder and accumulator."""
+        """Set up the `ToolCallRestorer`, which gives tool calls the client's names and kinds."""
         from streamnorm._core.bodies.tool_calls import RestoringSinks, ToolCallRestorer
 
         def note(kind: str, where: str) -> None:
@@ -400,7 +400,7 @@ class Transcoder:
         self._sinks = RestoringSinks(self._restorer, self._accumulator, self._writer)
 
     def _name_calls(self, earlier: dict[str, bool]) -> None:
-        """Set up call ids that are unique within the page's chat."""
+        """Set up `CallIds`, which makes the ids of tool calls unique within a chat."""
         from streamnorm._core.bodies.chats import CallIds
 
         if isinstance(self._encoder, RunEncoder):
@@ -490,7 +490,7 @@ class Transcoder:
         return DeltaForwarder(run, self._accumulator, writer)
 
     def _fail(self, error: StreamError) -> bytes:
-        """End the stream with an error, and return its bytes."""
+        """End the stream with an error; return the bytes of the error event."""
         self._write_pending_usage()
         self._forwarder = None
         if self._passthrough is None:
@@ -505,7 +505,7 @@ class Transcoder:
         return written
 
     def _end(self, end: Callable[[], list[Event]]) -> list[bytes]:
-        """Return the bytes of the last events; nothing on later calls."""
+        """Call `end`, and return the remaining bytes; after the first call, return []."""
         if self._has_ended:
             return []
         self._has_ended = True
@@ -525,7 +525,7 @@ class Transcoder:
         return [written] if written else []
 
     def _write_pending_usage(self) -> None:
-        """Accumulate and write the usage that delta run frames reported."""
+        """Accumulate and write the usage that frames of the delta run reported."""
         usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
         if usage is not None:
             self._accumulator.take([usage])
@@ -534,7 +534,7 @@ class Transcoder:
 
 
 def _with_own_id(event: Event, ids: CallIds) -> Event:
-    """Return an event whose call or result has its unique id on the page."""
+    """Return an event whose call or result has the id that is unique within the chat."""
     if not isinstance(event, BlockStart):
         return event
     renamed = ids.rename(event.block)
@@ -588,7 +588,7 @@ def project(
 
 
 def _without(event: Event, withdrawn_calls: Collection[int]) -> list[Event]:
-    """Return an event as a list; of a withdrawn call, only opaque data, without its index."""
+    """Return `[event]`; for a withdrawn call, return `[]`, or opaque data without the index."""
     if getattr(event, "index", None) not in withdrawn_calls:
         return [event]
     return [structs.replace(event, index=None)] if isinstance(event, Opaque) else []

@@ -1,4 +1,4 @@
-"""Signing of requests to Amazon Bedrock with the credentials of the usual AWS chain.
+"""Signing of requests to Amazon Bedrock with credentials from AWS's default provider chain.
 
 The extra `bedrock` installs botocore, which signs (SigV4) and finds credentials: in the
 environment, in the files of the AWS command line, of a role or of the machine.  It may read files
@@ -58,7 +58,7 @@ class Signer:
         return f"Signer({self.region!r})"
 
     def sign(self, method: str, url: str, headers: dict[str, str], body: bytes) -> dict[str, str]:
-        """Return a request's headers with a signature, valid for five minutes.
+        """Return a request's headers with an added signature, which is valid for five minutes.
 
         Only the headers that the service needs are signed: others may change on the way.
 

@@ -71,7 +71,7 @@ class Message(Struct, frozen=True, gc=False):
         return self.raw[_PRELUDE.size : -_CHECKSUM.size - len(self.payload)]
 
     def replace(self, head: bytes, payload: bytes) -> bytes:
-        """Return the message with another head and payload, each as long as before."""
+        """Return the message with new header bytes and a new payload, both of unchanged length."""
         data = b"".join([self.raw[: _PRELUDE.size], head, payload])
         return data + _CHECKSUM.pack(crc32(data))
 
@@ -154,7 +154,7 @@ class EventStreamDecoder:
         return messages
 
     def feed_same_headers(self, data: bytes) -> list[bytes]:
-        """Return the payloads of messages whose headers equal the last message's.
+        """Return the payloads of messages with the same headers as the last message from `feed`.
 
         Nearly all messages of a stream have these.  Any other ends the list: damaged or not, it is
         left to `feed`, to call if `has_unread_message`.
@@ -189,7 +189,7 @@ class EventStreamDecoder:
     def message_reader(
         self, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None]:
-        """Return a function that decodes a read which ends exactly one message.
+        """Return a function that decodes the bytes of one read, which must end exactly one message.
 
         The function returns what `decode` returns for the payload of the message, which must have
         the headers of the last one that `feed` returned, and "" for the beginning of a message.
@@ -230,7 +230,7 @@ class EventStreamDecoder:
         return read
 
     def _hold_beginning(self, data: bytes) -> bool:
-        """Hold a read that begins a message with the last headers."""
+        """Hold `data` if it begins a message with the known headers; return whether it is held."""
         before = data[: self._payload_at]
         known = self._known.get(before) or self._learn(before)
         if known is None or known[0] <= len(data):
@@ -239,7 +239,7 @@ class EventStreamDecoder:
         return True
 
     def _learn_length(self, data: bytes) -> tuple[bytes, int] | None:
-        """Return the bytes before the payload of messages as long as `data`, and their checksum."""
+        """Return the bytes before the payload of the message `data`, and their checksum."""
         before = data[: self._payload_at]
         known = self._known.get(before) or self._learn(before)
         if known is None or known[0] != len(data):
@@ -250,7 +250,7 @@ class EventStreamDecoder:
         return learned
 
     def payload_of(self, message: bytes) -> bytes:
-        """Return the payload of a message with the last headers."""
+        """Return the payload of a message with the same headers as the last message from `feed`."""
         return message[self._payload_at : -_CHECKSUM_SIZE]
 
     @property
@@ -259,7 +259,7 @@ class EventStreamDecoder:
         return len(self.held) >= self._needed
 
     def _with_held(self, data: bytes) -> bytes:
-        """Return the held bytes with those of a read; b"" if they complete nothing."""
+        """Return the held bytes joined with `data`; b"" if the message is still incomplete."""
         held = self.held
         if len(held) + len(data) < self._needed:
             if isinstance(held, bytes):
@@ -401,7 +401,7 @@ class MessageEncoder:
         self._known: dict[int, tuple[bytes, int]] = {}
 
     def encode(self, payload: bytes) -> bytes:
-        """Return a message with a payload."""
+        """Return the bytes of the message that holds `payload`."""
         known = self._known.get(len(payload))
         if known is None:
             known = self._learn(len(payload))
@@ -411,7 +411,7 @@ class MessageEncoder:
     def payload_encoder(
         self, start: bytes, serialize: Callable[[str], bytes], end: bytes
     ) -> Callable[[str], bytes]:
-        """Return an encoder of payloads that differ only in one text.
+        """Return an encoder of messages whose payloads differ only in one text.
 
         Args:
             start: What the payloads begin with.

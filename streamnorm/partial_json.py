@@ -49,15 +49,15 @@ class OpenContainer:
         self.expected = expected
 
     def member_name(self) -> str | int:
-        """Return the key or index of the open member."""
+        """Return the key or index of the member that is being read."""
         return len(self.values) if self.names is None else self.names[-1]
 
     def member_path(self) -> tuple[str | int, ...]:
-        """Return the path of the open member."""
+        """Return the path of the member that is being read."""
         return () if self.path is None else (*self.path, self.member_name())
 
     def add_to(self, container: Any, start: int = 0) -> None:
-        """Copy the closed members from number `start` on into `container`."""
+        """Copy the complete members from number `start` on into `container`."""
         if self.names is None:
             container[start:] = self.values[start:]
         else:
@@ -71,7 +71,7 @@ class OpenContainer:
 
 
 class Snapshots:
-    """Copies of the values that readers received; a copy in use never changes."""
+    """Copies of the value for callers; a copy that a caller still refers to never changes."""
 
     def __init__(self) -> None:
         self._copies: deque[_Copy] = deque(maxlen=_COPIES)
@@ -107,7 +107,7 @@ class _Copy:
         self._size = 0  # bytes of the open string in the copy
 
     def is_held(self) -> bool:
-        """Return whether a reader still refers to one of the copies."""
+        """Return whether a caller still refers to one of the copies."""
         return max(map(getrefcount, self._copies)) > _OWN_REFERENCES
 
     def root(self) -> list[object]:
@@ -149,7 +149,7 @@ class _Copy:
         self._size = len(text)
 
     def _put(self, value: object) -> None:
-        """Set the open member in the copy."""
+        """Set the member that is being read, in the innermost copy."""
         name = self._originals[-1].member_name()
         if isinstance(name, int):
             self._copies[-1][name:] = [value]
@@ -158,7 +158,7 @@ class _Copy:
 
 
 def _own_references() -> int:
-    """Return the reference count of a copy that no reader refers to."""
+    """Return the reference count of a copy that no caller refers to."""
     copies: list[list[object]] = [[]]
     _parent = [*copies]
     return max(map(getrefcount, copies))
@@ -263,7 +263,7 @@ class PartialJSON:
 
     @property
     def value(self) -> object:
-        """The value so far; None before its beginning.  Do not change it.
+        """The value so far, which callers must not change; None before the value begins.
 
         A returned value never changes: it shares closed containers with other values, and has
         copies of the open containers and the open string.  The copies are reused once you drop

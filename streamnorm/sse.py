@@ -73,7 +73,7 @@ def is_whole(raw: RawFrame) -> bool:
 
 
 class SSEDecoder:
-    """Split bytes into frames.
+    """Decoder that splits bytes into frames.
 
     Each frame is returned with the byte that ends its blank line; a CR ends its line at
     once.  Comments are dropped as they arrive, but count against the bound: a passthrough
@@ -195,16 +195,16 @@ class SSEDecoder:
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None] | None:
-        """Return None: this framing has no faster reader than lines."""
+        """Return None: SSE has no reader of payloads that is faster than parsing the lines."""
         return None
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the bytes of the last read unchanged."""
+        """Return the bytes of a read unchanged: they are server-sent events already."""
         return data
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the incomplete event; of comments, only complete lines."""
+        """Bytes of the incomplete event, without a comment line that is still incomplete."""
         return len(self.held) + self._event_bytes + len(self._line)
 
     def close(self) -> list[Frame]:
@@ -216,7 +216,7 @@ class SSEDecoder:
         return []
 
     def unterminated(self) -> Frame | None:
-        """Return the last event if it lacks its blank line, or None.
+        """Return the last event of the stream if no blank line follows it, else None.
 
         Called once, after the last `split` or `feed`; stray lines are added to `strays`.
         """
@@ -249,7 +249,7 @@ class SSEDecoder:
         return frames
 
     def _split_lines(self, data: bytes, frames: list[RawFrame]) -> None:
-        """Append the events that bytes without CR complete."""
+        """Append the events that `data`, whose line ends are LF, completes."""
         held, self.held = self.held, b""
         pieces = _split_lf(held + data)
         tail = pieces.pop()
@@ -277,7 +277,7 @@ class SSEDecoder:
         return tail.find(_LF, end + 1) >= 0 or not tail.startswith((b"event:", b"data:"))
 
     def _end_fragments(self, data: bytes, frames: list[RawFrame]) -> bytes:
-        """Append the end of an event in fragments; return the bytes after it."""
+        """Append the end of an event that arrives in fragments; return the bytes after it."""
         prefix = self._prefix
         if prefix is not None:
             data = self._strip_bom(data)
@@ -348,7 +348,7 @@ class SSEDecoder:
             self._store(data[position:])
 
     def _store(self, rest: bytes) -> None:
-        """Store the beginning of a line; only the size of a comment."""
+        """Store the beginning of a line; of a comment, store only the size."""
         # OpenRouter sends comments as long as a model is silent: their text is not stored.
         if self._comment_bytes or (not self._line and rest[0] == _COLON):
             self._comment_bytes += len(rest)

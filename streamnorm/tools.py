@@ -202,7 +202,7 @@ def check_tools(
 
 
 def _check_name(tool: Tool | CustomTool, target: BodyCapabilities, path: str) -> str:
-    """Return a tool's qualified name, checked to be legal in the target."""
+    """Return a tool's qualified name; raise an error if the target does not allow the name."""
     name = qualified_name(tool.name, tool.namespace)
     written = tool.name if target.namespaces else name
     if target.name_pattern is not None and not re.fullmatch(target.name_pattern, written):

@@ -73,7 +73,7 @@ def validate(
 
 
 class Validator:
-    """Strict validator of one stream, fed with reads of any size.
+    """Strict validator of one stream, whose bytes are fed in pieces of any size.
 
     Violations are those that `validate` returns for all bytes at once.
 
@@ -341,7 +341,7 @@ def validate_request(
 
 
 def rules_for(dialect: str, *, server: str | None, model: str) -> Iterator[RequestRule]:
-    """Yield the rules for a model on a server."""
+    """Yield the request rules that apply to a model on a server."""
     rules = [rule for rule in shipped_rules() if rule.dialect == dialect]
     is_known = shipped_profiles().knows(server, dialect)
     if server is None or not (is_known or any(server in rule.servers for rule in rules)):

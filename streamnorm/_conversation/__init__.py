@@ -141,7 +141,7 @@ class Conversation:
         server: str | None = None,
         reply: Reply | None = None,
     ) -> StreamedAnswer:
-        """Return a streamed answer, which is appended to the history when it is closed.
+        """Return a `StreamedAnswer`, whose `close` appends the answer to the history.
 
         Args:
             dialect: Dialect of the stream; None to detect the dialect of bytes.  Events of an
@@ -298,7 +298,7 @@ class Conversation:
         self._dumps.clear()
 
     def _build_request(self, model: str | None, cache: CacheMark | None) -> Request:
-        """Return the request with the whole history, a model and a cache mark at its end."""
+        """Return the request for `model` with the whole history, and `cache` on the last block."""
         request = self.request
         if model is not None and model != request.model:
             request = structs.replace(request, model=model)
@@ -335,7 +335,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 class _PackedSource(Struct, frozen=True):
-    """A `Source` in stored form: of its part, only the fields that changed since decoding.
+    """A `Source` in stored form: the decoded JSON, and the original values of replaced fields.
 
     Attributes:
         dialect: Dialect of the part.
@@ -440,7 +440,7 @@ def _unpack(part: P, value: dict[str, Any]) -> P:
 
 
 def _restore_part(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
-    """Return a part with its changed fields as they were decoded."""
+    """Return a part as it was decoded: the fields in `changed` have their original values."""
     if not changed:
         return part
     read = _convert({**value, **changed, "source": None}, type(part))

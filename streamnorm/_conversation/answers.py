@@ -131,7 +131,7 @@ class StreamedAnswer:
         return self._add([event])
 
     def close(self) -> Message:
-        """Append the answer to the conversation, and return it.
+        """Append the answer to the conversation, and return the answer.
 
         Raises:
             LocalProtocolError: The answer was closed or discarded.

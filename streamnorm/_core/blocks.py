@@ -133,7 +133,7 @@ class Reasoning(BaseBlock, frozen=True, tag="reasoning"):
 
     @property
     def text(self) -> str:
-        """All parts, separated by blank lines."""
+        """All parts of the reasoning, separated by blank lines."""
         return "\n\n".join(self.parts)
 
 
@@ -326,7 +326,7 @@ class ServerToolCall(BaseBlock, frozen=True, tag="server_tool_call"):
     kind: str = ""
 
     def input(self) -> dict[str, object]:
-        """Decode the arguments, as `ToolCall.input` does.
+        """Decode the arguments to a new dictionary, as `ToolCall.input` does.
 
         Raises:
             ArgumentsError: The arguments are no JSON object, or nest deeper than the default

@@ -150,7 +150,7 @@ _LIMIT = _compile(
 
 
 class ContextOverflow(Struct, frozen=True):
-    """Token counts in a provider's context overflow error; None for counts that it omits.
+    """Token counts in a provider's context overflow error; None for counts that the error omits.
 
     Attributes:
         input_tokens: Tokens of the request.

@@ -55,7 +55,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:
-    """Sum the token counts of several messages; a count that all of them lack is None."""
+    """Sum the token counts of several messages; a count is None if no message has it."""
     sums: dict[str, Any] = {}
     for usage in usages:
         for name in USAGE_COUNTS:
@@ -176,7 +176,7 @@ class BlockStop(_Event, frozen=True, gc=False, tag="block_stop"):
 
 
 class UsageUpdate(_Event, frozen=True, tag="usage_update"):
-    """The token counts so far: a complete snapshot that replaces the one before."""
+    """The token counts so far: a complete snapshot that replaces the previous snapshot."""
 
     usage: Usage
 
@@ -263,14 +263,14 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
 
 
 def delta_factory(delta: Delta) -> Callable[[str], Delta]:
-    """Return a function that creates deltas like a given one, with other text."""
+    """Return a function that creates deltas of the type, block and part of `delta` from text."""
     if isinstance(delta, ReasoningDelta) and delta.part:
         return partial(ReasoningDelta, delta.index, part=delta.part)
     return partial(type(delta), delta.index)
 
 
 class Completed(Struct, frozen=True, tag="completed"):
-    """The stream ended with its dialect's success terminal.
+    """The stream ended with the terminal event by which its dialect reports success.
 
     Attributes:
         reason: Stop reason of choice 0.

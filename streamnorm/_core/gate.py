@@ -92,7 +92,7 @@ class Gate:
         return bytes(self._held) if self._has_error and len(self._held) <= self._max_bytes else None
 
     def feed(self, data: bytes) -> bytes:
-        """Return the bytes to pass on: none while the gate is closed, then all held ones."""
+        """Return the bytes to pass on: none while the gate is closed, then held and new bytes."""
         if self.open:
             return data
         self._held += data

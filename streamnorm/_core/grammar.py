@@ -260,7 +260,7 @@ class BlockOrder:
         return True
 
     def next(self) -> int | None:
-        """Remove and return the first held block; None if there is none or a block is open."""
+        """Remove and return the first held block; None if no block is held or a block is open."""
         if self.open is not None or not self._heap:
             return None
         return heappop(self._heap)[2]
@@ -275,7 +275,7 @@ _USUAL_ITEMS = 3
 
 
 class _HeldDeltas:
-    """Held deltas of one type and part, emitted as one."""
+    """Held deltas of one type and part, emitted as one delta."""
 
     __slots__ = ("last", "text")
 
@@ -303,7 +303,7 @@ _Items: TypeAlias = list[Event | _HeldDeltas]
 
 
 class _ChoiceQueue(Struct):
-    """The blocks of one choice.
+    """The held blocks of one choice, with their order and their events.
 
     Attributes:
         order: Order of the held blocks.
@@ -414,7 +414,7 @@ class Sequencer:
         return [event]
 
     def _release(self, queue: _ChoiceQueue) -> list[Event]:
-        """Return held blocks in order, up to the first open one that holds others back."""
+        """Return held events in block order, up to the first open block that holds back others."""
         out: list[Event] = []
         queue.order.open = None
         while (index := queue.order.next()) is not None:
@@ -446,7 +446,7 @@ class Sequencer:
         return []
 
     def _joinable(self, items: _Items, delta: _Delta) -> _HeldDeltas:
-        """Return the block's last held deltas if `delta` can be joined to them, else new ones."""
+        """Return the last held deltas of `items` if `delta` can join them, else new held deltas."""
         last = items[-1]
         if not isinstance(last, _HeldDeltas) or not last.takes(delta):
             last = _HeldDeltas(delta)

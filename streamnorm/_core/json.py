@@ -340,7 +340,7 @@ _STEPWISE = StepwiseDecoder(parse_constant=_discard_constant, parse_float=_finit
 
 
 class _Name(str):
-    """A field name that equals no other, so that repeated fields are all decoded.
+    """A field name that equals no other field name, so that repeated fields are all decoded.
 
     A `str`, unlike an object that holds one, is not tracked by the garbage collector.
     """
@@ -423,7 +423,7 @@ def _is_long_string(text: _JSON) -> TypeGuard[Raw]:
 
 
 def _decode_string(text: memoryview) -> str:
-    """Decode a string with its quotes in slices."""
+    """Decode a quoted JSON string slice by slice."""
     parts: list[str] = []
     position, last = 1, text.nbytes - 1
     while position < last:
@@ -438,7 +438,7 @@ def _decode_string(text: memoryview) -> str:
 
 
 def decode_utf8(data: bytes) -> str:
-    """Decode the UTF-8 of a JSON text, a large one in slices.
+    """Decode the UTF-8 of a JSON text; decode a large text slice by slice.
 
     Characters beyond U+FFFF are escaped in a large text: one of them makes a string four times
     as large, and getting that memory takes 50 ms.
@@ -499,7 +499,7 @@ def encode_pieces(value: Any, size: int) -> bytes:
 
 
 def _write(value: Any, write: Callable[[bytes | memoryview], object], levels: int) -> None:
-    """Write a value; members of the outer levels are written separately."""
+    """Write a JSON value; write the members of the outer nesting levels one by one."""
     if isinstance(value, str):
         _write_text(value, write)
     elif not (levels and value):
@@ -523,7 +523,7 @@ def _write(value: Any, write: Callable[[bytes | memoryview], object], levels: in
 
 
 def _write_text(text: str, write: Callable[[bytes | memoryview], object]) -> None:
-    """Write a string, a long one in slices.
+    """Write a JSON string; write a long string slice by slice.
 
     A string beyond ASCII caches its UTF-8 (`PyUnicode_AsUTF8AndSize`) as long as it lives; a
     slice is freed at once.

@@ -22,7 +22,7 @@ _ITEM_BYTES = 50  # memory of a number, or of a string besides its text
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Bounds of one stream.  Exceeding one ends it with `StreamError("too_large")`.
+    """Bounds of one stream; exceeding a bound ends the stream with `StreamError("too_large")`.
 
     Attributes:
         max_event_bytes: Bytes of one SSE event, comments included, up to its blank line.
@@ -86,7 +86,7 @@ class StoredBytes:
         return True
 
     def add(self, size: int) -> None:
-        """Count bytes.
+        """Count bytes; raise `LimitExceeded` if they exceed the bound.
 
         Raises:
             LimitExceeded: The bytes exceed the bound.

@@ -55,7 +55,7 @@ def mcp_struct(value: Any, type: type[T], path: str = "$") -> T:
 
 
 def unmapped_fields(value: dict[str, Any], type: type) -> dict[str, dict[str, Any]] | None:
-    """Return the non-null fields of an object that a struct lacks, as `extra`."""
+    """Return an object's fields that a struct lacks, except nulls, in the form of `extra`."""
     mapped: tuple[str, ...] = getattr(type, "__struct_fields__", ())
     rest = {name: item for name, item in value.items() if item is not None and name not in mapped}
     return {MCP: rest} if rest else None

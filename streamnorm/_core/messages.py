@@ -273,7 +273,7 @@ class Accumulator:
                 pass
 
     def extend(self, events: Iterable[Event]) -> None:
-        """Add events, as `push` does."""
+        """Add each of `events`, as `push` does."""
         for event in events:
             self.push(event)
 
@@ -345,7 +345,7 @@ class Accumulator:
         return value if is_object(value) else {}
 
     def input_deltas(self, index: int) -> list[ValueDelta]:
-        """Return the argument changes of the call in block `index` since the last call.
+        """Return the changes to the arguments of block `index` since the last `input_deltas`.
 
         The first call returns all changes so far.
 
@@ -392,7 +392,7 @@ class Accumulator:
         )
 
     def _part(self, index: int, number: int) -> TextBuffer:
-        """Return the text buffer of a part; count the part if it is new."""
+        """Return the text buffer of one part of a block; count the memory of a new part."""
         growing = self._blocks[index]
         if number >= len(growing.parts) > 0:
             self._count("", (number + 1 - len(growing.parts)) * PART_BYTES)
@@ -408,7 +408,7 @@ class Accumulator:
             self._pack()
 
     def _pack(self) -> None:
-        """Pack the text of recent deltas, and count its bytes.
+        """Join and store the text of recent deltas, and count the bytes of the text.
 
         Raises:
             LimitExceeded: The message is larger than `max_accumulated_bytes`.

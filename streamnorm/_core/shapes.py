@@ -22,7 +22,7 @@ _TOO_LARGE = 2**63
 
 
 class Shape(Struct, frozen=True):
-    """A required shape of a JSON value.
+    """The type and content that a JSON value must have.
 
     Attributes:
         expected: Name of the shape in problems.
@@ -36,7 +36,7 @@ class Shape(Struct, frozen=True):
 
 
 def problems(shape: Shape, value: object, where: str) -> Iterator[str]:
-    """Yield the problems of a value that should have a shape.
+    """Yield the differences between a value and the shape that it must have.
 
     Args:
         shape: The shape that the value must have.
@@ -166,7 +166,7 @@ def tagged(shapes: Mapping[str, Shape]) -> Shape:
 
 
 def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the problems of an event's `type` and event line, which must be equal.
+    """Yield the problems of an event's `type` and SSE event name, which must be equal.
 
     Args:
         event: The event.

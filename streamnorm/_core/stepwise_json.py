@@ -70,7 +70,7 @@ class StepwiseDecoder(json.JSONDecoder):
 
 
 def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]:
-    """Parse a string as `scanstring` does, a long one in slices.
+    """Parse a string as `scanstring` does; parse a long string slice by slice.
 
     Args:
         text: The JSON text.

@@ -86,7 +86,7 @@ class TextBuffer:
             self.append(text)
 
     def append(self, text: str) -> None:
-        """Append a piece."""
+        """Append a piece of text."""
         fresh = self.fresh
         fresh.append(text)
         if len(fresh) >= BATCH or len(text) > LONG_CHARS:
@@ -103,13 +103,13 @@ class TextBuffer:
         return b"".join([*self._chunks, self._packed]).decode("utf-8", "surrogatepass")
 
     def release(self) -> None:
-        """Subtract the text from the counter `stored`: it is not needed any more."""
+        """Subtract the size of the text, which is no longer needed, from the counter `stored`."""
         if self._stored is not None:
             self._stored.release(self.counted)
             self.counted = 0
 
     def unread(self) -> str:
-        """Return the text appended since the last call."""
+        """Return the text appended since the last `unread`."""
         self.pack()
         chunks, start = self._read
         self._read = len(self._chunks), len(self._packed)
@@ -287,7 +287,7 @@ def unescape_id(id: str) -> str:
 
 
 def mint_id(*parts: object) -> str:
-    """Return an id for a call without one; equal arguments give equal ids."""
+    """Return an id for a call without an id; equal arguments give equal ids."""
     # Derived, not random: a stream decoded twice, or replayed, has equal ids.
     digest = blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=12)
     return f"call_{digest.hexdigest()}"
@@ -332,7 +332,7 @@ class SignatureCarrier(NamedTuple):
 
 
 def write_carrier(carried: SignatureCarrier) -> str:
-    """Return a carrier block's signature, tagged with the block that it signs."""
+    """Return the signature of the reasoning block that carries `carried` for another block."""
     signature, issuer, id = carried
     return f"{_CARRIED}{_quote(id)}.{_quote(issuer or '')}.{signature}"
 

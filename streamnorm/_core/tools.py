@@ -169,7 +169,7 @@ _LOCATION = frozenset({"city", "country", "region", "timezone"})
 
 
 def location_of(value: object) -> dict[str, str] | None:
-    """Return the fields of an approximate location; None if the value is no such location.
+    """Return the fields of an approximate location; None if the value is no approximate location.
 
     Args:
         value: A location; Anthropic's and OpenAI's have `"type": "approximate"`.

@@ -220,7 +220,7 @@ def _encode_list(received: ClientRequest, client: str, upstream: Upstream) -> Ca
 
 
 def _check_model_list(upstream: Upstream) -> StreamError | None:
-    """Return the error for an upstream without a model list; None if it has one."""
+    """Return the error for an upstream without a model list; None if the upstream has a list."""
     if codec_of(upstream.dialect_record).models is not None:
         return None
     # Amazon Bedrock lists its models at another host.

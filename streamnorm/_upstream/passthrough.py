@@ -85,7 +85,7 @@ def prepare_passthrough(
     *,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
-    """Return a client's message request as sent to an upstream of the same dialect.
+    """Return a client's message request in the form to send to an upstream of the same dialect.
 
     The body is sent byte for byte.  Where the upstream has another name for the model, or its
     server refuses a part of the request, only that part is changed; white space between the
@@ -153,7 +153,7 @@ def _prepare_cloud_passthrough(
     asked: RequestedOperation,
     cloud: Cloud,
 ) -> UpstreamRequest:
-    """Return a request to a cloud's path as sent to an upstream of the same cloud.
+    """Return a request to a cloud's path in the form to send to an upstream of the same cloud.
 
     The client speaks to the cloud itself: what that refuses, the profile need not leave out.
 
@@ -251,7 +251,7 @@ def passthrough_path(path: str, received: ClientRequest, dialect: Dialect) -> st
 
 
 def passthrough_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
-    """Return the body to send to an auxiliary endpoint; None if it is empty.
+    """Return the body to send to an auxiliary endpoint; None if the body is empty.
 
     Raises:
         RequestRefused: As for `prepare_passthrough`.
@@ -306,7 +306,7 @@ def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
 
 
 def _check_names(body: dict[str, Any]) -> None:
-    """Refuse a field whose name differs from a known one only in case.
+    """Refuse a field whose name differs from the name of a known field only in case.
 
     Raises:
         DecodeError: There is such a field; servers in Go would read it.
@@ -359,7 +359,7 @@ def check_answer_body(body: bytes, dialect: str) -> StreamError | None:
 
 
 class PassthroughStream(Transcoder):
-    """Passes on a stream of the client's dialect that may begin in the middle of a message.
+    """A passthrough of a stream in the client's dialect that may begin in the middle of a message.
 
     A resumed stream begins within a message, which no decoder can check: its events are passed
     unchanged, and only its terminal and its errors are read.  A failure that the stream does not
@@ -382,7 +382,7 @@ class PassthroughStream(Transcoder):
 
 
 class _TerminalDecoder(Decoder):
-    """Decodes only the terminal, the errors and the sequence numbers of a stream."""
+    """A decoder of only the terminal event, the errors and the sequence numbers of a stream."""
 
     def __init__(self, known: Dialect, *, limits: Limits) -> None:
         super().__init__(limits=limits)
@@ -406,7 +406,7 @@ class _TerminalDecoder(Decoder):
             self._read_last(frame, events)
 
     def _read_last(self, frame: Frame, events: list[Event]) -> None:
-        """Decode a frame that ends the stream, without the frames before it; append its events."""
+        """Append the events of the final frame, which is decoded without the preceding frames."""
         room = decoder(self.dialect, limits=self._limits)
         events += room.feed_frame(frame)
         self.outcome = room.outcome
@@ -520,7 +520,7 @@ class _SignatureRules(NamedTuple):
         )
 
     def may_have_written(self, message: InputMessage) -> bool:
-        """Return whether an assistant message may be the upstream's own."""
+        """Return whether the upstream may have written an assistant message."""
         if self.refuses_reasoning:
             return not any(
                 isinstance(block, Reasoning | RedactedReasoning) for block in message.blocks

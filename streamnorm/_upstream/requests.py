@@ -138,7 +138,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
         structs.force_setattr(self, "body", b"")
 
     def with_body(self, body: bytes) -> ClientRequest:
-        """Return the request with another body, not yet decoded."""
+        """Return the request with a new body, which is not decoded yet."""
         return structs.replace(self, body=body, decoded=None)
 
 
@@ -184,7 +184,7 @@ class Upstream(Struct, frozen=True, kw_only=True, dict=True):
         return self.model_map.get(name, name) if self.model is None else self.model
 
     def with_upstream_model(self, request: Request) -> Request:
-        """Return a request with the provider's name for its model."""
+        """Return a request whose model has the provider's name."""
         name = self.upstream_model(request.model)
         return request if name == request.model else structs.replace(request, model=name)
 
@@ -345,7 +345,7 @@ def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
 
 
 def _answer_to(reply: Reply, codec: RequestReader, body: dict[str, Any], request: Request) -> Reply:
-    """Return a `Reply` with the request's tool calls, and the fields that its response echoes."""
+    """Return a `Reply` with the request's tool calls and the fields that the response echoes."""
     if isinstance(codec, PageCodec):
         reply = structs.replace(reply, calls=calls_of(request.messages))
     if codec.echoed_fields is None:
@@ -438,7 +438,7 @@ def _refusal_of(exc: EncodeError) -> RequestRefused:
 
 
 def identify_reply(reply: Reply, request_id: str) -> Reply:
-    """Return a `Reply` with the response's id as message id, if messages have no id.
+    """Return a `Reply` with the response's id as message id, for messages that have no id.
 
     Args:
         reply: Reply of the request; it has a model if the provider's messages name none.

@@ -117,7 +117,7 @@ def _refusal_reason(message: Message) -> str | None:
 
 
 class _Execution:
-    """Executes tool calls; one failing call does not affect others.
+    """An execution of tool calls, in which a failing call does not affect other calls.
 
     Args:
         executors: Functions by the qualified name of their tool.
@@ -177,7 +177,7 @@ class _Execution:
 
 
 async def _call(executor: partial[object]) -> object:
-    """Call a function, a synchronous one in a thread; return its result, awaited if awaitable.
+    """Call a function, in a thread if it is synchronous; await the result if it is awaitable.
 
     Raises:
         BaseException: The exception of the function.
@@ -253,7 +253,7 @@ def read_arguments(call: ToolCall, policy: BrokenArguments) -> dict[str, object]
 
 
 def _is_cut_off(text: str) -> bool:
-    """Return whether text is the beginning of an incomplete JSON object."""
+    """Return whether a text is a JSON object that was cut off."""
     parser = PartialJSON()
     parser.feed(text)
     if parser.error is None:

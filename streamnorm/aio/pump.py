@@ -94,7 +94,7 @@ class Core(Protocol):
 
     @property
     def lacks_only_terminal(self) -> bool:
-        """Whether the message lacks only its terminal."""
+        """Whether the message lacks only its terminal event."""
         ...
 
     @property
@@ -187,7 +187,7 @@ class Pump(ABC, Generic[T]):
             self._refuse(gate.error)
 
     def abandon(self) -> None:
-        """Discard pending items; the outcome is `Abandoned` unless the stream has one."""
+        """Discard pending items; set the outcome to `Abandoned` if the stream has no outcome."""
         if not self.settled and self.outcome is None:
             self._abandoned = True
         self.pending = []
@@ -230,7 +230,7 @@ class Pump(ABC, Generic[T]):
 
     @property
     def lacks_only_terminal(self) -> bool:
-        """Whether the message lacks only its terminal, which some servers never send."""
+        """Whether the message lacks only its terminal event, which some servers never send."""
         return self._core.lacks_only_terminal
 
     @property
@@ -517,7 +517,7 @@ class LargeEventPump(TranscodePump):
         return fed
 
     def feed_ahead(self, data: bytes) -> None:
-        """Process the next chunk; the next `feed` only returns what was written of it."""
+        """Process the next chunk ahead of `feed`, which then only returns the written bytes."""
         self._fed = super().feed(data)
         self._is_fed = True
 
@@ -527,6 +527,6 @@ class LargeEventPump(TranscodePump):
             self.close_ahead()
 
     def close_ahead(self) -> None:
-        """Process the end of the source."""
+        """Process the end of the source ahead of `close`, which then does nothing."""
         self._is_closed = True
         super().close()

@@ -107,7 +107,7 @@ Source: TypeAlias = SyncResponse | SyncEventSource | Iterable[bytes]
 
 
 class AsyncReader:
-    """Reads and finally closes an asynchronous source.
+    """A reader of an asynchronous source, which it finally closes.
 
     Attributes:
         read: Returns the next chunk, or raises `StopAsyncIteration`.
@@ -142,7 +142,7 @@ class AsyncReader:
         self.read: Callable[[], Awaitable[bytes]] = self._iterator.__anext__
 
     async def close(self) -> None:
-        """Close the iterator and its response."""
+        """Close the iterator over the body, and the response."""
         if isinstance(self._owner, AsyncResponse):
             await self._owner.aclose()
             await self._unwind()
@@ -169,7 +169,7 @@ class AsyncReader:
 
 
 class Reader:
-    """Reads and finally closes a synchronous source; like `AsyncReader`.
+    """A reader of a synchronous source, which it finally closes; like `AsyncReader`.
 
     Raises:
         TypeError: It is no source.
@@ -193,7 +193,7 @@ class Reader:
         self.read: Callable[[], bytes] = self._iterator.__next__
 
     def close(self) -> None:
-        """Close the iterator and its response."""
+        """Close the iterator over the body, and the response."""
         try:
             if hasattr(self._iterator, "close"):
                 self._iterator.close()
@@ -313,7 +313,7 @@ class _StreamBase(Generic[T]):
         return self._pump.error_body(error)
 
     def _misuse(self) -> Exception:
-        """Return the error for an illegal read."""
+        """Return the error for a read of a closed or broken stream, or during another read."""
         if self._closed or self._pump.settled:
             return LocalProtocolError("read of a stream that was closed or broke, expected none")
         return LocalProtocolError("second read at the same time, expected one reader")
@@ -401,7 +401,7 @@ class Stream(_StreamBase[T]):
             self._pump.settle()
 
     async def _last(self) -> T:
-        """Return the first item of the last batch, which arrived with the end."""
+        """Return the next pending item after the end of the source."""
         self._idle = True
         return self._pump.pending.pop()
 

@@ -80,7 +80,7 @@ class EventPump(DecodingPump[Event]):
         self._finish(events, self._accumulator.take(events))
 
     def _finish(self, events: list[Event], accumulated: list[Event]) -> None:
-        """Set the last events as pending, and the error to raise after them.
+        """Set the last events as pending, and the error to raise after these events.
 
         Args:
             events: The last events.

@@ -22,7 +22,7 @@ _NOT_SENT = ("stream", "stream_options", "background")
 
 
 def open_reader(client: object, url: str, options: Mapping[str, Any]) -> WebSocketReader:
-    """Return a reader of the answer to the create in `options`.
+    """Return a reader of the answer to the `response.create` in `options`.
 
     Args:
         client: The HTTP client, whose headers the handshake has.
@@ -49,7 +49,7 @@ def open_reader(client: object, url: str, options: Mapping[str, Any]) -> WebSock
 
 
 class WebSocketReader:
-    """Opens a WebSocket, sends a create and reads the messages of its answer.
+    """A reader that opens a WebSocket, sends a `response.create` and reads the answer's messages.
 
     A handshake that is refused is read as the response that it is.
 
@@ -77,7 +77,7 @@ class WebSocketReader:
 
     @property
     def read(self) -> Callable[[], Awaitable[bytes]]:
-        """Return the next message; the first call connects and sends the create."""
+        """Return the next message; the first call connects and sends the `response.create`."""
         return self._open if self._socket is None else self._read
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ class WebSocketReader:
             await self._socket.close()
 
     async def _open(self) -> bytes:
-        """Open the WebSocket, send the create and return the first message.
+        """Open the WebSocket, send the `response.create` and return the first message.
 
         Raises:
             ModuleNotFoundError: `websockets`, of the extra `serve`, is not installed.

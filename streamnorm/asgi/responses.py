@@ -39,7 +39,7 @@ from streamnorm.aio import Stream
 
 
 class _StreamResponse:
-    """Base of ASGI responses from a stream; Starlette responses if Starlette is imported.
+    """Base class of ASGI responses that send a stream, or the message of a stream, to a client.
 
     Args:
         stream: The stream; it is closed on every path.
@@ -276,7 +276,7 @@ class MessageResponse(_StreamResponse):
 
 
 def _find_cloud(media_type: str) -> Cloud | None:
-    """Return the cloud that streams with a media type; None if no cloud does.
+    """Return the cloud whose streams have a media type; None if no cloud uses the type.
 
     Clients of AWS tell errors apart by a header, which no other clients read.
     """
@@ -290,7 +290,7 @@ async def send_error(
     cloud: Cloud | None = None,
     media_type: str = "application/json",
 ) -> None:
-    """Send an error response: with the provider's status, else 504 for a timeout, else 502.
+    """Send the error response for a failed stream, with the status from `response_status`.
 
     Args:
         exchange: The exchange of the request.
@@ -557,7 +557,7 @@ class EventSender:
         """Prepare to send a ping; a subclass may send the status first."""
 
     async def _send_all_but_the_end(self, data: bytes) -> bytes:
-        """Send a large chunk in pieces; return the last piece unsent."""
+        """Send a large chunk in pieces, except the last piece, which is returned."""
         last = (len(data) - 1) // _MAX_SENT_BYTES * _MAX_SENT_BYTES
         for start in range(0, last, _MAX_SENT_BYTES):
             await self._exchange.send(data[start : start + _MAX_SENT_BYTES])
@@ -566,5 +566,5 @@ class EventSender:
 
 
 def encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Return headers as the bytes pairs of ASGI."""
+    """Return headers as pairs of bytes, the form that ASGI requires."""
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -77,7 +77,7 @@ class ReceivedRequest(Struct, frozen=True):
 
 
 class Application:
-    """Base of ASGI applications that read a whole request before they respond."""
+    """Base class of ASGI applications that read a whole request before they respond."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request, a WebSocket, or the server's lifespan messages.
@@ -219,7 +219,7 @@ def _request(scope: Scope, target: bytes, body: bytes) -> ReceivedRequest:
 
 
 def _target(scope: Scope) -> bytes | None:
-    """Return the request's path and query as sent; None if it has none (`*`, an absolute URL)."""
+    """Return the request's path and query as sent; None for the targets `*` and absolute URLs."""
     root: str = scope.get("root_path", "")
     # Optional in ASGI; without it, escaped slashes are lost.
     if raw_path := scope.get("raw_path"):
@@ -283,7 +283,7 @@ class ReplayApp(Application):
     async def serve_websocket(
         self, scope: Scope, receive: Receive, send: Send, target: bytes
     ) -> None:
-        """Answer the `response.create` messages on a WebSocket with recordings that match."""
+        """Answer each `response.create` message on a WebSocket with a recording that matches."""
         from streamnorm.asgi.websockets import replay
 
         await replay(scope, receive, send, target, self.responder, self._pace)
@@ -459,7 +459,7 @@ def _build_request(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
 
 
 async def _cancel_read(reads: AsyncIterator[bytes]) -> None:
-    """End the nested generators of a body by cancelling a read.
+    """End all nested generators that read a response body, by cancelling one read.
 
     Closing the outermost generator of httpx leaves the inner ones to the garbage collector, at
     which trio warns; a cancelled read ends them all.

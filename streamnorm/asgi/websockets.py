@@ -70,7 +70,7 @@ async def refuse_handshake(
 
 
 async def receive_handshake(scope: Scope, receive: Receive, target: bytes) -> WireRequest:
-    """Return the handshake as a request."""
+    """Return the HTTP request of a WebSocket handshake."""
     while (await receive())["type"] != "websocket.connect":
         pass
     headers = tuple(
@@ -91,7 +91,7 @@ async def accept(scope: Scope, send: Send) -> None:
 
 
 class _ReplayLane(Struct):
-    """A lane of creates that are answered one after another.
+    """The `response.create` messages of one `stream_id`, answered one after another.
 
     Attributes:
         waiting: Creates that have not begun.
@@ -126,7 +126,7 @@ class ReplaySocket:
         self._tasks: TaskGroup
 
     async def run(self, receive: Receive) -> None:
-        """Answer creates until the client disconnects or a recording closes the connection."""
+        """Answer `response.create` messages until the client or a recording ends the connection."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             while (message := await receive())["type"] != "websocket.disconnect":
@@ -205,7 +205,7 @@ class ReplaySocket:
 
 
 def sendable_code(code: int) -> int:
-    """Return the close code to send for a connection that ended with `code`."""
+    """Return the close code to forward; codes that must not be sent are replaced."""
     if code == _NO_CODE:
         return _NORMAL
     return _INTERNAL_ERROR if code in _UNSENT else code
@@ -219,7 +219,7 @@ async def replay(
     responder: Responder,
     pace: Pace,
 ) -> None:
-    """Serve one WebSocket with recordings."""
+    """Answer a handshake, then the messages on the WebSocket, with recordings."""
     handshake = await receive_handshake(scope, receive, target)
     try:
         answer = responder.respond(handshake)
@@ -327,7 +327,7 @@ def _follow_nothing(refusal: Exception) -> Exception:
 
 
 def _end_to_end(headers: _Headers) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a handshake response that concern the client."""
+    """Return the headers of a handshake response that the proxy forwards to the client."""
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in headers

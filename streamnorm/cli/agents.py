@@ -50,7 +50,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class ForegroundCommand:
-    """A child process that starts its command later, as the foreground job.
+    """A child process that waits for `run` and then executes a command as the foreground job.
 
     It is forked at once, while this process has one thread, and begins at `run`.  It ends
     with this process, however that ends, where the system can do that (Linux).
@@ -143,7 +143,7 @@ class ForegroundCommand:
             termios.tcsetattr(_STDIN, termios.TCSADRAIN, self._terminal)
 
     def _become(self, command: list[str], environ: Mapping[str, str], begin: int) -> NoReturn:
-        """Replace this child process by the command once the command may start, else exit."""
+        """Wait for `run`, then execute the command in this child process; exit without `run`."""
         status = 1
         try:
             _end_with_parent()
@@ -285,7 +285,7 @@ def launch(
 def _make_claude_settings(
     changed: Mapping[str, str], removed: Iterable[str], *, has_key: bool
 ) -> dict[str, object]:
-    """Return Claude Code settings that override the user's.
+    """Return Claude Code settings that override the user's settings.
 
     Variables in the settings override the environment.  Every user of the machine can read the
     command line: the key is in a variable, and a command prints it.  Of an ANTHROPIC_API_KEY that
@@ -314,7 +314,7 @@ def _make_codex_options(url: str, *, has_key: bool) -> list[str]:
 
 
 def _check_gemini_settings(environ: Mapping[str, str]) -> None:
-    """Check that Gemini CLI's settings select an API key; no environment variable can do so.
+    """Check that Gemini CLI's settings select no login, which no variable could override.
 
     Raises:
         UsageError: They choose a login, with which Gemini CLI asks Google.
@@ -380,7 +380,7 @@ def _find_named_models(arguments: Sequence[str]) -> list[str]:
 
 
 def _find_configured_models(config: Config) -> Iterator[str]:
-    """Yield the model names of each configured entry: the clients' names, else the upstreams'."""
+    """Yield the model names of the entries; for a wildcard, the upstream names that match it."""
     for entry in config.models:
         names = [name for name in (entry.match, entry.alias) if name is not None]
         plain = [name for name in names if _WILDCARDS.isdisjoint(name)]

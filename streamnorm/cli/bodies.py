@@ -92,7 +92,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _make_body_options(file: str) -> console.Parser:
-    """Return a parser with the options that both commands share."""
+    """Return a parser with the options that `request` and `message` share."""
     common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help=file)
     add_target_options(common)
@@ -298,7 +298,7 @@ class _Validation:
         self._is_refused = False
 
     def add_file(self, path: str) -> None:
-        """Validate the request in a file; a file without one is an error."""
+        """Validate the request in a file; a file without a request is an error."""
         try:
             self._validate(path)
         except StreamnormError as exc:

@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         self.suggest_on_error = False  # from Python 3.14 on, argparse has suggestions of its own
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        """Write the help and flush it, so that a closed pipe is noticed here."""
+        """Write the help and flush stdout, so that a closed pipe raises its error at once."""
         write([self.format_help().encode()])
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - it has overloads
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Check a choice; the error for an unknown one suggests a similar one."""
+        """Check a choice; the error for an unknown choice suggests a similar choice."""
         # No public method of argparse is given the value and its choices.
         try:
             super()._check_value(action, value)

@@ -200,7 +200,7 @@ def write_log(stream: IO[str], *, as_json: bool = False) -> logging.Handler:
 
 
 def _write_errors() -> None:
-    """Write errors logged by libraries on stderr.
+    """Send the warnings and errors of other libraries' loggers to stderr.
 
     The handler of last resort would block the event loop while it writes.
     """

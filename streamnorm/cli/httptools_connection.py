@@ -1,4 +1,4 @@
-"""Client connections parsed by httptools, with a bound on heads that httptools lacks."""
+"""Client connections parsed by httptools, with a size limit for request heads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         self._running: Any = None  # the request that is being answered; `cycle` is the last one
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes of requests, within the bound on heads."""
+        """Parse bytes of requests; refuse a head above the size limit."""
         self._unparsed_bytes += len(data)
         super().data_received(data)
         if self._unparsed_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():

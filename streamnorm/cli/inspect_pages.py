@@ -1,4 +1,4 @@
-"""`inspect --html`: write the page to a temporary file, which replaces OUT once complete."""
+"""`inspect --html OUT`: write the page to a temporary file, which replaces OUT once complete."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PageFile:
             raise
 
     def add(self, read: Read) -> None:
-        """Add the frames and events of one read to the page."""
+        """Add the frames and events of one chunk to the page."""
         self._writer.add(read)
 
     def finish(self, report: Report) -> None:

@@ -75,7 +75,7 @@ class _Inspection:
         return status
 
     def print_table(self) -> None:
-        """Print the table so far; with `--json`, nothing."""
+        """Print the table of the streams inspected so far; print nothing if `--json` is given."""
         if not self._arguments.json:
             print_page(self._table.render(), self._style)
 
@@ -143,7 +143,7 @@ def make_source(arguments: argparse.Namespace, file: str) -> Source:
 def make_survey(
     source: Source, arguments: argparse.Namespace, targets: Iterable[str] = (), *, timed: bool
 ) -> Survey:
-    """Return a survey of a source, with the command's options.
+    """Return a `Survey`, which reads a source's stream and accumulates a report.
 
     Args:
         source: The source.

@@ -189,7 +189,7 @@ def _has_input() -> bool:
 
 
 def _measure_gaps(reads: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
-    """Yield reads as they arrive, each with the milliseconds since the previous read."""
+    """Yield chunks as they arrive, each with the milliseconds since the previous chunk."""
     before = time.monotonic()
     for data, _ in reads:
         now = time.monotonic()
@@ -203,7 +203,7 @@ def _choose_targets(arguments: argparse.Namespace) -> list[str]:
 
 
 class _Display:
-    """Prints the frames of a stream as they arrive, if requested, and its report.
+    """Prints a stream's report, and with `--frames` also the frames as they arrive.
 
     Args:
         arguments: The options of the command.
@@ -261,12 +261,12 @@ class _Display:
         self._draw_after = now + _REST_PER_DRAWING * (now - started)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Remove the drawn lines from the terminal."""
         if self._terminal is not None:
             self._terminal.close()
 
     def add(self, read: Read) -> None:
-        """Print the frames of one read, if requested, and add them to the page."""
+        """Print the frames of one chunk if `--frames` is given, and add the chunk to the page."""
         if self._page is not None:
             self._page.add(read)
         if self._terminal is not None:
@@ -353,11 +353,11 @@ class _StoredInspection:
                     self._reads.append((data, reader.gap_ms))
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Remove the drawn lines from the terminal."""
         self._display.close()
 
     def finish(self) -> int:
-        """Print and save what was read; return the exit status."""
+        """Print the report, save the stream if `--save` is given, and return the exit status."""
         if self._opened is None:
             return 0
         reader, survey, framing = self._opened
@@ -370,7 +370,7 @@ class _StoredInspection:
         return choose_exit_status(report.outcome)
 
     def _make_survey(self, reader: LogReader) -> Survey:
-        """Return a survey of the stream; command-line options override the log's."""
+        """Return a `Survey` of the stream; options of the command override those in the log."""
         from streamnorm.log.records import read_options
 
         arguments, origin = self._arguments, reader.origin

@@ -130,7 +130,7 @@ def save_stream(
     dialect: str | None,
     framing: Framing,
 ) -> None:
-    """Save the reads of a stream as a recording without secrets.
+    """Save the chunks of a stream as a recording without secrets.
 
     Args:
         path: Path of the recording; its suffix is replaced.

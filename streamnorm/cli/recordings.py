@@ -215,7 +215,7 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 class _Reporting:
-    """A responder that also reports unrecorded and drifted requests on stderr.
+    """A responder that also reports on stderr each request that differs from the recordings.
 
     Args:
         inner: Answers the requests.
@@ -311,7 +311,7 @@ def _describe_call(kind: type[Fault]) -> str:
 
 
 def _parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """Return a call's name, positional and keyword arguments; none for a bare name."""
+    """Return the name, positional and keyword arguments of a call such as `cut(event=3)`."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])

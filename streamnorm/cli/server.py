@@ -98,7 +98,7 @@ class Connections:
         return len(self._open) + coming < self._max or self._find_replaceable() is not None
 
     def make_room(self, coming: int = 0) -> None:
-        """Close the connection that has waited longest if there are too many."""
+        """Close the connection that has waited longest, if the bound on connections is exceeded."""
         replaceable = self._find_replaceable()
         if len(self._open) + coming <= self._max or replaceable is None:
             return
@@ -167,7 +167,7 @@ class Connections:
                 self.read(connection)
 
     def _find_replaceable(self) -> Connection | None:
-        """Return the connection that has waited longest, if long enough to be closed."""
+        """Return the longest-waiting connection; None if no connection has waited long enough."""
         first = [next(iter(waiting.items())) for waiting, _ in self._waiting if waiting]
         if not first:
             return None
@@ -206,7 +206,7 @@ class Connection(asyncio.Protocol):
         self._is_upgraded = True
 
     def leave(self) -> None:
-        """Remove this connection from the server's."""
+        """Remove this connection from the server's open connections."""
         self._connections.remove(self)
         self.ws_protocol_class = None  # which holds this object
 
@@ -216,7 +216,7 @@ class Connection(asyncio.Protocol):
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove this connection from the server's."""
+        """Remove this connection from the server's open connections."""
         super().connection_lost(exc)
         # uvicorn leaves the timer running if a client breaks off, and with it all that the
         # connection refers to.
@@ -487,7 +487,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop on a signal; at once on the second one."""
+        """Stop at the first signal; stop at once at the second signal."""
         now = monotonic()
         if now >= self._repeated_from:
             self.force_exit = True

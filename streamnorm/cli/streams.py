@@ -107,7 +107,7 @@ def add_framing_option(command: argparse.ArgumentParser) -> None:
 
 
 def parse_framing(name: str) -> Framing:
-    """Return the framing with a name.
+    """Return the framing called `name`.
 
     Raises:
         argparse.ArgumentTypeError: There is none of that name.
@@ -212,7 +212,7 @@ class Source:
             raise NotAStream("no stream of a known dialect: the input is empty")
 
     def read_body(self, max_bytes: int) -> bytes:
-        """Return all bytes, cut soon after `max_bytes`.
+        """Return the whole body; stop reading once it exceeds `max_bytes`.
 
         Raises:
             NotAStream: They are compressed.
@@ -228,7 +228,7 @@ class Source:
         return b"".join(pieces)
 
     def load_reads(self) -> list[RecordedRead] | None:
-        """Return the recorded reads if they have delays, else None.
+        """Return the recorded sizes and delays of the chunks; None if no delays were recorded.
 
         Raises:
             RecordingError: They are damaged.
@@ -246,7 +246,7 @@ class Source:
         return reads
 
     def read_timed_chunks(self, reads: list[RecordedRead] | None) -> Iterator[tuple[bytes, int]]:
-        """Yield the bytes of each read, and the milliseconds since the previous one.
+        """Yield the bytes of each chunk, and the milliseconds since the previous chunk.
 
         Args:
             reads: The recorded reads; None to read as bytes arrive, with no times.
@@ -267,7 +267,7 @@ class Source:
         return outcome is not None and not os.path.isfile(self._file)
 
     def report_wrong_dialect(self, outcome: Outcome | None) -> None:
-        """Report the detected dialect of a stream that failed in the given one."""
+        """Report the detected dialect of a stream that was unreadable in the expected dialect."""
         # A stream that was read, or an error of the provider.
         if self.dialect is None or choose_exit_status(outcome) in (0, 1):
             return

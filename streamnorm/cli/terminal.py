@@ -85,7 +85,7 @@ class Terminal:
             live.stop()
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Remove the drawn lines, and release stdout without closing it."""
         self.end_drawing()
         self._file.detach()  # stdout stays open
 

@@ -23,7 +23,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         connection.upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove this connection from the server's."""
+        """Remove this connection from the server's open connections."""
         super().connection_lost(exc)
         self._connection.leave()
 

@@ -1,4 +1,4 @@
-"""Agent runs as one stream for web pages (`useChat` or AG-UI).
+"""Encoding of an agent's run as one stream for a web page (`useChat` or AG-UI).
 
 stream_run, iter_run     the steps of an agent's run in, the bytes of one stream out
 Run                      the same without I/O

@@ -1,4 +1,4 @@
-"""Stored chats as messages for a page."""
+"""Encoding of a stored chat as the messages that a web page shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamnorm._registry import DIALECTS, lookup
 
 
 class PageMessages(Struct, frozen=True):
-    """A stored chat as the messages of a page.
+    """A stored chat, encoded as the messages that a web page shows.
 
     Attributes:
         messages: The JSON objects, oldest first.
@@ -36,7 +36,7 @@ def encode_messages(
     *,
     strict: bool = False,
 ) -> PageMessages:
-    """Encode a stored chat as the messages of a page.
+    """Encode a stored chat as the messages that a web page shows.
 
     They are `initialMessages` of `useChat` and of AG-UI's agents.  What the page sends back is
     decoded to the same messages, within the losses, with the signatures of their reasoning.  A call

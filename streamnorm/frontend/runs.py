@@ -1,4 +1,4 @@
-"""Agent runs as one stream for a page, without I/O."""
+"""Encoding of an agent's run as one stream for a web page, without I/O."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NO_IDS: Mapping[str, str] = {}
 
 
 class Run:
-    """Write an agent's run, which is several answers and their tool results, as one stream.
+    """Writer of an agent's run, several answers with their tool results, as one stream.
 
         run = Run("ui_message_stream")
         for event in answer:
@@ -124,7 +124,7 @@ class Run:
         self._encoder.earlier_calls = calls
 
     def write(self, item: RunItem) -> bytes:
-        """Return the bytes of the next event, result or results.
+        """Return the bytes of the next event, tool result or list of tool results.
 
         Raises:
             LocalProtocolError: The event breaks the grammar of its answer, a result comes before
@@ -174,7 +174,7 @@ class Run:
 
     @property
     def message(self) -> Message:
-        """The page's message so far: the blocks of all answers, and the results.
+        """The page's message so far: the blocks of all answers, and the tool results.
 
         Raises:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
@@ -256,7 +256,7 @@ class Run:
         return begun + self._emit(BlockStart(index, renamed), BlockStop(index))
 
     def _rename(self, block: B) -> B:
-        """Return a block with its call's unique id in the chat.
+        """Return a block with its tool call's id replaced by an id that is unique in the chat.
 
         Raises:
             LocalProtocolError: It is the result of a call that is open, whose half a page would
@@ -274,7 +274,7 @@ class Run:
         return index
 
     def _count(self, usage: Usage) -> bytes:
-        """Store the usage of the current answer, in place of the answer's last snapshot."""
+        """Store the usage of the current answer, in place of the answer's earlier usage."""
         self.usage = sum_usage((self._earlier_usage, usage))
         self._accumulator.push(UsageUpdate(self.usage))
         self._writer.count(UsageUpdate(usage))
@@ -297,7 +297,7 @@ class Run:
 
 
 def _ids_of(request: Request) -> dict[str, str]:
-    """Return the ids that an answer echoes from a page's request; {} for other requests."""
+    """Return the ids in a page's request that its answer must repeat; {} for other requests."""
     source = request.source
     if not isinstance(source, Source):
         return {}
@@ -308,7 +308,7 @@ def _ids_of(request: Request) -> dict[str, str]:
 
 
 def _results_of(item: object) -> list[ToolResult]:
-    """Return an item of a run as tool results.
+    """Return the tool results in an item of a run: one result or several.
 
     Raises:
         TypeError: It is not one, nor several.

@@ -22,7 +22,7 @@ _BROKEN = StreamError("truncated", "the agent failed before its answer was compl
 
 
 class _RunCore:
-    """Lets a run serve as the decoder of its stream, although a run reads no frames."""
+    """Adapter that presents a run as the decoder that a `Pump` requires; it reads no frames."""
 
     dialect = ""
     frames = progress = 0
@@ -39,7 +39,7 @@ class _RunCore:
 
 
 class RunPump(Pump[bytes]):
-    """The pump of `stream_run` and `iter_run`.
+    """The pump of `stream_run` and `iter_run`, which writes a run's items as bytes.
 
     Args:
         head: The reader of the items, which is no response.

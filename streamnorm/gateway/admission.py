@@ -87,7 +87,7 @@ class Admission:
         self._running = self._connected = 0
 
     def check_sender(self, scope: Scope, received: ClientRequest) -> None:
-        """Refuse a request with ambiguous framing, or from a page without access.
+        """Refuse a request with ambiguous framing, or one from a web page without access.
 
         Raises:
             RequestRefused: It is not let in.
@@ -162,7 +162,7 @@ class Admission:
             self._connected -= 1
 
     def _signature_of(self, received: ClientRequest, client: Dialect) -> Signature | None:
-        """Return the AWS signature of a request to verify, or None.
+        """Return the AWS signature in a request; None if the request needs no signature check.
 
         Raises:
             RequestRefused: It cannot be right, whatever the body is.
@@ -236,7 +236,7 @@ class Admission:
 
 
 def too_many(found: str) -> RequestRefused:
-    """Return the refusal of a request beyond a bound on their number."""
+    """Return the refusal with status 429 for too many requests, streams or WebSockets."""
     headers = {"retry-after": str(_RETRY_S), "connection": "close"}
     return RequestRefused(
         f"{found}, expected fewer than that; try again later", 429, headers=headers
@@ -244,7 +244,7 @@ def too_many(found: str) -> RequestRefused:
 
 
 def refuse_websocket() -> RequestRefused:
-    """Return the refusal of a WebSocket, after which clients use HTTP at once."""
+    """Return the refusal of a WebSocket with status 426, after which clients use HTTP."""
     return RequestRefused(
         "a WebSocket, expected a request over HTTP", 426, headers={"upgrade": "HTTP/1.1"}
     )
@@ -265,7 +265,7 @@ def _path_of(scope: Scope) -> str:
 
 
 def _at_cloud(path: str) -> tuple[Dialect, Route] | None:
-    """Return the dialect and route of a cloud's path; None for other paths."""
+    """Return the dialect and route of a path that a cloud serves; None for other paths."""
     for dialect in DIALECTS.values():
         for route in dialect.endpoints.routes:
             if route.cloud is not None and route.path.search(path):
@@ -274,7 +274,7 @@ def _at_cloud(path: str) -> tuple[Dialect, Route] | None:
 
 
 def _spelt_path(scope: Scope) -> str:
-    """Return a request's path as its URL spells it."""
+    """Return a request's path percent-encoded, as in the URL."""
     raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     return raw_path.decode("latin-1")
 
@@ -368,7 +368,7 @@ def _is_known(path: str, client: Dialect) -> bool:
 
 
 def _plain(received: ClientRequest, body: bytes, client: Dialect) -> ClientRequest:
-    """Return a request with its uncompressed body, and headers to match."""
+    """Return a request with the decompressed body and without its `content-encoding`."""
     headers = {name: value for name, value in received.headers.items() if name != CONTENT_ENCODING}
     # AWS's SDK for JavaScript names no other type; a page needs a preflight to do so.
     if client.cloud is not None and headers.get("content-type") == _BYTES:
@@ -400,7 +400,7 @@ def _body_decoder(headers: Mapping[str, str], max_bytes: int) -> ContentDecoder 
 
 
 def _too_large(max_bytes: int) -> RequestRefused:
-    """Return the refusal of a body above its bound."""
+    """Return the refusal with status 413 for a body above `max_bytes`."""
     return RequestRefused(
         f"a body that is too large, expected at most {max_bytes} bytes",
         413,

@@ -434,7 +434,7 @@ def from_environment() -> Gateway:
 
 
 class Draining:
-    """The running requests of a gateway, which are ended when it stops.
+    """The running requests of a gateway, which its shutdown ends after a grace period.
 
     Args:
         stop: Ends the answers of all upstreams with an error.

@@ -171,18 +171,18 @@ class AnswerReports:
                 self.observe(known.usage.input_tokens)
 
     def discard(self) -> None:
-        """Discard what is held, of an attempt that failed."""
+        """Discard the held losses and outcome of an attempt that failed."""
         self._held.clear()
 
     def begin(self) -> None:
-        """Report what is held, and from now on all at once."""
+        """Report the held losses and outcome, and hold no more from now on."""
         self._has_begun = True
         for held in self._held:
             self.add(held)
 
 
 class Attempts:
-    """The attempts for one request.
+    """The attempts to answer one request, at one upstream after the other.
 
     Args:
         turn: The request, and the state of its answer.
@@ -371,7 +371,7 @@ class Attempts:
         return structs.replace(sent, request=None)
 
     def _adjust(self, target: Target, request: Request) -> Request:
-        """Return a translated request adjusted to page, upstream, options and log."""
+        """Adjust a translated request to the page, the upstream, the options and the log."""
         if self._page is not None:
             request = self._page.prepare(request, target.upstream)
         elif target.upstream.dialect == self._client.name:
@@ -448,7 +448,7 @@ class Attempts:
     async def _first_event(
         self, stream: Stream[bytes], pump: TranscodePump, *, waits_for_block: bool
     ) -> tuple[bytes, int]:
-        """Return a stream's bytes up to its first event, and the pump's progress.
+        """Return a stream's bytes up to its first event, and the number of events so far.
 
         Comments and pings come before it: a server that thinks for long may send them, and then
         an error.

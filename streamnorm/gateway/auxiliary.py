@@ -1,4 +1,4 @@
-"""Handlers of token counts, model lists and stored responses, which send upstream requests."""
+"""Endpoints of token counts, model lists, inference profiles and stored responses."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ class AuxiliaryEndpoints:
         exchange: Exchange,
         call: CallRecord,
     ) -> _Result[Encoded | PassthroughAnswer] | None:
-        """Send the rest of a stored stream; return its failure, None on success."""
+        """Send the remainder of a stream that an upstream stores; return None, or the failure."""
         target = self._routing.native(client) or self._routing.targets("", client)[0]
         upstream = target.upstream
         request = next(call_steps(received, asked, client.name, upstream, self._services.estimator))
@@ -425,7 +425,7 @@ class AuxiliaryEndpoints:
         exchange: Exchange,
         call: CallRecord,
     ) -> None:
-        """Answer a request on a stored response from the store."""
+        """Answer a request on a stored response, without an upstream."""
         found = await store.afind(scope, operation.lookup)
         with store_refusals():
             try:

@@ -1,4 +1,4 @@
-"""Responses in the background, which are streams of the log.
+"""Background responses, which are stored as streams in the log.
 
 https://platform.openai.com/docs/guides/background (read 2026-11-27): a request with `background`
 is answered at once, and its response is polled, streamed behind a `sequence_number`, or cancelled.

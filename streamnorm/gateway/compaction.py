@@ -51,7 +51,7 @@ _MIN_KEY_CHARS = 32
 
 
 def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
-    """Return the sealer of a gateway, from its configured keys.
+    """Return the `Sealer` that encrypts summaries with the configured keys.
 
     Args:
         config: The configuration.
@@ -98,7 +98,7 @@ def is_compaction(asked: RequestedOperation, body: dict[str, Any]) -> bool:
 
 
 class Compactor:
-    """Opens sealed summaries in requests, and starts the compactions that they ask for.
+    """Opens sealed summaries in requests, and begins the compaction that a request asks for.
 
     Args:
         sealer: Seals and opens summaries.
@@ -110,7 +110,7 @@ class Compactor:
         self._limits = Limits(max_event_bytes=max_bytes, max_accumulated_bytes=max_bytes)
 
     def begin(self, turn: ResponseState, client: Dialect, *, is_whole: bool) -> Compaction:
-        """Return the compaction of a request, which then edits the request's body for upstreams.
+        """Return a request's `Compaction`, which edits the body before an upstream receives it.
 
         Args:
             turn: The turn.
@@ -146,7 +146,7 @@ class Compactor:
 
 
 class Compaction:
-    """The possible compaction of one request's conversation.
+    """Compaction of one request's conversation, if the request asks for compaction.
 
     Args:
         turn: The turn.
@@ -175,7 +175,7 @@ class Compaction:
         self._is_whole = is_whole
 
     def edit(self, body: dict[str, Any], target: Target) -> dict[str, Any]:
-        """Return the body for an upstream: with summaries opened, or asking for a summary.
+        """Return the body for an upstream: with summaries opened, or as a request for a summary.
 
         Raises:
             RequestRefused: Something was not sealed here, or the trigger is in a wrong place.

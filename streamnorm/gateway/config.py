@@ -59,7 +59,7 @@ class ConfigError(StreamnormError):
 
 
 class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A provider.
+    """A provider and how to reach it: dialect, URL, key, framing and transport.
 
     Attributes:
         dialect: The dialect.
@@ -136,7 +136,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class PageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings for pages of one protocol that have no backend of their own.
+    """Settings of the gateway's route for web pages of one dialect that have no backend.
 
     Attributes:
         model: Name of the model that answers.
@@ -191,7 +191,7 @@ class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DashboardConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who may watch the gateway at `/dashboard`.
+    """Settings of the dashboard: its admin keys, and whether it shows timelines.
 
     Attributes:
         admin_keys: Where the keys come from that open the page: `env:NAME`, a variable that holds
@@ -362,7 +362,7 @@ def config_of(value: dict[str, Any], name: str) -> Config:
 
 
 def check_config(config: Config) -> Config:
-    """Check the types and bounds of a configuration's values, and return it.
+    """Check the types and bounds of a configuration's values; return the configuration.
 
     Raises:
         ConfigError: One has not.
@@ -371,7 +371,7 @@ def check_config(config: Config) -> Config:
 
 
 def _suggestion(problem: str, path: str, type: type[Struct]) -> str:
-    """Return the key that an unknown one may stand for, or all keys; "" for other errors.
+    """Return a hint for an unknown key: a similar key, or all keys; "" for other problems.
 
     Args:
         problem: What msgspec found.

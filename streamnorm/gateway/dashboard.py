@@ -105,7 +105,7 @@ class _Stopping(Protocol):
         ...
 
     def notify(self, on_begin: Callable[[], None]) -> AbstractContextManager[None]:
-        """Call a function at the start of the shutdown, unless the block ends first."""
+        """Call a function at the start of the shutdown, unless the `with` block ends first."""
         ...
 
 
@@ -163,12 +163,12 @@ class Dashboard:
         return received.path == _PATH or received.path.startswith(f"{_PATH}/")
 
     def start(self) -> None:
-        """Start sharing the board of this worker with the other workers."""
+        """Start sharing this worker's dashboard data with the other workers."""
         if self._shared is not None:
             self._shared.start()
 
     async def stop(self) -> None:
-        """Stop sharing the board of this worker with the other workers."""
+        """Stop sharing this worker's dashboard data with the other workers."""
         if self._shared is not None:
             await self._shared.stop()
 
@@ -214,7 +214,7 @@ class Dashboard:
                 await _send(exchange, 200, _HTML, self._page)
 
     def _check_origin(self, received: ClientRequest) -> None:
-        """Refuse a form that a page elsewhere has posted.
+        """Refuse a form that was posted by a page of another origin.
 
         Raises:
             RequestRefused: Its `Origin` is another than the gateway's, and none of `origins`.
@@ -313,7 +313,7 @@ class Dashboard:
         await _send(exchange, 200, _HTML, page, {"content-security-policy": _TIMELINE_POLICY})
 
     async def _shown(self) -> dict[str, Any]:
-        """Return the merged boards of all workers, merged at most once a second."""
+        """Return the dashboard data of all workers, merged at most once a second."""
         loop = asyncio.get_running_loop()
         async with self._viewing:
             if loop.time() - self._viewed_at >= POLL_S / 2:
@@ -338,7 +338,7 @@ class _Changes:
         self._last: dict[str, int] = {}  # number of the last request that has ended, by process
 
     def since_last(self, state: dict[str, Any]) -> bytes:
-        """Return an SSE event with the parts that changed; b"" if none did."""
+        """Return an SSE event with the parts that changed since the last call; b"" if none did."""
         ended = [row for row in state["ended"] if row["n"] > self._last.get(row["process"], 0)]
         for row in ended:
             self._last[row["process"]] = row["n"]
@@ -376,7 +376,7 @@ def _check_method(received: ClientRequest, name: str) -> None:
 
 
 def _is_same_origin(origin: str, host: str) -> bool:
-    """Return whether an `Origin` has the host and port of a `Host`, both in lower case."""
+    """Return whether an `Origin` and a `Host`, in lower case, have the same host and port."""
     scheme, _, authority = origin.partition("://")
     port = _PORTS.get(scheme)
     if port is None or not authority:

@@ -159,7 +159,7 @@ class Board(Struct, kw_only=True):
 
 
 class BoardObserver:
-    """An observer that writes the requests of this process to its board.
+    """An observer that adds the requests of this process to the `Board` of this process.
 
     Args:
         config: The configuration.
@@ -184,12 +184,12 @@ class BoardObserver:
         )
 
     def begin(self, call: CallRecord) -> None:
-        """Add a request to the running ones."""
+        """Add a request to the running requests."""
         self._begun += 1
         self._running[id(call)] = self._begun, call
 
     def end(self, call: CallRecord) -> None:
-        """Move a request from the running to the ended ones, and count it."""
+        """Move a request from the running to the ended requests, and count the request."""
         begun, _ = self._running.pop(id(call), (0, call))
         self._ended += 1
         now = time.time()

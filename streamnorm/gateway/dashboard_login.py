@@ -36,7 +36,7 @@ _IPV6_PREFIX = 64  # whoever has one address of a network has all of it
 
 
 class WrongKeys:
-    """Counts the wrong admin keys that each client address sends, and limits them."""
+    """Counts the wrong admin keys from each client address, up to a limit."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[str, tuple[int, float]] = OrderedDict()
@@ -148,5 +148,5 @@ def _file_of(directory: Path, digest: str) -> Path:
 
 
 def _is_own(found: os.stat_result) -> bool:
-    """Return whether this user owns a file; another user's is no session."""
+    """Return whether this user owns the file of a session."""
     return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()  # Windows has no user ids

@@ -1,4 +1,4 @@
-"""The dashboard's page of one stream in the log: the same HTML page as of `inspect --html`."""
+"""The dashboard's page of one stream in the log; `inspect --html` writes the same page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Timelines:
         self._one_by_one = asyncio.Lock()  # a page takes several times the memory of its stream
 
     async def page_of(self, key: Key) -> bytes:
-        """Return the HTML page of a stream; of a running stream, what the log has so far.
+        """Return the HTML page of a stream, up to the bytes that the log has so far.
 
         Each letter of a secret in it is an "x".
 
@@ -68,7 +68,7 @@ class Timelines:
             return await to_thread.run_sync(partial(_write_page, reader, reads, end, key[1]))
 
     async def _count_stored(self, key: Key) -> int:
-        """Return the number of a stream's reads in the store; 0 if the store does not answer."""
+        """Return the number of a stream's chunks in the store; 0 if the store does not answer."""
         # A producer in this process has the reads that the store lacks.
         with suppress(StoreError), anyio.move_on_after(_WAIT_S):
             return (await self._log.status(key[1], scope=key[0])).reads
@@ -76,7 +76,7 @@ class Timelines:
 
 
 async def _read_all(reader: LogReader, stored: int) -> tuple[_End | None, list[_Read]]:
-    """Return how a stream ended and its reads; None instead of the end of a running stream.
+    """Return how a stream ended (None if the stream is running), and the chunks of the stream.
 
     Args:
         reader: The reader of the stream.

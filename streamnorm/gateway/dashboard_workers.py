@@ -1,4 +1,4 @@
-"""The boards of all workers, which share them as files while a page of the dashboard is open.
+"""Dashboard data of all workers, exchanged as files while a dashboard page is open.
 
 The directory is that of the metrics, `PROMETHEUS_MULTIPROC_DIR`.  A worker whose page is open
 modifies the file `dashboard_watched` once a second; all others then write their boards.
@@ -82,7 +82,7 @@ def find_shared_directory(environ: Mapping[str, str]) -> Path | None:
 
 
 class SharedBoards:
-    """Writes this process's board to the shared directory, and reads the others' boards.
+    """Exchanges each worker's `Board` with the other workers, by files in a shared directory.
 
     Args:
         directory: The directory.
@@ -97,7 +97,7 @@ class SharedBoards:
         self._has_failed = False
 
     def start(self) -> None:
-        """Start writing this process's board whenever any worker has an open page."""
+        """Start a task that writes this process's board while any worker has an open page."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The endpoint of messages, services shared by all endpoints, and streams to clients."""
+"""The endpoint of message requests, and the streams and services that all endpoints use."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ class MessageEndpoint:
         return found
 
     def _may_commit(self, attempts: Attempts, seconds: float) -> bool:
-        """Return whether status 200 may be sent before any upstream has begun."""
+        """Return whether status 200 may be sent before any upstream has begun to answer."""
         after = self._config.commit_after_s
         return attempts.commit(without_status=after is not None and seconds >= after)
 
@@ -336,7 +336,7 @@ class ClientStream(EventSender):
         self._ping_error: BaseException | None = None  # a fault of the server
 
     async def start(self, headers: Mapping[str, str]) -> None:
-        """Send status 200 if it was not sent."""
+        """Send status 200 and the headers, unless they were sent."""
         self._is_sending = True
         # A ping has sent status 200 or is about to.
         if self._pinged is not None:

@@ -1,4 +1,4 @@
-"""Requests to upstreams by aiohttp, on connections that carry no unrequested bytes.
+"""Requests to upstreams by aiohttp, on connections that are closed if unrequested bytes arrive.
 
 A connection is used again only while nothing is on it that was not asked for.  HTTP/1.1 matches
 responses to requests by their order alone.  A response that an upstream sends without a request (a
@@ -58,7 +58,7 @@ _MAX_HEADER_BYTES = 32 * 1024  # of one header; an answer has at most 128
 
 
 class Network:
-    """Client of all upstreams, with their connections.
+    """Client for requests to all upstreams, which holds the connections.
 
     Args:
         config: The configuration.
@@ -83,7 +83,7 @@ class Network:
         target: Target,
         begun: SocketAnswer | None = None,
     ) -> UpstreamResponse:
-        """Send a request; return the response when its head has arrived.
+        """Send a request; return the response once the response's head has arrived.
 
         Args:
             request: The request.
@@ -169,7 +169,7 @@ class Network:
         target: Target,
         begun: SocketAnswer | None,
     ) -> tuple[aiohttp.ClientResponse | SocketAnswer, asyncio.Future[None] | None]:
-        """Return the response to a request, and a future that is done when its connection ends.
+        """Return the response to a request, and a future that is done when the connection ends.
 
         The future is None if the whole body has arrived already.
         """
@@ -239,7 +239,7 @@ def open_session(
 
 
 def failure_reason(error: Exception | None) -> FailureReason | None:
-    """Return why a request or its answer failed; None if the gateway ended it.
+    """Return why a request to an upstream failed; None without an error or if the gateway stopped.
 
     Args:
         error: Exception of `Network.send` or of a read of its answer, or None.
@@ -381,7 +381,7 @@ class _Protocol(ResponseHandler):
             self._drop()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End the body with the connection."""
+        """Fail the incomplete body of a response because the connection was closed."""
         body, self._open_body = self._open_body, None
         if body is not None and body.exception() is None:
             lost = aiohttp.ClientPayloadError("the connection was closed within a chunked body")
@@ -390,7 +390,7 @@ class _Protocol(ResponseHandler):
         super().connection_lost(exc)
 
     def _begin_body(self) -> None:
-        """Parse a chunked body here, not in aiohttp, if both read its first bytes alike."""
+        """Let `ChunkedBody` parse a chunked body, if it reads the first bytes as aiohttp does."""
         payload = self._payload
         if not self._is_chunked or payload is None or payload.exception() is not None:
             return
@@ -445,7 +445,7 @@ class _Protocol(ResponseHandler):
 
 
 class Connector(aiohttp.TCPConnector):
-    """Unbounded connection pool.
+    """aiohttp's connection pool without a bound, whose connections reject unrequested bytes.
 
     Args:
         reuse: Whether a connection serves one request after the other.
@@ -476,7 +476,7 @@ class Request(aiohttp.ClientRequest):
     """A request that is sent only on a connection without unrequested bytes."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        """Send the request's head, and its body by a task."""
+        """Send the request's head, and start a task that sends the body."""
         if not self.body:
             _protocol_of(conn).begin_request(self.response_class)
         return await super().send(conn)
@@ -494,7 +494,7 @@ class Request(aiohttp.ClientRequest):
 
 
 class Response(aiohttp.ClientResponse):
-    """A response whose body may be read without aiohttp.
+    """A response whose body is parsed by `ChunkedBody` or by aiohttp.
 
     Attributes:
         body: The body; None if aiohttp reads it, as `content`.
@@ -503,7 +503,7 @@ class Response(aiohttp.ClientResponse):
     body: ChunkedBody | None = None
 
     async def start(self, connection: Connection) -> Self:
-        """Wait for the head."""
+        """Wait for the head of the response."""
         protocol = _protocol_of(connection)
         await super().start(connection)
         self.body = protocol.body

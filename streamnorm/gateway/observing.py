@@ -78,7 +78,7 @@ _UNQUOTED = re.compile(r"[\w.:/@+,*-]+", re.ASCII)
 
 
 class UpstreamFailure(NamedTuple):
-    """A request to an upstream that failed before it began an answer.
+    """A request to an upstream that failed before the upstream began to answer.
 
     Attributes:
         upstream: Name of the upstream.
@@ -224,7 +224,7 @@ def _plain_segment(segment: str) -> str:
 
 
 def time_first_event(call: CallRecord) -> None:
-    """Record the time of the answer's first piece."""
+    """Record the time of a stream's first event."""
     if call.operation == "stream":
         call.first_event_s = asyncio.get_running_loop().time() - call.started_at
 
@@ -284,7 +284,7 @@ class JSONFormatter(logging.Formatter):
 
 
 def list_log_fields(call: CallRecord) -> dict[str, object]:
-    """Return a request's known fields for the log."""
+    """Return the fields of a request's log line, without unknown values."""
     error, usage = call.error, call.usage
     fields: dict[str, object | None] = {
         "client": call.client,
@@ -324,7 +324,7 @@ _POLL_INTERVAL_S = 0.005
 
 
 class QueuedHandler(logging.Handler):
-    """Logging handler that never blocks on its stream's reader.
+    """Logging handler that never blocks, even if nobody reads the stream.
 
     A thread writes the lines.  Those that it cannot write wait, up to a bound; beyond it lines
     are dropped, and once the reader goes on a line says how many.  At its end the process waits
@@ -439,7 +439,7 @@ def workers_directory() -> str:
 
 
 class Observers:
-    """All observers of requests: log, metrics, spans and further ones.
+    """All observers of requests: the log, the metrics, the spans, and the caller's observers.
 
     None of them can break a request: the first exception of each is logged, by its type, and
     all are swallowed.

@@ -85,7 +85,7 @@ class _Authority(Struct, frozen=True):
 
 
 class Browsers:
-    """Browser checks: refuses requests of foreign pages, and answers CORS for allowed ones.
+    """Browser checks: refuses requests of foreign pages, and answers CORS for allowed pages.
 
     Args:
         config: The configuration.
@@ -153,7 +153,7 @@ class Browsers:
         )
 
     def preflight_headers(self, received: ClientRequest) -> list[tuple[bytes, bytes]]:
-        """Return the response headers of a preflight, besides those of `cross_origin`."""
+        """Return the response headers of a preflight that `cross_origin` does not add."""
         headers = dict(_PREFLIGHT)
         # A wildcard would not stand for `authorization`.
         names = received.headers.get(_REQUESTED_NAMES, "")
@@ -198,7 +198,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _address_of(scope: Scope) -> _Address | None:
-    """Return the local address of a request's connection; None if it has none."""
+    """Return the local address of a request's connection; None if the server does not state it."""
     server = scope.get("server")
     return None if server is None else _address(server[0])
 
@@ -268,7 +268,7 @@ _NO_ACCESS = StreamError(
 
 
 class Page(Struct, frozen=True):
-    """A route for pages of one dialect.
+    """A route for web pages of one dialect.
 
     Attributes:
         client: The dialect, as it is spoken at the route.
@@ -339,7 +339,7 @@ class Page(Struct, frozen=True):
 
 
 class Pages:
-    """The configured routes for pages.
+    """The configured routes for web pages, by dialect.
 
     Args:
         config: The configuration.
@@ -371,7 +371,7 @@ class Pages:
         return next((client for client in clients if client.page_path == path), None)
 
     def page_of(self, client: Dialect) -> Page | None:
-        """Return the route for a client's dialect; None if it has none."""
+        """Return the route for a client's dialect; None if no route is configured."""
         return self._by_dialect.get(client.name)
 
 

@@ -1,4 +1,4 @@
-"""The reads of an upstream's answer as a source for the log, processed like any other answer.
+"""An upstream's answer as the source of a logged stream, processed like any other answer.
 
 They pass through the pump of the answer as without a log, so that the same upstreams are asked,
 the same is measured, and the same answers are stored.  What the pump writes is dropped: the client
@@ -28,7 +28,7 @@ from streamnorm.log.producing import ObservedSource
 
 
 class ReadsPump(LargeEventPump):
-    """A pump that processes an answer and returns the upstream's reads.
+    """A pump that processes an answer, and returns the upstream's bytes instead of the client's.
 
     Args:
         answer: The answer; it must not be wrapped before.
@@ -56,7 +56,7 @@ class ReadsPump(LargeEventPump):
         super().__init__(answer, dialect, to, on_end=on_end, **options)
 
     def feed(self, data: bytes) -> bytes | None:
-        """Process the next read, and return it unless it is the last."""
+        """Process the next chunk, and return it unless it is the last chunk."""
         super().feed(data)
         return None if self.ended else self._take()
 
@@ -76,7 +76,7 @@ class ReadsPump(LargeEventPump):
 
 
 class ReadsStream(Stream[bytes]):
-    """Stream of an upstream's reads; the answer is stored before the last read.
+    """Stream of an upstream's chunks, which stores the answer before it returns the last chunk.
 
     Args:
         pump: The pump of the stream.
@@ -100,7 +100,7 @@ class ReadsStream(Stream[bytes]):
         client: Dialect,
         written: WriterOptions,
     ) -> OpenedSource:
-        """Return the upstream's reads, the first ones included, as the source of a logged stream.
+        """Return all chunks of the upstream, including the first, as the source of a logged stream.
 
         Args:
             answer: The answer.
@@ -177,7 +177,7 @@ def failed_response(
 
 
 def response_in(data: bytes, form: StoredAnswers) -> dict[str, Any]:
-    """Return the last response object in events, or {}.
+    """Return the last response object in the events; {} if there is none.
 
     Args:
         data: The events, whole.
@@ -199,7 +199,7 @@ def require_stored_answers(client: Dialect) -> StoredAnswers:
 def _start(
     client: Dialect, fields: dict[str, Any], model: str, error: StreamError | None = None
 ) -> bytes:
-    """Return the bytes of a stream's start, and of the error that ends it, if any."""
+    """Return the events that start a stream, and the error event if there is an error."""
     writer = encoder(client.name)
     writer.response_fields = fields
     start = writer.encode(MessageStart(model=model, extra={"created_at": int(time.time())}))

@@ -114,7 +114,7 @@ class BrokenFraming(aiohttp.ClientPayloadError):
 
 @lru_cache(1024)
 def _size_in(line: bytes) -> int:
-    """Return the size that the line before a chunk states.
+    """Return the size that a chunk's size line states.
 
     Raises:
         BrokenFraming: It states none.
@@ -126,7 +126,7 @@ def _size_in(line: bytes) -> int:
 
 
 class ChunkedBody:
-    """Body of a response in chunks, which aiohttp neither parses nor queues.
+    """Body with the chunked transfer coding, parsed and queued here instead of in aiohttp.
 
     https://www.rfc-editor.org/rfc/rfc9112#section-7.1 (read 2026-11-28).  Stricter than a client
     must be: what one reader takes for the end of a body and another for its content would be
@@ -151,7 +151,7 @@ class ChunkedBody:
         self._trailer_bytes = 0
 
     def feed(self, data: bytes) -> bytes | None:
-        """Read received bytes; return the bytes behind the body, or None before the body's end.
+        """Read received bytes; return the bytes behind the body, or None if the body goes on.
 
         Raises:
             BrokenFraming: They are no chunks.
@@ -177,7 +177,7 @@ class ChunkedBody:
         return sum(map(len, self._pieces))
 
     def _read_chunks(self, data: bytes) -> int:
-        """Read chunks; return the position behind the last, -1 before the body has ended."""
+        """Read chunks; return the position behind the body, or -1 if the body goes on."""
         position = 0
         while not self._is_in_trailer:
             if self._is_in_chunk:
@@ -210,7 +210,7 @@ class ChunkedBody:
         return self._read_trailer(data, position)
 
     def _read_trailer(self, data: bytes, position: int) -> int:
-        """Skip the trailer; return the position behind it, or -1 before its end."""
+        """Skip the trailer; return the position behind the trailer, or -1 if it goes on."""
         start = position
         while (end := data.find(_END, position)) > position:
             if _FIELD.fullmatch(data, position, end) is None:
@@ -231,7 +231,7 @@ class ChunkedBody:
             self._pause()
 
     async def readany(self) -> bytes:
-        """Return the received bytes of the body, or wait for some; b"" at the end."""
+        """Return the received bytes, waiting if there are none; b"" at the end of the body."""
         while True:
             if self._exception is not None:
                 raise self._exception
@@ -356,7 +356,7 @@ class UpstreamResponse:
         self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
 
     async def read_all(self, max_bytes: int) -> bytes:
-        """Return the whole body; if it is larger than `max_bytes`, its beginning.
+        """Return the whole body, or the beginning of a body above `max_bytes`.
 
         Raises:
             Stalled: The upstream is late.
@@ -393,7 +393,7 @@ class UpstreamResponse:
 
     @contextmanager
     def suspend_time_limits(self) -> Generator[None]:
-        """Suspend the time limits while a thread decodes a read.
+        """Suspend the time limits while a thread decodes a chunk.
 
         The pump counts its frames meanwhile, so its progress is judged afterwards.
         """
@@ -408,7 +408,7 @@ class UpstreamResponse:
                 self._check()
 
     def keep_reads(self) -> list[bytes]:
-        """Return a list that collects all further reads."""
+        """Return a list that collects all further chunks."""
         kept: list[bytes] = []
         self.read = partial(_read_kept, self.read, kept)
         return kept
@@ -476,7 +476,7 @@ class UpstreamResponse:
         *,
         ends_at_lines: bool,
     ) -> bytes:
-        """Return the next bytes; b"" for an event decoded in the body thread."""
+        """Return the next bytes; b"" if the body thread has decoded them."""
         if pump.ended:  # what follows is only read so that the connection can be used again
             return await read()
         try:
@@ -494,7 +494,7 @@ class UpstreamResponse:
         return b""
 
     def _first_lines(self, data: bytes) -> bytes:
-        """Return the first lines of a read, and store the rest for the next read."""
+        """Return the first lines of a chunk, and store the remaining lines for the next read."""
         lines = data.count(b"\n") + data.count(b"\r")
         first = _LINES.match(data) if lines > _LINES_AT_ONCE else None
         if first is None:
@@ -504,7 +504,7 @@ class UpstreamResponse:
         return first[0]
 
     async def _give_way(self) -> None:
-        """Let other tasks run between two pieces of one read."""
+        """Let other tasks run between two parts of one chunk."""
         self._begin_read()
         await asyncio.sleep(0)
         self._end_read()
@@ -540,7 +540,7 @@ class UpstreamResponse:
             self.fail(BrokenFraming())
 
     def _next_check(self, now: float) -> float:
-        """Return the time of the next check."""
+        """Return the time at which to check again whether the upstream is late."""
         times = self._times
         poll_interval_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
         return now + max(poll_interval_s, _POLL_INTERVAL_S)

@@ -159,7 +159,7 @@ class ResponseState:
         return not self._is_foreign[key]
 
     def take_successor(self) -> SocketAnswer | None:
-        """Return the upstream's next answer, if a steer has begun it; None after the first call."""
+        """Return, once, the answer that the upstream has begun without a request; else None."""
         continues, self.continues = self.continues, None
         return None if continues is None else continues.successors.popleft()
 
@@ -177,7 +177,7 @@ class ResponseState:
             self._written, self._is_expanded = body, True
 
     def request_for(self, target: Target) -> ClientRequest:
-        """Return the client's request as to be sent to an upstream, in the client's dialect.
+        """Return the client's request as an upstream is to receive it, in the client's dialect.
 
         Raises:
             RequestRefused: This upstream cannot: the request needs what is not stored.
@@ -204,7 +204,7 @@ class ResponseState:
         """Set another id for the answer."""
 
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
-        """Return a translated request whose answer gets `fields`."""
+        """Return a translated request whose answer will contain `fields`."""
         return _add_fields(sent, self.fields) if self.fields else sent
 
     async def store(self, response: dict[str, Any], size: int = 0) -> None:
@@ -220,7 +220,7 @@ class ResponseState:
 
     @property
     def needs_message(self) -> bool:
-        """Whether storing a stream's answer takes the accumulated message, not its last event."""
+        """Whether the accumulated message is needed to store a stream's answer."""
         return False
 
     async def store_streamed(self, data: bytes, stream: Stream[bytes]) -> None:
@@ -363,7 +363,7 @@ class StoredState(ResponseState):
         self._turn.id = self.fields["id"] = id
 
     def defer(self) -> None:
-        """Answer in the background: the client reads the answer later.
+        """Let the answer be produced in the background, for the client to read later.
 
         Raises:
             RequestRefused: The answer is not stored.
@@ -460,7 +460,7 @@ class StoredState(ResponseState):
         return b"".join(events)
 
     def _encode(self, message: Message, upstream: str) -> dict[str, Any]:
-        """Return a stream's message as a whole response; {} if it has no such form."""
+        """Return a stream's message as a complete response; {} if it cannot be encoded."""
         fields = self._turn.answer_fields
         return encode_stored(message, self._client.name, upstream, fields, time.time())
 
@@ -470,7 +470,7 @@ class StoredState(ResponseState):
         self.fields |= self._turn.form.unstored_fields
 
     def _prepare_stored(self, response: dict[str, Any]) -> tuple[StoredResponse | None, int]:
-        """Return the response to store and its size in bytes; None and 0 without a response."""
+        """Return the response to store and its size in bytes; None and 0 if nothing is stored."""
         stored = self._turn.stored(response)
         return stored, 0 if stored is None else stored.size
 

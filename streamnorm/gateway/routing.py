@@ -67,7 +67,7 @@ _MAX_CHARS = 1024  # of the begin and of the end of each string
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """An upstream to which a request can be sent, with its options.
+    """An upstream to which a request can be sent, with the options of the requested model.
 
     Attributes:
         name: Name of the upstream in the configuration.
@@ -344,7 +344,7 @@ _ALIAS = re.compile(r"(?!\*$)[^*?]*\*?[^*?]*")
 
 
 class FoundModel(NamedTuple):
-    """A model that a client has named.
+    """The configured model that a client's model name stands for.
 
     Attributes:
         entry: Number of its entry.
@@ -373,7 +373,7 @@ class ModelNames:
             _check_alias(model, f"models[{at}].alias")
 
     def find(self, name: str) -> FoundModel | None:
-        """Return the model that a client has named; None if no entry has it.
+        """Return the model that a client has named; None if no entry matches the name.
 
         The first entry that has it counts; its alias is tried before its `match`.
         """
@@ -388,7 +388,7 @@ class ModelNames:
         return None
 
     def names_of(self, entry: int, name: str) -> list[str]:
-        """Return the names under which a client finds a model: its own and its alias.
+        """Return the names by which clients can ask for a model: the model's name and alias.
 
         There are none if its own name is one of an earlier entry.
 
@@ -405,7 +405,7 @@ class ModelNames:
 
 
 def is_one_name(match: str) -> bool:
-    """Return whether a `match` is the name of one model."""
+    """Return whether a `match` is the name of one model, without wildcards."""
     return _WILDCARDS.isdisjoint(match)
 
 
@@ -437,7 +437,7 @@ def changes_requests(options: ModelConfig) -> bool:
 
 
 def apply_options(options: ModelConfig, request: Request, on_loss: OnLoss) -> Request:
-    """Return a request changed as the options of its model say.
+    """Apply the options of a request's model: token limit, tool schemas, serial tool calls.
 
     Args:
         options: The options.
@@ -474,7 +474,7 @@ def _simplify(tool: AnyTool, on_loss: OnLoss) -> AnyTool:
 
 
 class Balancer:
-    """Orders the upstreams for a request: within a group by conversation, or in turn."""
+    """Orders the upstreams for a request; equal upstreams by conversation, or in turn."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, int], int] = {}  # requests so far, by entry and group
@@ -482,7 +482,7 @@ class Balancer:
     def order(
         self, targets: tuple[Target, ...], headers: Mapping[str, str], body: Mapping[str, Any]
     ) -> tuple[Target, ...]:
-        """Return the upstreams for a request, the first to ask first.
+        """Return the upstreams for a request, in the order in which to ask them.
 
         Args:
             targets: The upstreams, those of one group side by side.

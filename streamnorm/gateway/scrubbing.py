@@ -20,7 +20,7 @@ _SHORT_ESCAPES = frozenset('"/\\')  # characters that a JSON string may have beh
 
 
 class UpstreamKey:
-    """An upstream's API key, searched for in text and in JSON escapes.
+    """An upstream's API key, which is found and masked in text and in JSON strings.
 
     Args:
         key: The key, of printable ASCII.
@@ -39,7 +39,7 @@ class UpstreamKey:
 
     @classmethod
     def of(cls, upstream: Upstream) -> UpstreamKey | None:
-        """Return an upstream's own key; None if it has none, or only a placeholder."""
+        """Return the API key of an upstream; None without a key, or if the key is a placeholder."""
         for name in upstream.dialect_record.endpoints.key_headers:
             key = upstream.headers.get(name, "").removeprefix(_BEARER)
             if len(key) >= _MIN_CHARS:
@@ -78,7 +78,7 @@ class UpstreamKey:
 
 
 class KeyMask:
-    """Masks an upstream's key in its answer, even where reads split the key.
+    """Masks an upstream's key in the answer, even where the key is split between chunks.
 
     Args:
         key: The key.

@@ -1,4 +1,4 @@
-"""Endpoints of the log's streams.
+"""Endpoints that send or cancel streams of the log.
 
     GET     /streams/ID?after=CURSOR&to=DIALECT
     DELETE  /streams/ID
@@ -79,7 +79,7 @@ class StreamEndpoint:
         return _adapt_dialect(known, received, _PATH)
 
     def plain_path(self, path: str) -> str | None:
-        """Return the path of a request on a stream with `*` for the id; None for others."""
+        """Return the path of a request on a stream with `*` for the id; None for other paths."""
         found = [pattern.search(path) for pattern in (_PATH, *self._chats)]
         match = next((match for match in found if match is not None), None)
         return match and f"{path[: match.start(1)]}*{path[match.end(1) :]}"

@@ -141,7 +141,7 @@ class LoggedStreams:
         self._tasks: set[asyncio.Task[None]] = set()  # the loop has weak references only
 
     def find_request(self, received: ClientRequest, client: Dialect) -> LoggedRequest | None:
-        """Return the stream that a request's headers name; None if they name none.
+        """Return the logged request for the stream id in a request's headers; None without an id.
 
         Raises:
             RequestRefused: The id is not one of a client.
@@ -284,7 +284,7 @@ class LoggedStreams:
     async def follow(
         self, key: Key, to: str | None, after: str, client: Dialect
     ) -> FollowedStream[bytes]:
-        """Return a stream in a dialect, or in its original form; see `Log.follow`.
+        """Return a stream in the dialect `to`, by default the dialect in which it was requested.
 
         Args:
             key: Scope and id of the stream.
@@ -321,7 +321,7 @@ class LoggedStreams:
         return await self._log.status(id, scope=scope)
 
     async def aclose(self) -> None:
-        """Close the store."""
+        """Close the log."""
         await self._log.aclose()
 
     async def _begin(self, asked: LoggedRequest, open_answer: _Opener, call: CallRecord) -> bool:

@@ -1,4 +1,4 @@
-"""The Responses API over WebSockets: connections, lanes and creates.
+"""The Responses API over WebSockets: connections, lanes, and `response.create` messages.
 
 A create is answered as a request over HTTP is, by the same endpoint; only the `send` of its
 exchange writes messages.  Creates of one lane are answered one after the other, and lanes side by
@@ -157,7 +157,7 @@ class WebSockets:
     async def serve(
         self, scope: Scope, receive: Receive, send: Send, received: ClientRequest, client: Dialect
     ) -> None:
-        """Admit a connection after its `websocket.connect`, then answer its creates.
+        """Admit a connection after its `websocket.connect`, then answer its messages.
 
         Args:
             scope: The scope of the connection.
@@ -189,7 +189,7 @@ class WebSockets:
 
 
 class _Lane(Struct):
-    """A lane of a WebSocket: a stream of creates that are answered one after another.
+    """A lane of a WebSocket: `response.create` messages that are answered one after another.
 
     Attributes:
         stream_id: The name; None for the default one.
@@ -215,14 +215,14 @@ class _Lane(Struct):
         return "" if self.writer is None else self.writer.response_id
 
     def find_steering(self, id: str | None) -> Steering | None:
-        """Return the steering of the running response with an id; None without one."""
+        """Return the `Steering` of the running response if the response's id is `id`, else None."""
         if self.states is None or id != self.running_id:
             return None
         return self.states.steering
 
 
 class Connection:
-    """Serves the creates of one client's WebSocket.
+    """Answers the `response.create` messages of one client's WebSocket.
 
     Args:
         owner: What all connections share.
@@ -272,7 +272,7 @@ class Connection:
             self._state.close()
 
     def _drain(self) -> None:
-        """Refuse further creates, and close the connection after the last answer."""
+        """Refuse further `response.create` messages, and close the connection after all answers."""
         if self._retires_with is None:
             self._retires_with = _GOING_AWAY
         self._is_drained.set()
@@ -291,7 +291,7 @@ class Connection:
         return any(lane.is_running for lane in self._lanes.values())
 
     async def _end_if_idle(self) -> None:
-        """Close an idle connection that takes no further creates."""
+        """Close the connection if it is idle and accepts no further `response.create`."""
         code = self._retires_with
         if code is None or self._is_busy:
             return
@@ -300,7 +300,7 @@ class Connection:
         await self._close(code)
 
     def _leave(self) -> None:
-        """Record that the client has disconnected, and drop its waiting creates."""
+        """Record that the client has disconnected, and drop the client's waiting messages."""
         self._has_left = True
         for lane in self._lanes.values():
             lane.waiting.clear()
@@ -360,7 +360,7 @@ class Connection:
         raise RequestRefused(found, param="stream_id")
 
     async def _steer(self, asked: ClientSteer) -> None:
-        """Add a steer's input to a running response, or return the input to the client."""
+        """Add a `response.steer` to a running response, or return the input to the client."""
         lane = self._find_lane(asked.previous)
         steering = None if lane is None else lane.find_steering(asked.previous)
         stream_id = None if lane is None else lane.stream_id
@@ -380,7 +380,7 @@ class Connection:
         self._tasks.start_soon(steering.send, steering.add(asked))
 
     def _find_lane(self, id: str | None) -> _Lane | None:
-        """Return the lane of a response; None if there is no such response."""
+        """Return the lane whose running or latest response has the id `id`; None if no lane has."""
         if not id:
             return None
         for lane in self._lanes.values():
@@ -419,7 +419,7 @@ class Connection:
     # Answers
 
     async def _run_lane(self, lane: _Lane) -> None:
-        """Answer the creates of a lane, one after another."""
+        """Answer the `response.create` messages of a lane, one after another."""
         try:
             while lane.waiting:
                 data = lane.waiting.popleft()
@@ -463,7 +463,7 @@ class Connection:
     async def _answer_create(
         self, create: Create, lane: _Lane, continues: Steering | None
     ) -> Steering | None:
-        """Answer a create with one response; return the response's steering, None without it."""
+        """Answer a `response.create`; return the `Steering` of the response, or None."""
         states = lane.states = Continuation(
             self._owner.services.store,
             self._bodies,
@@ -493,7 +493,7 @@ class Connection:
             states.release()
 
     async def _has_successor(self, steering: Steering, lane: _Lane) -> bool:
-        """Return whether a successor response begins; if not, send the failures."""
+        """Send the outcomes of added input; return whether a successor response begins."""
         has_successor, running = False, self._owner.draining.running
         with anyio.CancelScope() as waiting, running(waiting):
             has_successor = await steering.has_successor(self._first_byte_s)
@@ -513,7 +513,7 @@ class Connection:
     async def _attend(
         self, create: Create, writer: MessageWriter, call: CallRecord, states: Continuation
     ) -> None:
-        """Check a create, then answer or refuse it."""
+        """Check a `response.create`, then answer or refuse it."""
         owner, client, request = self._owner, self._client, create.request
         asked = RequestedOperation("message").with_body(request.decoded or {})
         call.operation, call.model = asked.operation, asked.model
@@ -567,7 +567,7 @@ class Connection:
         return refusal_message(_limit_reached(), self._client, stream_id)
 
     async def _send_alone(self, text: str) -> None:
-        """Send a message that belongs to no answer, within the client's time to read."""
+        """Send a message outside any answer; close the connection if the client does not read."""
         try:
             async with asyncio.timeout(self._idle_s):
                 await self._send_text(text)

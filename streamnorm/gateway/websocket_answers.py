@@ -165,7 +165,7 @@ class MessageReader:
             self._steering.is_active = False
 
     def _is_refused_increment(self, message: bytes) -> bool:
-        """Return whether a failed response refuses an increment; if so, set `error`."""
+        """Return whether the upstream does not know the previous response; if so, set `error`."""
         given = bytes(_response_in(message).get("error", b""))
         error = object_in(given.decode(errors="replace"))
         if self._echo is None or error.get("code") != NOT_FOUND:
@@ -214,7 +214,7 @@ class MessageReader:
         return self._with_own_id(msgspec.json.encode(response))
 
     def _check_id(self, response: dict[str, Raw]) -> str:
-        """Check and return the id of a response; "" if it has none.
+        """Check that a response is not the previous response; return its id, "" without an id.
 
         Raises:
             RemoteProtocolError: It is that of the response before.
@@ -240,7 +240,7 @@ class MessageReader:
 
 
 class SocketAnswer:
-    """The answer to one create or refused handshake, in the role of an HTTP response.
+    """The answer to one `response.create` or refused handshake, with an HTTP response's interface.
 
     Attributes:
         status: HTTP status.
@@ -276,7 +276,7 @@ class SocketAnswer:
 
     @classmethod
     def refusal(cls, refused: ErrorAnswer) -> SocketAnswer:
-        """Return the answer to a create whose handshake was refused."""
+        """Return the answer to a `response.create` whose WebSocket handshake was refused."""
         answer = cls(MessageReader(None, None, "", max_bytes=0, is_whole=False))
         answer._is_complete = True
         answer.fail_with(refused)
@@ -290,7 +290,7 @@ class SocketAnswer:
     # The body, as its reader finds it in `aiohttp.StreamReader`
 
     async def readany(self) -> bytes:
-        """Return the received bytes of the body, or wait for some; b"" at the end."""
+        """Return the received bytes, waiting if there are none; b"" at the end of the body."""
         while True:
             if self._exception is not None:
                 raise self._exception
@@ -358,12 +358,12 @@ class SocketAnswer:
         return self._held_bytes > _MAX_HELD_BYTES
 
     def end(self, cause: Exception) -> None:
-        """Have an incomplete body raise an exception once the received bytes are read."""
+        """Make an incomplete body raise an exception once the received bytes are read."""
         self._end = cause
         self._wake()
 
     def set_on_close(self, on_close: Callable[[bool], None]) -> None:
-        """Set the function to call once the body was read, or was closed unread."""
+        """Set the function to call once the body was read, or closed before its end."""
         self._on_close = on_close
 
     async def wait_for_space(self) -> None:
@@ -373,7 +373,7 @@ class SocketAnswer:
         self._space = None
 
     async def begin(self, on_close: Callable[[bool], None]) -> ErrorAnswer | None:
-        """Wait for the first event; return the error if one arrives instead.
+        """Wait for the first event; return the error if an error arrives first.
 
         Args:
             on_close: Called once the body was read, or will not be.
@@ -413,7 +413,7 @@ class SocketAnswer:
 
     @property
     def known(self) -> KnownResponse | None:
-        """The response, if the next create can continue it."""
+        """The response, if the next `response.create` can continue it."""
         return self._reader.known
 
     @property

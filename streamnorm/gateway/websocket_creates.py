@@ -1,4 +1,4 @@
-"""Creates for upstreams over WebSockets: whole inputs, and increments of earlier ones.
+"""`response.create` messages for upstreams: with the whole input, or with new items only.
 
 A request becomes a `response.create`.  The provider remembers the latest response of a connection:
 a create that continues it has only what is new of the input.
@@ -35,7 +35,7 @@ _MIN_SCANNED_BYTES = 16 * 1024
 
 
 class UpstreamCreate(Struct, frozen=True):
-    """A request as a `response.create` message.
+    """A request to an upstream as a `response.create` message.
 
     Attributes:
         fields: JSON of its fields but the input, by name.
@@ -52,11 +52,11 @@ class UpstreamCreate(Struct, frozen=True):
 
     @property
     def end(self) -> InputEnd | None:
-        """The end of the create's input; None if no later create can continue the response."""
+        """Size and digest of the input; None if no later request can continue the response."""
         return InputEnd(len(self.digests) - 1, self.digests[-1]) if self.digests else None
 
     def message(self, known: KnownResponse | None = None, start: int = 0) -> bytes:
-        """Return the `response.create` message.
+        """Return the message, with the whole input or with the items from `start`.
 
         Args:
             known: A response that it continues; None to send the whole input.
@@ -71,7 +71,7 @@ class UpstreamCreate(Struct, frozen=True):
 
 
 class InputEnd(NamedTuple):
-    """Size and digest of a whole input, by which a longer input is recognized.
+    """Size and digest of an input, by which a longer input with the same beginning is recognized.
 
     Attributes:
         item_count: Number of its items.
@@ -83,7 +83,7 @@ class InputEnd(NamedTuple):
 
 
 def read_upstream_create(body: bytes) -> UpstreamCreate | None:
-    """Return a request's body as a create; None if it must be sent over HTTP.
+    """Return a request's body as an `UpstreamCreate`; None if it must be sent over HTTP.
 
     Args:
         body: The body; JSON.
@@ -122,7 +122,7 @@ def _items_of(given: Raw) -> list[Raw] | None:
 
 
 class KnownResponse(Struct, frozen=True):
-    """The latest response of a connection, which a create may continue.
+    """The latest response of a connection, which a further `response.create` may continue.
 
     Attributes:
         id: The id.
@@ -137,12 +137,12 @@ class KnownResponse(Struct, frozen=True):
     output_size: int
 
     def may_precede(self, create: UpstreamCreate) -> bool:
-        """Return whether a create's input begins with this response's whole input."""
+        """Return whether a request's input begins with this response's whole input."""
         count, digest = self.input
         return len(create.digests) > count and create.digests[count] == digest
 
     def first_new_item(self, create: UpstreamCreate) -> int | None:
-        """Return the position of a create's first item after this response's output.
+        """Return the index of a request's first input item after this response's output.
 
         Items without content at the end of the output are old ones, too.
 
@@ -187,7 +187,7 @@ class OutputDigest:
 
     @property
     def digest(self) -> bytes:
-        """The digest."""
+        """The digest of the items added so far."""
         return self._hash.digest()
 
     def add(self, item: Raw | bytes) -> None:
@@ -234,7 +234,7 @@ def _parts_of(item: dict[str, Any]) -> list[object]:
 
 
 def _canonical(arguments: str) -> object:
-    """Return arguments as a JSON value, whatever their spelling."""
+    """Return the value of a call's JSON arguments, the same for every spelling of the JSON."""
     try:
         return _OBJECT.decode(arguments)
     except FAST_ERRORS:

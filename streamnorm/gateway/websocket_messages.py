@@ -1,4 +1,4 @@
-"""Messages of the Responses API on a client's WebSocket: creates, and the events of answers.
+"""Messages of the Responses API on a client's WebSocket: `response.create`, and events.
 
 A message is the JSON of one event.  A client's `response.create` has the fields of the request for
 a stream; its answer has the events of the stream, and an error with the status that the response
@@ -63,7 +63,7 @@ _OK = 200
 
 
 def read_message(data: bytes, limits: Limits) -> MessageHead:
-    """Return type and lane of a client's message.
+    """Return the type and the lane of a client's message.
 
     Raises:
         RequestRefused: It is no JSON object, or exceeds a bound.
@@ -76,7 +76,7 @@ def read_message(data: bytes, limits: Limits) -> MessageHead:
 
 
 def strip_handshake(received: ClientRequest, client: Dialect) -> ClientRequest:
-    """Return the handshake request without its WebSocket headers, for creates."""
+    """Return the handshake without WebSocket headers, as the request of each `response.create`."""
     headers = {
         name: value
         for name, value in received.headers.items()
@@ -92,7 +92,7 @@ def strip_handshake(received: ClientRequest, client: Dialect) -> ClientRequest:
 
 
 class Create(Struct, frozen=True):
-    """A client's `response.create`.
+    """A client's `response.create` message.
 
     Attributes:
         request: The request for a stream that it stands for.
@@ -241,7 +241,7 @@ class MessageWriter:
             await self.close()
 
     async def close(self) -> None:
-        """End an answer that lacks its end, since the gateway or the upstream failed."""
+        """End an incomplete answer with an error, because the gateway or the upstream failed."""
         if self._is_ended:
             return
         failure = object_in(self._failure)
@@ -319,7 +319,7 @@ class MessageWriter:
 
 
 def _response_in(event: str) -> _Response:
-    """Return the response in an event, or {}."""
+    """Return the response object in an event; an empty object for other text."""
     try:
         return _RESPONSE_EVENT.decode(event).response
     except FAST_ERRORS:

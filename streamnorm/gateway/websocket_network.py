@@ -43,10 +43,10 @@ class HandshakeRefused(aiohttp.ClientError):
 
 
 class _Handshake(aiohttp.ClientResponse):
-    """The response to a handshake, whose body is read if it is a refusal."""
+    """The response to a WebSocket handshake; if a refusal, with its body."""
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        """Read the head, and the body if it is a refusal.
+        """Read the head; if the response is a refusal, read the body, too.
 
         Raises:
             HandshakeRefused: The response opens no WebSocket; a redirect is not followed, which

@@ -1,4 +1,4 @@
-"""Creates with `generate: false` on WebSockets of the Responses API: answered without a model."""
+"""`response.create` messages with `generate: false`, which are answered without a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def prepare(
     call: CallRecord,
     states: ResponseStates,
 ) -> None:
-    """Answer a create with `generate: false` by an empty response that later creates continue.
+    """Answer `generate: false` with an empty response that a later `response.create` continues.
 
     Codex sends one ahead of its first prompt, so that the vendor reads instructions and tools.
     """

@@ -48,7 +48,7 @@ class History(Struct, frozen=True):
 
     @classmethod
     def of(cls, id: str, items: tuple[bytes, ...]) -> History:
-        """Return a history of items, with their size."""
+        """Return a history with the given items and the items' size."""
         return cls(id, items, sum([len(item) + _ITEM_BYTES for item in items]))
 
 
@@ -73,7 +73,7 @@ class Histories:
         return self._bytes
 
     def put(self, key: _Key, history: History) -> None:
-        """Store the history of a lane instead of its previous one."""
+        """Store the history of a lane in place of the lane's previous history."""
         self.drop(key)
         self._entries[key] = history
         self._bytes += history.size
@@ -81,7 +81,7 @@ class Histories:
             self.drop(next(iter(self._entries)))
 
     def find(self, key: _Key) -> History | None:
-        """Return the history of a lane, or None."""
+        """Return the history of a lane; None if none is stored."""
         found = self._entries.get(key)
         if found is not None:
             self._entries.move_to_end(key)
@@ -110,7 +110,7 @@ class ConnectionState:
         self._queued: dict[str, tuple[list[dict[str, Any]], int]] = {}
 
     def find(self, lane: str | None, id: str) -> History | None:
-        """Return the history of a response, on its lane or forked from another lane."""
+        """Return the history that ends in a response, from `lane` or else from another lane."""
         for name in dict.fromkeys((lane, *self._lanes)):
             if self._lanes.get(name) == id:
                 return self._histories.find((self, name))
@@ -126,7 +126,7 @@ class ConnectionState:
             self._histories.put(key, history)
 
     def queue(self, id: str, items: list[dict[str, Any]], size: int) -> None:
-        """Store input that belongs to the create which continues a response.
+        """Store input for the `response.create` that will continue a response.
 
         Args:
             id: Id of the response.
@@ -136,21 +136,21 @@ class ConnectionState:
         self._queued[id] = (items, size)
 
     def find_queued(self, id: object) -> list[dict[str, Any]]:
-        """Return the input that belongs to the create which continues a response."""
+        """Return the input stored for the `response.create` that continues a response."""
         items, _ = self._queued.get(id, ([], 0)) if isinstance(id, str) else ([], 0)
         return items
 
     def drop_queued(self, id: str) -> None:
-        """Forget the input for a response's continuation, which has been answered."""
+        """Drop the input stored for the `response.create` that continues a response."""
         self._queued.pop(id, None)
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of the input that waits for creates."""
+        """Bytes of the input that waits for a `response.create`."""
         return sum([size for _, size in self._queued.values()])
 
     def evict(self, id: str) -> None:
-        """Forget the response that a failed request has named."""
+        """Drop the history of a response that a failed request has named."""
         for name in [name for name, latest in self._lanes.items() if latest == id]:
             self._forget(name)
 
@@ -165,7 +165,7 @@ class ConnectionState:
 
 
 class Continuation(ResponseStates):
-    """Creates the state of one `response.create`, and stores its response for the next create.
+    """Creates the state of one `response.create`, and stores the response for its continuation.
 
     Args:
         store: Store of the answers; None if none are stored.
@@ -265,12 +265,12 @@ class Continuation(ResponseStates):
         self._connection.put(self._lane, history)
 
     def release(self) -> None:
-        """Drop the answered request."""
+        """Drop the request and its input, since the answer has ended."""
         self._turn = self._input = None
         self._before = ()
 
     def fail(self) -> None:
-        """Forget the response that a refused or failed request has named."""
+        """Drop the history of the response that a refused or failed request has named."""
         if self._named is not None:
             self._connection.evict(self._named)
 

@@ -126,7 +126,7 @@ def read_steer(data: bytes, limits: Limits) -> ClientSteer:
 
 
 def prepend_input(create: Create, items: list[dict[str, Any]]) -> Create:
-    """Return a create with more items before its input."""
+    """Return a `Create` with more items before its input."""
     body = create.request.decoded or {}
     own = body.get("input")
     own = [{"type": "message", "role": "user", "content": own}] if isinstance(own, str) else own
@@ -134,7 +134,7 @@ def prepend_input(create: Create, items: list[dict[str, Any]]) -> Create:
 
 
 def successor_of(create: Create, previous: str, items: list[dict[str, Any]]) -> Create:
-    """Return a create for a successor response: `create` with the added items as its input.
+    """Return a `Create` for a successor response: a copy of `create` with the added items as input.
 
     Args:
         create: The create of the response before.
@@ -151,7 +151,7 @@ def _with_fields(create: Create, fields: dict[str, Any]) -> Create:
 
 
 def _fault_of_steer(event: dict[str, Any]) -> Fault | None:
-    """Return the fault of a steer in an `error` event with status 400; None for other faults.
+    """Return the fault of a `response.steer` in an `error` event; None for other faults.
 
     Args:
         event: The event, while a response runs and a steer is not acknowledged.
@@ -184,7 +184,7 @@ class _Steer(Struct):
 
 
 class Steering:
-    """Input that a client adds to the responses of one create, until the input's outcome is known.
+    """Input that a client adds to one `response.create`'s responses, until the outcome is known.
 
     Args:
         send: Sends a message on the connection of the create.
@@ -216,7 +216,7 @@ class Steering:
         return bool(self._open)
 
     def find_fault(self, asked: ClientSteer, max_bytes: int) -> Fault | None:
-        """Return why a steer must not be sent to the provider; None if it may be sent.
+        """Return why a `response.steer` must not be sent to the provider; None if it may be sent.
 
         Args:
             asked: The message.
@@ -256,7 +256,7 @@ class Steering:
         return [item for each in accepted for item in each.asked.items]
 
     def read(self, kind: str, message: bytes) -> bytes:
-        """Return the provider's answer to a steer, with the response id that the client knows.
+        """Return the answer to a `response.steer`, with the response id that the client knows.
 
         Args:
             kind: Type of the event.
@@ -283,7 +283,7 @@ class Steering:
         return dumps({**event, "steer": {**steer, "previous_response_id": found.asked.previous}})
 
     def hold(self, message: bytes) -> None:
-        """Store a provider's answer to a steer that arrived between two responses.
+        """Store a provider's answer to a `response.steer` that arrived between two responses.
 
         Raises:
             RemoteProtocolError: The provider has sent more than the input and its acknowledgement.
@@ -294,7 +294,7 @@ class Steering:
         self._between.append(message)
 
     def take_held(self, stream_id: str | None) -> list[str]:
-        """Remove and return the stored answers to steers, with the upstream's key masked.
+        """Remove and return the stored answers to `response.steer` messages, with the key masked.
 
         Args:
             stream_id: The lane of the responses; None for the default one.
@@ -306,7 +306,7 @@ class Steering:
         return [name_stream(each, stream_id).decode(errors="replace") for each in held]
 
     def refuse(self, error: dict[str, Any]) -> bytes | None:
-        """Return the failure of the steer that an `error` event refuses; None for other events.
+        """Return the failure of the `response.steer` that an `error` event refuses, or None.
 
         Providers without steering answer it as any message of an unknown type, and the response
         goes on.

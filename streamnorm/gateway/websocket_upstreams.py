@@ -121,7 +121,7 @@ class _Connection:
     async def ask(
         self, create: UpstreamCreate, start: int | None, *, is_whole: bool
     ) -> SocketAnswer:
-        """Send a create, and return its answer when that has begun.
+        """Send a `response.create`, and return the answer once it has begun.
 
         Args:
             create: The create.
@@ -151,7 +151,7 @@ class _Connection:
     async def _exchange(
         self, message: bytes, input: InputEnd | None, continued: str | None, *, is_whole: bool
     ) -> SocketAnswer:
-        """Send a message, and return its answer when that has begun."""
+        """Send a message, and return the answer once it has begun."""
         steering = Steering(partial(self._socket.send_frame, opcode=WSMsgType.TEXT))
         reader = MessageReader(
             input,
@@ -386,7 +386,7 @@ class UpstreamSockets:
     async def _take(
         self, key: bytes, create: UpstreamCreate, size: int
     ) -> tuple[_Connection | None, int | None]:
-        """Return an idle connection, and the first input item that is new to it.
+        """Take an idle connection; return it and the index of the first item that is new to it.
 
         The connection is the one whose latest response the create continues, else that which was
         used last, without an item; None without an idle one.
@@ -420,7 +420,7 @@ class UpstreamSockets:
         return self._session
 
     def release(self, connection: _Connection) -> None:
-        """Return a connection to the pool of idle ones, or close it if it cannot be reused."""
+        """Return a connection to the pool of idle connections, or close it if not reusable."""
         if connection.retires or self._is_draining:
             connection.close()
             return
@@ -429,7 +429,7 @@ class UpstreamSockets:
             next(iter(self._idle)).close()
 
     def close_if_idle(self, connection: _Connection) -> None:
-        """Close a connection without a running answer."""
+        """Close a connection if no answer is running on it."""
         if connection in self._idle:
             connection.close()
 
@@ -460,6 +460,6 @@ class UpstreamSockets:
 
 
 def _key_of(url: str, headers: Mapping[str, str], conversation: str) -> bytes:
-    """Return a digest of the request parts that all creates of a connection share."""
+    """Return a digest of the request parts that all requests on one connection share."""
     # A digest, since the headers hold the key.
     return blake2b(dumps([url, sorted(headers.items()), conversation]), digest_size=16).digest()

@@ -123,7 +123,7 @@ class ResponseDecoder:
         )
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the decoded pieces of a read; none is empty.
+        """Yield the non-empty decoded pieces of a chunk of the body.
 
         Raises:
             RemoteProtocolError: By a step: the body is not of its coding.
@@ -217,7 +217,7 @@ class CodingDecoder:
         return member
 
     def _error(self, fault: Fault, message: str) -> CodingError:
-        """Return the error of the current member, or of trailing bytes."""
+        """Return the error for a fault in the current member, or in the bytes after a member."""
         is_trailing = self._members > 1 and self._size == self._size_before
         return CodingError(message.format(self._name), "trailing" if is_trailing else fault)
 
@@ -237,13 +237,13 @@ def _feed_all(stages: Sequence[CodingDecoder], data: bytes) -> Iterator[bytes]:
 
 
 class _Member(Protocol):
-    """One complete stream of a coding: a gzip member or a zstd frame."""
+    """Protocol of decoders of one complete unit of a coding: a gzip member or a zstd frame."""
 
     @property
     def is_ended(self) -> bool: ...
 
     def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bytes]:
-        """Return a bounded amount of output, and the unread input.
+        """Return at most `max_bytes` of output, and the input that was not read.
 
         Called again with the rest while there is one, or the output is as long as the bound.
         """

@@ -103,7 +103,7 @@ def has_signature(headers: Mapping[str, str]) -> bool:
 
 
 def _key_header(received: Mapping[str, str], client: Dialect, upstream: Dialect) -> dict[str, str]:
-    """Return the header with the client's key, as the upstream names it; {} without a key."""
+    """Return the client's key in the upstream's header for keys; {} if there is no key."""
     names = client.endpoints.key_headers
     if has_signature(received):  # of this request, which no upstream gets
         return {}
@@ -124,7 +124,7 @@ def _key_header(received: Mapping[str, str], client: Dialect, upstream: Dialect)
 def response_headers(
     received: Mapping[str, str], client: Dialect, upstream: Dialect
 ) -> dict[str, str]:
-    """Return a response's headers for the client, except those about its body.
+    """Return the headers of an upstream's response to forward, without headers about the body.
 
     A value other than printable ASCII is left out.
 
@@ -152,7 +152,7 @@ def response_headers(
 
 
 def cloud_headers(received: Mapping[str, str], client: Dialect, framing: Framing) -> dict[str, str]:
-    """Return the response headers that a cloud sends at its paths.
+    """Return the upstream's response headers that belong to a cloud, for a client of that cloud.
 
     Args:
         received: Headers of the upstream's response.
@@ -210,7 +210,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _detail(causes: list[BaseException], name: str) -> str:
-    """Return an attribute of the first TLS error that has it."""
+    """Return the first value of the attribute `name` among the TLS errors in `causes`."""
     details = (getattr(cause, name, None) for cause in causes if isinstance(cause, ssl.SSLError))
     return next((str(detail) for detail in details if detail), "no details")
 

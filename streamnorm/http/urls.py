@@ -67,12 +67,12 @@ def query_of(url: str) -> list[tuple[str, str]]:
 
 
 def detect_url(url: str) -> str | None:
-    """Return the dialect whose endpoints match a URL's path, by name; None if none does."""
+    """Return the name of the dialect whose endpoints match a URL's path, or None."""
     return detect_path(path_of(url))
 
 
 def dialect_of_url(url: str) -> Dialect | None:
-    """Return the dialect whose endpoints match a URL, with its framing there; None if none does."""
+    """Return the dialect whose endpoints match a URL, with the framing used there, or None."""
     known = dialect_at(path_of(url))
     if known is None or not is_websocket_url(url):
         return known

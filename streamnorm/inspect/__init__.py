@@ -57,7 +57,7 @@ class Clock:
         self._gaps: list[Gap] = []
 
     def advance(self, gap_ms: int, frame: int) -> None:
-        """Advance the time to the next read.
+        """Advance the time to the arrival of the next read.
 
         Args:
             gap_ms: Milliseconds since the read before, or since the request was sent.
@@ -72,7 +72,7 @@ class Clock:
             del self._gaps[_MAX_GAPS:]
 
     def mark(self, events: Iterable[Event]) -> None:
-        """Record the time of the last read's events."""
+        """Record the current time as the arrival time of events."""
         now = self.now_ms
         for event in events:
             if self._first_event_ms is None and not isinstance(event, Ping):
@@ -167,7 +167,7 @@ class DeferredValidator:
         self._stored.clear()
 
     def _find_dialect(self, frames: Iterable[Frame]) -> str | None:
-        """Return the dialect, or its variant if a frame shows one; None while undecided."""
+        """Return the dialect, or a variant of it that a frame shows; None while undecided."""
         dialect = self._decoder.dialect
         variants = [known for known in DIALECTS.values() if known.variant_of == dialect]
         if not variants:
@@ -277,7 +277,7 @@ class Survey:
         return found
 
     def _finish(self, events: list[Event]) -> Read:
-        """Add the last events to the report, and return them as a read."""
+        """Add the last events to the report, and return a `Read` with these events."""
         found: list[TimedEvent] = []
         self._extend(events, max(self._decoder.frames - 1, 0), found)
         self._summary.close()

@@ -1,4 +1,4 @@
-"""Comparison of two streams, event by event, or message by message for two dialects.
+"""Comparison of two streams: their events, or their messages if the dialects differ.
 
 Streams of one dialect are compared by their events.  Dialects cut and order their events otherwise:
 of two of them, the messages are compared, as the events of complete blocks.
@@ -177,7 +177,7 @@ def _find_next_equal(a: list[int], b: list[int]) -> tuple[int, int]:
 def _pair(
     a: list[Event], of_a: range, b: list[Event], of_b: range
 ) -> Iterator[tuple[int | None, int | None]]:
-    """Yield position pairs of different events with equal type and block; None if unpaired."""
+    """Yield pairs of positions of events with equal type and block; None for a missing partner."""
     i, j = of_a.start, of_b.start
     while i < of_a.stop and j < of_b.stop:
         if _slot(a[i]) == _slot(b[j]):
@@ -237,7 +237,7 @@ _MISSING = object()
 
 
 def _are_equal(a: Event, b: Event) -> bool:
-    """Return whether two events are equal in JSON, where true is not 1 as in Python."""
+    """Return whether two events are equal as JSON, in which true and 1 differ."""
     if a != b:
         return False
     # Most events have the same text, too, which is faster to compare than their values.

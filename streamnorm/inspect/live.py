@@ -33,7 +33,7 @@ class Tail(Struct, frozen=True):
 
 
 def extend_tail(tail: Tail, read: Read) -> Tail:
-    """Return the tail after the events of a read.
+    """Return the tail extended by the text in the events of a `Read`.
 
     Args:
         tail: The tail before.

@@ -87,7 +87,7 @@ def join_spans(lines: Iterable[Line], *, bold: bool = False) -> list[str]:
 
 
 def render_page(report: Report, name: str, style: Style) -> list[Line]:
-    """Return a report as lines of spans.
+    """Return a report as lines, each a list of styled spans.
 
     Args:
         report: The report.
@@ -149,7 +149,7 @@ def describe_end(report: Report, times: str = BOX.times) -> list[tuple[str, list
 
 
 def _judge(report: Report) -> dict[str, Role]:
-    """Return the roles, such as `good` and `bad`, of the fields that judge the stream."""
+    """Return the role, such as `good` or `doubtful`, of each field that judges the stream."""
     is_valid = not (report.violations or report.unchecked)
     return {
         "outcome": judge_outcome(report.outcome),
@@ -417,7 +417,7 @@ class FrameLines:
         return line + glyphs.fit(frame.data[start:], width - count_columns(line))
 
     def _skip_repeated(self, data: str) -> int:
-        """Return the length of the prefix that the data shares with the previous frame's."""
+        """Return the length of the prefix that `data` shares with the previous frame's data."""
         before, self._before = self._before, data[:_MAX_REPEATED_CHARS]
         equal = common_prefix_size(before, self._before)
         start = data.rfind(",", 0, equal) + 1

@@ -96,12 +96,12 @@ class Track(Struct):
     cuts: int = 0
 
     def add(self, text: str) -> None:
-        """Count the text of a delta, and store it if it is among the first characters."""
+        """Count the text of a delta; store the part that is among the block's first characters."""
         self.deltas += bool(text)
         self.add_content(text)
 
     def add_content(self, text: str) -> None:
-        """Count content, and store it if it is among the block's first characters."""
+        """Count content; store the part that is among the block's first characters."""
         self.chars += len(text)
         self.bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if len(self.head) < HEAD_CHARS:

@@ -122,7 +122,7 @@ class Table:
 
 
 def _describe(report: Report, outcome: str) -> dict[str, str]:
-    """Return the cells of a stream, by the head of their column."""
+    """Return the cells of a table row, by the heads of the columns."""
     timing = report.timing
     first_text_ms = None if timing is None else timing.first_text_ms
     violations = f"{len(report.violations):,}"

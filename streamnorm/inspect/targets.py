@@ -37,7 +37,7 @@ _Sink: TypeAlias = Callable[[str], bytes | None]
 
 
 class _Waiting(Struct):
-    """Held deltas of a block that are not written yet; for the fields see `Hold`."""
+    """Deltas of a block that are not written yet; the fields are those of `Hold`."""
 
     behind: int
     start: int
@@ -168,7 +168,7 @@ class Target:
         waiting.chars += len(text)
 
     def _end_released(self, event: Event, number: int, ms: int | None) -> None:
-        """End the holds of blocks that are no longer held back, in the choice of `event`."""
+        """End the holds of all blocks, in the choice of `event`, that are no longer held back."""
         index: int = getattr(event, "index", 0)
         heap = self._held_back.get(self._choices.get(index, 0), [])
         while heap and heap[0] not in self._writer.held_blocks:

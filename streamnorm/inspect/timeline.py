@@ -40,7 +40,7 @@ class Row(Struct, frozen=True):
 
 
 def draw_timeline(report: Report, width: int, glyphs: Glyphs) -> list[Row]:
-    """Return a head line, and for each block a row with its description and its bar.
+    """Return a head row, and for each block a row with its description and its bar.
 
     Where the report is of one target, a block whose deltas wait there has a second row.
     """

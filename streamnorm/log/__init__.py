@@ -57,7 +57,7 @@ def open_log(
     lease_s: float = DEFAULT_LEASE_S,
     max_bytes: int = MAX_STREAM_BYTES,
 ) -> Log:
-    """Return the log at a URL; nothing is opened before its first use.
+    """Return the log at a URL, whose store is opened at the first use.
 
     Args:
         url: `memory:` for one process; `sqlite:PATH` for the processes of one machine;

@@ -1,4 +1,4 @@
-"""Group commit: one store operation at a time stores the reads of all streams of a process.
+"""Group commit: one store operation at a time stores the new bytes of a process's streams.
 
 An operation of a store costs much more than what is in it.  Reads that arrive while the store is
 busy, or within a millisecond or two of its last operation, wait for the next one.
@@ -41,7 +41,7 @@ LAPSED = "its producer was silent for too long"
 
 
 class Appender:
-    """Appends the reads and the end of one stream to the store, then publishes them.
+    """Appends the bytes and the end of one stream to the store, then publishes them to readers.
 
     Args:
         commits: The group commit of the process; None to publish without a store.
@@ -86,7 +86,7 @@ class Appender:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no read was appended."""
+        """Whether no bytes were appended."""
         has_chunk = self._chunk is not None and bool(self._chunk.reads)
         return not (self._count or self._reads or has_chunk)
 
@@ -101,7 +101,7 @@ class Appender:
         await self._room.wait()
 
     def append(self, data: bytes, gap_ms: int) -> None:
-        """Queue a read for the store.
+        """Queue bytes for the store.
 
         Args:
             data: The bytes.
@@ -197,7 +197,7 @@ class Appender:
                 await self._commits.store.afree(*self._key, self._tail.epoch)
 
     async def ending(self) -> Ending:
-        """Return the end that readers get."""
+        """Return the end of the stream that readers get, which another process may have stored."""
         assert self._ending is not None  # noqa: S101 - the caller has closed the stream
         if not self._has_lapsed:
             return self._ending
@@ -277,7 +277,7 @@ class GroupCommit:
         self._waiting.pop(appender, None)
 
     async def run(self, appender: Appender) -> None:
-        """Run store operations until a stream is settled, or wait while another task runs them.
+        """Run store operations until a stream needs no more, or wait while another task runs them.
 
         Once cancelled, it may be called again.
         """
@@ -307,7 +307,7 @@ class GroupCommit:
             await anyio.sleep(pause_s)
 
     async def _commit(self) -> float:
-        """Store waiting appends in one bounded operation; return the seconds to the next."""
+        """Store waiting appends in one operation; return the seconds to the next operation."""
         appenders: list[Appender] = []
         appends: list[Append] = []
         size, now_s = 0, anyio.current_time()

@@ -23,7 +23,7 @@ _CURSOR = re.compile(r"([0-9a-f]{1,32})-([0-9a-f]{8})\.([0-9]{1,15})(?:\.([0-9]{
 
 
 class Position(NamedTuple):
-    """A position in a stream: a read of the source, and an event of that read.
+    """A position in a stream: the numbers of a read of the source and of an event in that read.
 
     Attributes:
         read: Number of the read, from 1.
@@ -39,7 +39,7 @@ START = Position(0, 0)
 
 
 def tag_of(to: str | None, options: bytes) -> str:
-    """Return the cursor tag for a dialect and options.
+    """Return the tag in a stream's cursors: a digest of the dialect and the writer's options.
 
     Args:
         to: The dialect; None for events.
@@ -49,7 +49,7 @@ def tag_of(to: str | None, options: bytes) -> str:
 
 
 def read_cursor(cursor: str, epoch: str, tag: str) -> Position:
-    """Return the position in a cursor, checked for a stream.
+    """Return the position in a cursor, after checking that the cursor is one of the stream.
 
     Raises:
         LogError: It is no cursor, or one of another stream (400), or of other bytes (409).

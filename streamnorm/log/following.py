@@ -39,7 +39,7 @@ _CR = 13
 
 
 class LogReader:
-    """Reader of a logged stream: the original reads, then the original end.
+    """Reader of a logged stream, which returns the source's bytes and ends as the source ended.
 
     Args:
         tail: The last reads of the stream.
@@ -74,7 +74,7 @@ class LogReader:
         self._next = 0  # in the chunk
 
     async def read(self) -> bytes:
-        """Return the next read.
+        """Return the bytes of the source's next read.
 
         Raises:
             StopAsyncIteration: The source ended completely.
@@ -100,7 +100,7 @@ class LogReader:
         raise _failure_of(self.ending)
 
     def _take_next(self) -> bytes:
-        """Return the next read of the chunk."""
+        """Return the bytes of the next read in the stored chunk."""
         chunk, number = self._chunk, self._next
         data, self.gap_ms = chunk.reads[number], chunk.gaps_ms[number]
         self._next = number + 1
@@ -110,7 +110,7 @@ class LogReader:
         return data
 
     async def _read_tail(self) -> Chunk:
-        """Return the reads after the position; none at the end of the stream."""
+        """Return the chunk of reads after the position; an empty chunk at the end of the stream."""
         left = self._joined_before - self.position
         try:
             if left <= 0:
@@ -124,7 +124,7 @@ class LogReader:
         return Chunk(chunk.first, chunk.reads[:left], chunk.gaps_ms[:left])
 
     def _join(self) -> bytes:
-        """Return the bytes of several next reads, all before `joined_before`, up to a size."""
+        """Join and return the bytes of the next reads before `joined_before`, up to a size."""
         reads, start = self._chunk.reads, self._next
         end = min(len(reads), start + self._joined_before - 1 - self.position)
         ends = accumulate(map(len, islice(reads, start, end)))
@@ -144,21 +144,21 @@ class LogReader:
         return self._tail.ending
 
     def _learn_end(self) -> None:
-        """Store the last event's fields if all reads are returned, so that the end is next."""
+        """Set `last_fields` once all bytes are returned, because the end comes next."""
         ending = self._tail.ending
         if ending is not None and ending.response and self.position >= self._tail.count:
             self.last_fields = ending.response
 
     async def close(self) -> None:
-        """Drop the held reads."""
+        """Drop the stored bytes that were not yet returned."""
         self._chunk, self._next = _NO_READS, 0
 
 
 class _ItemReader(LogReader):
-    """A reader that can also return a read without waiting, to make one item of several reads."""
+    """A `LogReader` that can also return bytes that have arrived, without waiting for more."""
 
     def read_at_hand(self) -> bytes | None:
-        """Return the next read if it has arrived and its items are new to the client."""
+        """Return the next bytes if they have arrived and are new to the client, else None."""
         if self._next == len(self._chunk.reads) or self.position < self._joined_before:
             return None
         return self._take_next()
@@ -171,7 +171,7 @@ class _Stopped(SourceStopped):
 
 
 def _failure_of(ending: Ending) -> Exception:
-    """Return an exception with the same effect on outputs as the source's exception."""
+    """Return the exception that readers get in place of the source's exception."""
     if ending.cause == "timeout":
         return TimeoutError()
     if ending.cause == "undecodable":
@@ -180,7 +180,7 @@ def _failure_of(ending: Ending) -> Exception:
 
 
 class _Places:
-    """Positions of a followed stream's items; counts the items that the reader already has.
+    """Positions of a followed stream's items; counts the items that the client already has.
 
     Args:
         reader: The reader of the stream.
@@ -197,11 +197,11 @@ class _Places:
 
     @property
     def is_behind(self) -> bool:
-        """Whether all items of the last read precede the reader's position."""
+        """Whether all items of the source's latest read precede the client's position."""
         return self._reader.position < self._after.read and not self._reader.has_lost_stream
 
     def skip(self, count: int) -> int:
-        """Return how many items of the last read the reader already has.
+        """Return how many items of the source's latest read the client already has.
 
         Raises:
             LogError: The reader's item was none of the stream's.
@@ -223,7 +223,7 @@ class _Places:
         return skipped
 
     def pass_event(self) -> bytes | None:
-        """Return the cursor of the only event of the last read; None if `skip` must decide."""
+        """Return the cursor of the latest read's only event; None if `skip` must decide."""
         reader, position = self._reader, self._reader.position
         if position <= self._after.read or not self._is_found or reader.has_lost_stream:
             return None
@@ -231,7 +231,7 @@ class _Places:
         return b"%b%d" % (self._prefix, position)
 
     def cursor(self, waiting: int = 0) -> str:
-        """Return the cursor of the last item that is not pending, or ""."""
+        """Return the cursor of the last item that is not pending; "" without such an item."""
         read, event = self._last
         return self.write(read, event - waiting).decode() if read else ""
 
@@ -243,7 +243,7 @@ class _Places:
 
 
 class _BytesPump(TranscodePump):
-    """The pump of a followed stream as bytes."""
+    """Pump that returns a followed stream as bytes of a dialect."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class _BytesPump(TranscodePump):
         return self._places.cursor()
 
     def feed(self, data: bytes) -> bytes | None:
-        """Process the next read, and the reads after it that have already arrived."""
+        """Process the next bytes, and the bytes after them that have already arrived."""
         written = self._feed_read(data)
         if not self._joins or self.ended:
             return written
@@ -311,7 +311,7 @@ class _BytesPump(TranscodePump):
         self.pending = [piece for piece in marked if piece is not None]
 
     def _mark(self, written: bytes) -> bytes | None:
-        """Return the new events of a read, each with its cursor as `id:`."""
+        """Return the events that are new to the client, each with its cursor as `id:`."""
         # What most reads give: one event, whose lines end by LF.
         if (
             self._marks_events
@@ -344,7 +344,7 @@ class _BytesPump(TranscodePump):
 
 
 class _EventPump(EventPump):
-    """The pump of a followed stream as events."""
+    """Pump that returns a followed stream as events."""
 
     def __init__(
         self,

@@ -258,7 +258,7 @@ class Log:
         return production
 
     def _join(self, key: Key, fingerprint: bytes, *, replaces: bool) -> Production | None:
-        """Join a stream that this process produces; return None if there is none.
+        """Join a stream that this process produces; return None if it produces no such stream.
 
         Also where its store is away, or has lost it: it is not paid for twice, nor stopped.
         """
@@ -373,7 +373,7 @@ class Log:
         return follow_bytes(tail, origin, origin.to, _position(after, tail, tag, count), tag, asked)
 
     async def open_reader(self, id: str, *, scope: str = "") -> LogReader:
-        """Return a reader of a logged stream's source reads, live to its end.
+        """Return a reader of the original bytes of a logged stream, live to the stream's end.
 
         Returns once the stream has begun.  Nothing is decoded, and nothing redacted.
 
@@ -440,7 +440,7 @@ class Log:
         return record
 
     async def _find_tail(self, key: Key) -> tuple[Tail, int]:
-        """Return the last reads of a stream, and the number of its reads.
+        """Return the `Tail` of a stream, and the number of reads in the stream.
 
         Raises:
             LogError: The store has none.
@@ -480,7 +480,7 @@ class Log:
             await self._tell_followed()
 
     async def _tell_followed(self) -> None:
-        """Report followed streams to the store, and get the ids of unfollowed ones.
+        """Report followed streams to the store, and stop the streams that nobody follows.
 
         Once a second: the readers and producers of a process do it for each other.
         """
@@ -512,13 +512,13 @@ def _check_fingerprint(found: bytes, expected: bytes) -> None:
 
 
 def _tag_of_writer(to: str, options: WriterOptions) -> str:
-    """Return the cursor tag of bytes in a dialect."""
+    """Return the tag of the cursors in a stream that is written in a dialect with options."""
     seen = {name: value for name, value in options.items() if name not in _UNSEEN}
     return tag_of(lookup(to).name, pack_options(seen))
 
 
 def _position(after: str, tail: Tail, tag: str, count: int) -> Position:
-    """Return the position of the reader's last item.
+    """Return the position in the cursor `after`; the start of the stream without a cursor.
 
     Args:
         after: The cursor; "" if it has none.

@@ -77,7 +77,7 @@ class MemoryLogStore:
     async def aclaim(
         self, scope: str, id: str, record: Record, *, replaces: bool = False
     ) -> tuple[Record, bool]:
-        """Begin an epoch, or return the id's epoch; see `LogStore`."""
+        """Claim an id for a new stream; see `LogStore`."""
         known = self._find(scope, id)
         if known is not None:
             if not gives_way(known.record, record, replaces=replaces):
@@ -100,7 +100,7 @@ class MemoryLogStore:
         return results
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
-        """End an epoch whose producer is dead; see `LogStore`."""
+        """End a stream whose producer is dead; see `LogStore`."""
         stream = self._running(scope, id, epoch)
         if stream is None or self._clock() < stream.lease_until:
             return False
@@ -109,14 +109,14 @@ class MemoryLogStore:
         return True
 
     async def afree(self, scope: str, id: str, epoch: str) -> None:
-        """Forget an epoch of which no read was stored; see `LogStore`."""
+        """Release the id of a stream of which nothing was stored; see `LogStore`."""
         stream = self._running(scope, id, epoch)
         if stream is not None and not stream.chunks:
             del self._streams[scope, id]
             stream.notify()
 
     async def acancel(self, scope: str, id: str) -> bool:
-        """Ask the producer to stop; see `LogStore`."""
+        """Ask the producer of a stream to stop; see `LogStore`."""
         stream = self._find(scope, id)
         if stream is None or not stream.record.is_running:
             return False
@@ -125,7 +125,7 @@ class MemoryLogStore:
         return True
 
     async def acancelled(self) -> set[str]:
-        """Return the running epochs whose producers were asked to stop."""
+        """Return the epochs of the running streams that were cancelled; see `LogStore`."""
         self._cancelled = [stream for stream in self._cancelled if stream.record.is_running]
         return {stream.record.epoch for stream in self._cancelled}
 
@@ -140,7 +140,7 @@ class MemoryLogStore:
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
-        """Return the stored reads after a position; see `LogStore`."""
+        """Return a stream's record and the chunks after a position; see `LogStore`."""
         stream = self._find(scope, id)
         if stream is None:
             return None
@@ -206,7 +206,7 @@ class MemoryLogStore:
         stream.notify()
 
     def _expire(self) -> None:
-        """Delete the reads of expired streams, and the streams' ids one `ttl_s` later."""
+        """Delete the bytes of expired streams, and the streams' ids one `ttl_s` later."""
         now = self._clock()
         while self._streams:
             key, stream = next(iter(self._streams.items()))
@@ -220,7 +220,7 @@ class MemoryLogStore:
                 self._streams.move_to_end(key)  # as one that has changed now
 
     def _make_room(self, size: int) -> None:
-        """Delete the reads of ended streams until the new ones fit.
+        """Delete the bytes of ended streams until `size` new bytes fit.
 
         Raises:
             StoreError: It takes those that run.
@@ -240,6 +240,6 @@ class MemoryLogStore:
 
 
 def _behind(chunks: list[Chunk], after: int) -> list[Chunk]:
-    """Return the chunks that have reads after a position."""
+    """Return the chunks that extend beyond a position."""
     start = bisect_right(chunks, after, key=lambda chunk: chunk.first + len(chunk.reads) - 1)
     return chunks[start:]

@@ -39,7 +39,7 @@ from streamnorm.log.tails import Tail
 
 
 class ObservedSource(NamedTuple):
-    """A source whose reads are already decoded, so that its outcome is known.
+    """A source that is decoded while it is read, so that its outcome is known.
 
     Attributes:
         stream: The bytes that it sends, unchanged.
@@ -154,7 +154,7 @@ class Production:
         return self.tail.ending is not None or self.failure is not None
 
     def cancel(self) -> None:
-        """Stop the stream; the reads so far are stored, with the end `cancelled`."""
+        """Stop the stream; store the bytes so far, and the end `cancelled`."""
         self._stop("cancelled", _CANCELLED)
 
     def leave(self) -> None:
@@ -162,7 +162,7 @@ class Production:
         self._stop("cancelled", _UNFOLLOWED)
 
     async def run(self, open_source: _Opener) -> None:
-        """Read the source to its end, and store the reads."""
+        """Read the source to its end, and store the bytes."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._store)
@@ -260,7 +260,7 @@ class Production:
                 self._appender.renew_lease()
 
     def _end(self, ending: Ending) -> None:
-        """Append the end, preceded by the usage so far if no usage was read."""
+        """Append the end of the stream, with the token counts so far."""
         if self.failure is None and self._ending is None:
             usage = Usage() if self._stream is None else self._stream.usage
             counted = structs.replace(ending, usage=bound_usage(usage))
@@ -291,7 +291,7 @@ class _OutcomePump(TapPump):
 
 
 def _observe(source: AsyncSource, origin: Origin) -> ObservedSource:
-    """Return a source whose reads are decoded as they arrive."""
+    """Return a source that is decoded while it is read."""
     reader = AsyncReader(source)
     pump = _OutcomePump(
         reader, origin.dialect, lambda _: None, keep_message=False, **read_options(origin)

@@ -73,7 +73,7 @@ _HEADERS = frozenset({BEDROCK.request_id_header}).union(
 
 
 class Origin(Struct, frozen=True, array_like=True):
-    """Origin of a stream: everything, besides its reads, that determines readers' bytes.
+    """Origin of a stream: everything but the source's bytes that determines what readers get.
 
     Attributes:
         dialect: Dialect of the source; None if it is detected.
@@ -126,7 +126,7 @@ class Ending(Struct, frozen=True, array_like=True):
 
 
 class Record(Struct, frozen=True):
-    """A store's record of a stream, without its reads.
+    """A store's record of a stream, without the bytes of the stream.
 
     Attributes:
         epoch: Id of its epoch.
@@ -157,7 +157,7 @@ class Record(Struct, frozen=True):
 
 
 class Chunk(NamedTuple):
-    """Consecutive reads that were stored together.
+    """Bytes of consecutive reads of a source, stored together.
 
     Attributes:
         first: Number of the first.
@@ -177,7 +177,7 @@ class Chunk(NamedTuple):
 
 
 class Append(NamedTuple):
-    """One append to a stream: its next reads, and its end if it has ended.
+    """One append to a stream: the next chunk, and the end if the stream has ended.
 
     Attributes:
         scope: The scope.
@@ -197,14 +197,14 @@ class Append(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A stream's record and the reads after a position."""
+    """A stream's record and the chunks after a position."""
 
     record: Record
     chunks: list[Chunk]
 
 
 class LogStore(Protocol):
-    """Protocol of stores of streams.
+    """Protocol of the stores of logged streams.
 
     Each method is one atomic step, also among processes; `aappend` is one for each stream.  Time is
     the store's own.  All raise `StoreError` if the store fails.
@@ -213,7 +213,7 @@ class LogStore(Protocol):
     async def aclaim(
         self, scope: str, id: str, record: Record, *, replaces: bool = False
     ) -> tuple[Record, bool]:
-        """Begin an epoch, or return the id's existing epoch; state whether it is new.
+        """Claim an id for a new stream; return the id's record, and whether the claim succeeded.
 
         A claim that comes again, since the answer to the first was lost, is new again.
 
@@ -244,11 +244,11 @@ class LogStore(Protocol):
         ...
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
-        """End an epoch whose lease has lapsed; return whether this call ended it."""
+        """End a stream whose producer's lease has lapsed; return whether this call ended it."""
         ...
 
     async def afree(self, scope: str, id: str, epoch: str) -> None:
-        """Delete an epoch of which no read is stored yet."""
+        """Release the id of a stream of which nothing is stored yet."""
         ...
 
     async def acancel(self, scope: str, id: str) -> bool:
@@ -256,11 +256,11 @@ class LogStore(Protocol):
         ...
 
     async def acancelled(self) -> set[str]:
-        """Return the running epochs whose producers were asked to stop."""
+        """Return the epochs (ids of producers' runs) of the running streams that were cancelled."""
         ...
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
-        """Record followed streams; return those of `produced` that have no follower.
+        """Record which streams have readers; return the epochs of `produced` without readers.
 
         Nobody follows an epoch that was not noted for its `linger_s`, from its start on.
 
@@ -273,7 +273,7 @@ class LogStore(Protocol):
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
-        """Return the stored reads after a position; None if the id is unknown.
+        """Return a stream's record and the chunks after a position; None if the id is unknown.
 
         Args:
             scope: The scope.
@@ -393,7 +393,7 @@ def accepts(record: Record, append: Append) -> bool:
 
 
 def gives_way(known: Record, claimed: Record, *, replaces: bool) -> bool:
-    """Return whether the known epoch of an id is replaced by a claimed epoch.
+    """Return whether the stream that claims an id replaces the known stream of the id.
 
     Args:
         known: The epoch.
@@ -461,7 +461,7 @@ def unpack_chunks(count: int, *data: object) -> list[Chunk]:
 
 
 def bytes_of(data: object) -> bytes:
-    """Return a stored value, checked to be bytes.
+    """Check that a stored value is bytes, and return the bytes.
 
     Raises:
         StoreError: It is anything else.

@@ -275,7 +275,7 @@ class RedisLogStore:
     async def aclaim(
         self, scope: str, id: str, record: Record, *, replaces: bool = False
     ) -> tuple[Record, bool]:
-        """Begin an epoch, or return the id's epoch; see `LogStore`."""
+        """Claim an id for a new stream; see `LogStore`."""
         lease_ms = int(record.lease_s * 1000)
         linger = b"" if record.linger_s is None else int(record.linger_s * 1000)
         values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch, record.fingerprint, FORMAT]
@@ -307,23 +307,23 @@ class RedisLogStore:
         return [_result_of(result) for result in results]
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
-        """End an epoch whose producer is dead; see `LogStore`."""
+        """End a stream whose producer is dead; see `LogStore`."""
         values: list[_Value] = [self._ttl_ms, epoch, ending]
         with store_failures():
             return bool(await self._end(keys=_keys(scope, id), args=values))
 
     async def afree(self, scope: str, id: str, epoch: str) -> None:
-        """Forget an epoch of which no read was stored; see `LogStore`."""
+        """Release the id of a stream of which nothing was stored; see `LogStore`."""
         with store_failures():
             await self._free(keys=_keys(scope, id), args=[epoch])
 
     async def acancel(self, scope: str, id: str) -> bool:
-        """Ask the producer to stop; see `LogStore`."""
+        """Ask the producer of a stream to stop; see `LogStore`."""
         with store_failures():
             return bool(await self._cancel(keys=_keys(scope, id), args=[self._ttl_ms]))
 
     async def acancelled(self) -> set[str]:
-        """Return the running epochs whose producers were asked to stop."""
+        """Return the epochs of the running streams that were cancelled; see `LogStore`."""
         with store_failures():
             found: list[bytes] = await self._redis.zrange(_CANCELLED, 0, -1)
         return {epoch.decode(errors="replace") for epoch in found}
@@ -339,7 +339,7 @@ class RedisLogStore:
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
-        """Return the stored reads after a position; see `LogStore`."""
+        """Return a stream's record and the chunks after a position; see `LogStore`."""
         keys, values = _keys(scope, id), [after, max_bytes]
         watch = self._news.find(keys[0])
         # Otherwise the last reader has seen that there is nothing behind the position.
@@ -403,7 +403,7 @@ class _News:
         self._watching = asyncio.Lock()
 
     def find(self, channel: bytes) -> _Watch | None:
-        """Return a stream's watch; None if it is not subscribed."""
+        """Return a stream's watch; None if the store is not subscribed to the stream."""
         if self._listening is None or self._listening.done():
             return None
         watch = self._watches.pop(channel, None)

@@ -147,7 +147,7 @@ class SQLiteLogStore:
     async def aclaim(
         self, scope: str, id: str, record: Record, *, replaces: bool = False
     ) -> tuple[Record, bool]:
-        """Begin an epoch, or return the id's epoch; see `LogStore`."""
+        """Claim an id for a new stream; see `LogStore`."""
         return await to_thread.run_sync(self._claim, scope, id, record, replaces)
 
     async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
@@ -155,20 +155,20 @@ class SQLiteLogStore:
         return await to_thread.run_sync(self._append_all, appends)
 
     async def aend(self, scope: str, id: str, epoch: str, ending: bytes) -> bool:
-        """End an epoch whose producer is dead; see `LogStore`."""
+        """End a stream whose producer is dead; see `LogStore`."""
         values = {"epoch": epoch, "ending": ending}
         return await to_thread.run_sync(self._change, _END, scope, id, values)
 
     async def afree(self, scope: str, id: str, epoch: str) -> None:
-        """Forget an epoch of which no read was stored; see `LogStore`."""
+        """Release the id of a stream of which nothing was stored; see `LogStore`."""
         await to_thread.run_sync(self._change, _FREE, scope, id, {"epoch": epoch})
 
     async def acancel(self, scope: str, id: str) -> bool:
-        """Ask the producer to stop; see `LogStore`."""
+        """Ask the producer of a stream to stop; see `LogStore`."""
         return await to_thread.run_sync(self._change, _CANCEL, scope, id)
 
     async def acancelled(self) -> set[str]:
-        """Return the running epochs whose producers were asked to stop."""
+        """Return the epochs of the running streams that were cancelled; see `LogStore`."""
         return await to_thread.run_sync(self._list_cancelled)
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
@@ -178,7 +178,7 @@ class SQLiteLogStore:
     async def aread(
         self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
     ) -> Reading | None:
-        """Return the stored reads after a position; see `LogStore`."""
+        """Return a stream's record and the chunks after a position; see `LogStore`."""
         until = anyio.current_time() + wait_s
         poll_s = _MIN_POLL_S
         while True:
@@ -328,7 +328,7 @@ class SQLiteLogStore:
         )
 
     def _forget(self, connection: Connection) -> None:
-        """Delete the reads of some expired streams, and later the streams' ids."""
+        """Delete the bytes of some expired streams, and later the streams' ids."""
         now = {"now": self._later(0)}
         for key, is_expired in connection.execute(_EXPIRED, now).fetchall():
             if is_expired:

@@ -1,4 +1,4 @@
-"""`Tail`: the latest reads of a stream, shared by its readers in one process."""
+"""`Tail`: the latest chunks of a stream, shared by all readers in one process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GONE = "the log no longer has the stream"
 
 
 class Tail:
-    """The latest reads of a stream, from a producer in this process or from the store.
+    """The latest chunks of a stream, from a producer in this process or from the store.
 
     One store is asked once for all readers of a process: the first that needs more reads it for
     the others.
@@ -86,7 +86,7 @@ class Tail:
         self._was_read = False
 
     async def origin(self) -> Origin:
-        """Return the stream's origin when it has begun; an empty one if it ended before.
+        """Return the stream's origin once the stream has begun; an empty origin if it never began.
 
         Raises:
             LogError: The stream is stored no longer, or lacks its start.
@@ -101,7 +101,7 @@ class Tail:
         return self._origin
 
     def publish(self, chunk: Chunk) -> None:
-        """Add reads after the known ones."""
+        """Append a chunk to the tail, and wake the readers."""
         self._chunks.append(chunk)
         self.count += len(chunk.reads)
         self._size += sum(map(len, chunk.reads))
@@ -116,12 +116,12 @@ class Tail:
         self._notify()
 
     def fail(self, failure: Exception) -> None:
-        """Raise an error in all readers: there is no stream."""
+        """Raise an error in all readers, because the stream could not begin."""
         self.failure = failure
         self._notify()
 
     async def read(self, after: int, max_bytes: int = _BEHIND_BYTES) -> Chunk:
-        """Wait for reads after a position, and return them; none at the end of the stream.
+        """Wait for a chunk after a position; return an empty chunk at the end of the stream.
 
         Args:
             after: The position.
@@ -210,7 +210,7 @@ class Tail:
                 await self._store.aend(*self.key, self.epoch, DEAD)
 
     async def _ask(self) -> Reading | None:
-        """Ask the store for new reads; return None to ask again.
+        """Ask the store for new chunks; return None if the caller must ask again.
 
         Raises:
             LogError: The stream is stored no longer.
@@ -236,7 +236,7 @@ class Tail:
         return reading
 
     def _check(self, reading: Reading | None) -> Reading:
-        """Return a reading, checked to be of this epoch.
+        """Check that the store's answer is of this stream, and return the answer.
 
         Raises:
             LogError: It is stored no longer.
@@ -252,7 +252,7 @@ class Tail:
 
 
 def _join(chunks: Iterable[Chunk], after: int) -> Chunk:
-    """Return consecutive reads after a position."""
+    """Return the reads after a position as one chunk."""
     found = Chunk(after + 1, [], [])
     for first, reads, gaps_ms in chunks:
         start = after + len(found.reads) + 1 - first

@@ -301,7 +301,7 @@ def _elements(change: Change, kind: Any, is_optional: bool, where: str) -> Any:
 
 
 def _check(name: str, value: Any, where: str) -> None:
-    """Check values beyond their types: regular expressions and field paths."""
+    """Check that the regular expressions and field paths in a value are valid."""
     try:
         if name in _PATTERNS:
             re.compile(value)
@@ -355,7 +355,7 @@ class Profiles:
 
     @classmethod
     def load(cls, *paths: str | Path) -> Profiles:
-        """Load the shipped profiles and those in TOML files.
+        """Load the profiles that streamnorm ships, and the profiles in TOML files.
 
         Later files win over earlier ones, and all files over the shipped profiles.
 
@@ -384,7 +384,7 @@ class Profiles:
         version: str | None = None,
         same_dialect: bool = False,
     ) -> BodyCapabilities:
-        """Return a dialect's capabilities, narrowed to a target.
+        """Return a dialect's capabilities, narrowed to a server, model and API version.
 
         Args:
             base: Capabilities of the dialect.

@@ -1,4 +1,4 @@
-"""WebSocket conversations recorded as exchanges: one for each create and its answer.
+"""WebSocket conversations as exchanges: a `response.create` message and its answer.
 
 The create of a client is the request, a `POST` to the `wss` URL; what the server sends in its lane
 until the response ends is the body, a message a line (`WS_MESSAGE`).  So a conversation is
@@ -67,20 +67,20 @@ _MAX_HELD_BYTES = 1024 * 1024
 
 
 def body_of_create(create: dict[str, Any]) -> dict[str, Any]:
-    """Return a create as the body of an equivalent HTTP request."""
+    """Return a `response.create` message as the body of an equivalent HTTP request."""
     rest = {name: value for name, value in create.items() if name not in _OWN_FIELDS}
     return {**rest, "stream": True}
 
 
 def as_http_request(request: RecordedRequest) -> RecordedRequest:
-    """Return a create as the equivalent HTTP request; other requests unchanged."""
+    """Return a `response.create` as the equivalent HTTP request; other requests unchanged."""
     if not is_websocket_url(request.url) or not is_object(request.body):
         return request
     return structs.replace(request, body=body_of_create(request.body))
 
 
 def is_handshake(request: WireRequest) -> bool:
-    """Return whether a request is a WebSocket handshake, not a create."""
+    """Return whether a request is the handshake of a WebSocket."""
     return is_websocket_url(request.url) and not request.body
 
 
@@ -114,7 +114,7 @@ def as_response(playback: Playback) -> Playback:
 
 
 def _end_last_line(playback: Playback) -> tuple[Step, ...]:
-    """Return the chunks, with a line end added to a complete last message."""
+    """Return the chunks of a body, with a line end added if the last message is complete."""
     line = playback.body.rpartition(b"\n")[2]
     if playback.end != "eof" or head_of(line).type is None:
         return playback.steps
@@ -123,7 +123,7 @@ def _end_last_line(playback: Playback) -> tuple[Step, ...]:
 
 
 class MessageReader:
-    """Reads the WebSocket messages of an answer from its played chunks.
+    """Reader of the WebSocket messages in the chunks of a played answer.
 
     An answer over HTTP becomes that of a WebSocket: an event is a message, and an error response
     is an `error` with its status.
@@ -202,7 +202,7 @@ class ExchangeWriter(Protocol):
         ...
 
     def add_sent(self, message: bytes) -> None:
-        """Record a client message other than the create."""
+        """Record a client message other than `response.create`."""
         ...
 
     def end(self, how: End, close_code: int | None = None) -> None:
@@ -242,7 +242,7 @@ _POSITION: msgspec.json.Decoder[_Position] = msgspec.json.Decoder(_Position)
 
 
 def _position_of(message: str) -> _Position:
-    """Return the position of an event; an empty one if it is unreadable."""
+    """Return the position of an event; an empty `_Position` if the event cannot be read."""
     try:
         return _POSITION.decode(message)
     except FAST_ERRORS:
@@ -268,7 +268,7 @@ class _PendingExchange(Struct):
 
 
 class _Lane(Struct):
-    """Recording state of one lane of a connection.
+    """Recording state of one lane: the messages of a connection with the same `stream_id`.
 
     Attributes:
         pending: Exchanges whose responses have not ended, oldest first; no other has begun.
@@ -307,7 +307,7 @@ class _Lane(Struct):
             first.writer.write(message_line(message))
 
     def add_steer(self, kind: str, message: str) -> None:
-        """Record the outcome of a `response.steer`'s input.
+        """Record the server's event about a `response.steer` message: accepted, pending or failed.
 
         The exchange ends with it once no response can follow that answers such input.
         """
@@ -323,7 +323,7 @@ class _Lane(Struct):
                 self.pending.popleft().writer.end("eof")
 
     def end_response(self, kind: str, message: str) -> None:
-        """Record a response's terminal or `error`, in the exchange that it ends."""
+        """Record a terminal event or `error`, in the exchange whose response it ends."""
         if self.is_unasked or not self.pending:
             self.is_unasked = False
             return
@@ -340,7 +340,7 @@ class _Lane(Struct):
         self._end(first, kind, message, named)
 
     def settle_refusal(self, kind: str | None, message: str) -> None:
-        """Record a held `refusal` in its exchange, as the next message has arrived.
+        """Record a held `refusal`; the next message decides to which exchange it belongs.
 
         The server has refused the create, and the running response goes on; unless another begins,
         or this one ends as failed, to which the error belongs then.
@@ -436,13 +436,13 @@ def _lane_in(head: MessageHead) -> str | None:
 
 
 def _is_accepted(event: str) -> bool:
-    """Return whether an event's steer was accepted earlier: only then the steer has an id."""
+    """Return whether the `steer` in an event has an id, as only an accepted `steer` has."""
     steer = object_in(event).get("steer")
     return is_object(steer) and "id" in steer
 
 
 def _is_steered(terminal: str) -> bool:
-    """Return whether a response ended because of a steer, so that a successor follows."""
+    """Return whether a `response.steer` ended a response, so that another response follows."""
     if '"steered"' not in terminal:
         return False
     response = object_in(terminal).get("response")

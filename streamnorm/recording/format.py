@@ -118,7 +118,7 @@ class WireRequest(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True, gc=False):
-    """One chunk of a body.
+    """One chunk of a played body, with the delay before it.
 
     Attributes:
         delay_s: Recorded seconds since the chunk before; divided by the speed.
@@ -232,7 +232,10 @@ class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Companion(Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of `NAME.json`; the module's docstring describes the fields."""
+    """The content of `NAME.json`, the companion file that describes a recorded body.
+
+    The module's docstring describes the fields.
+    """
 
     streamnorm_recording: Literal[1]
     dialect: str | None = None
@@ -246,7 +249,7 @@ class Companion(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RecordedRead(Struct, frozen=True):
-    """One recorded read: its size and timing.
+    """Size and timing of the bytes that one read returned.
 
     Attributes:
         gap_ms: Milliseconds since the read before.
@@ -316,7 +319,7 @@ def own_framing(dialect: str | None, suffix: Suffix = SSE.suffix) -> Framing:
 
 
 def framing_name(dialect: str | None, framing: Framing, suffix: Suffix) -> str | UnsetType:
-    """Return the framing name for a companion; UNSET if readers know the framing without it.
+    """Return the framing name to write in a companion; UNSET if dialect and suffix imply it.
 
     Args:
         dialect: Name of the dialect; None if unknown.
@@ -418,7 +421,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def decode_companion(
     data: bytes, path: Path, limits: Limits
 ) -> tuple[Companion, list[RecordedRead] | None]:
-    """Decode the content of `NAME.json`, and its reads.
+    """Decode the content of `NAME.json`, with the sizes and times of the reads.
 
     Raises:
         RecordingError: It is not of this format.
@@ -442,7 +445,7 @@ def decode_companion(
 
 
 def reads_of(companion: Companion, path: Path) -> list[RecordedRead] | None:
-    """Return a companion's reads; None if they are unknown.
+    """Return the sizes and times of the reads in a companion; None if they are unknown.
 
     Raises:
         RecordingError: A line is no read.

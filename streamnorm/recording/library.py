@@ -1,4 +1,4 @@
-"""A library of recordings, from which the one that matches a request is played."""
+"""A library of recordings, which plays the recording that matches a request."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ class Library:
     def _find(
         self, asked: RecordedRequest, compared: RecordedRequest
     ) -> tuple[_LibraryEntry | None, list[_LibraryEntry]]:
-        """Return the entry that matches a request, and the operation's unplayed entries."""
+        """Return the entry that matches a request, and all entries left for the same operation."""
         unplayed = [entry for entry in self._entries if not (self._once and entry.played)]
         left = [entry for entry in unplayed if entry.is_for(compared)]
         match = self._match
@@ -302,7 +302,7 @@ class Library:
         return UnrecordedRequest("\n".join(lines), diff=diff, nearest=nearest)
 
     def _list_endpoints(self) -> str:
-        """Return the endpoints with recordings, as an error text's suffix."""
+        """Return the recorded endpoints as text, to end an error message with."""
         requests = [entry.compared for entry in self._entries if entry.compared is not None]
         endpoints = list(
             dict.fromkeys(f"{each.method} {each.url.partition('?')[0]}" for each in requests)

@@ -124,7 +124,7 @@ def normalise(
 def mask_secrets(
     request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
 ) -> RecordedRequest:
-    """Return a request with equal masks for all redacted secrets, without headers and host.
+    """Return a request without headers and host, in which all redacted secrets look the same.
 
     Args:
         request: Without secrets.
@@ -192,7 +192,7 @@ def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
 
 
 class _Rewriter:
-    """Rewrites strings: equal masks for redacted secrets, no matches of `ignore`."""
+    """Rewrites strings: masks redacted secrets equally, and removes matches of `ignore`."""
 
     def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
         self._ignore = [re.compile(pattern) for pattern in ignore]
@@ -307,7 +307,7 @@ def _call_number_of(item: Any) -> int:
 
 
 def _is_scrubbed(key: str, value: Any) -> bool:
-    """Return whether a field is a redacted secret, of any length."""
+    """Return whether a field is a secret redacted with a mask of any length."""
     return (
         isinstance(value, str)
         and value.strip("x") == "" != value

@@ -43,13 +43,13 @@ class Pace:
         self._max_gap_s = math.inf if max_gap_s is None else max_gap_s
 
     def wait_s(self, step: Step) -> float:
-        """Return the seconds before a step; infinite if it never arrives."""
+        """Return the seconds to wait for the chunk of a step; infinite if it never arrives."""
         if not self.speed:
             return 0.0
         return (min(step.delay_s, self._max_gap_s) + step.stall_s) / self.speed
 
     def times_out(self, step: Step, read_timeout_s: float | None) -> bool:
-        """Return whether a reader's timeout ends before a step.
+        """Return whether a reader's timeout passes before the chunk of a step arrives.
 
         At speed 0 only the stall that a fault adds counts: a recorded gap is no failure.
         """
@@ -60,7 +60,7 @@ class Pace:
 
 
 class Player:
-    """Body of a playback, with each chunk at its recorded time.
+    """Iterator over the chunks of a playback, which returns each chunk at its recorded time.
 
     Iterated once: by `for`, or by `async for` on asyncio or trio.
 
@@ -110,7 +110,7 @@ class Player:
         return _check_arrival(data)
 
     def _advance(self) -> bytes | None:
-        """Return the next chunk, and advance the due time.
+        """Return the next chunk, and advance the time at which it is due.
 
         They are None if the reader gives up at that time.
 

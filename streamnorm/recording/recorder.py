@@ -194,7 +194,7 @@ class RecordingWriter:
         self._try(self._open)
 
     def write(self, data: bytes) -> None:
-        """Record a decoded read of the body."""
+        """Record the decoded bytes of one read of the body."""
         # Times since the start are rounded, so that errors do not add up.
         elapsed_ms = round((time.monotonic() - self._started_at) * 1000)
         if self._out is None or not data:
@@ -208,7 +208,7 @@ class RecordingWriter:
             self._try(self._flush)
 
     def add_sent(self, message: bytes) -> None:
-        """Record a client's WebSocket message other than the create."""
+        """Record a client's WebSocket message other than `response.create`."""
         request = self._companion.request
         self._sent_bytes += len(message)
         if request is None or not self._recorder.request_bodies:
@@ -309,7 +309,7 @@ class RecordingWriter:
             out.close()
 
     def _read_lines(self) -> Iterator[str]:
-        """Yield the lines of all reads in batches."""
+        """Yield, in batches, the lines that hold the time and size of each read."""
         while lines := self._lines.readlines(_BATCH_BYTES):
             yield b"".join(lines).decode()
 

@@ -232,7 +232,7 @@ class Recording:
         self.path = file
 
     def _choose_reads(self, file: Path) -> list[RecordedRead] | None:
-        """Return the reads of an existing file with the same body, else `reads`."""
+        """Return the recorded reads in an existing file with the same body, else `reads`."""
         if not file.is_file() or file == self.path:
             return self.reads
         try:
@@ -311,7 +311,7 @@ class Recording:
 
     @property
     def outcome(self) -> Outcome:
-        """How the stream ended, given how its connection ended.
+        """How the stream ended, judged by its events and the end of its connection.
 
         Raises:
             UnknownDialect: Its dialect cannot be read.
@@ -379,7 +379,7 @@ class Recording:
                 return "eof" if self.is_stream and self._is_whole() else "reset"
 
     def _is_whole(self) -> bool:
-        """Return whether the stream is known to have its terminal."""
+        """Return whether the stream is known to have its terminal event."""
         try:
             return not isinstance(self.outcome, Abandoned)
         except UnknownDialect:
@@ -387,7 +387,7 @@ class Recording:
 
 
 def companion_of(recording: Recording) -> Companion:
-    """Return a recording's companion, without `chunks`."""
+    """Return the content of a recording's companion file, without `chunks`."""
     return Companion(
         1,
         recording.dialect,

@@ -68,7 +68,7 @@ class Finding(Struct, frozen=True):
 
 
 def find_files(path: Path) -> Iterator[Path]:
-    """Yield the regular files in a directory tree, by name; or a file's own path.
+    """Yield the regular files in a directory tree, sorted by name; or only `path` if it is a file.
 
     Hidden directories are omitted, and links are not followed.
 
@@ -110,7 +110,7 @@ def scan_file(path: Path) -> Iterator[Finding]:
 
 
 def _find_in_messages(path: Path) -> Iterator[Finding]:
-    """Yield the secrets in the Base64 of an event stream's messages."""
+    """Yield the secrets in the Base64 text of an AWS event stream's messages."""
     try:
         data = read_bounded(path, _MAX_DECODED_BYTES)
     except RecordingError as exc:
@@ -285,7 +285,7 @@ def _read_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _place_credentials(path: str, kind: str, values: Iterable[str]) -> Iterator[Credential]:
-    """Yield the credentials at one position, the longest first."""
+    """Yield the distinct values found at one position as credentials, longest first."""
     for value in sorted(dict.fromkeys(values), key=len, reverse=True):
         yield Credential(path, kind, value)
 

@@ -79,7 +79,7 @@ __all__ = [
 
 
 def open_store(url: str, *, ttl_s: float = DEFAULT_TTL_S) -> MemoryStore | SQLiteStore | RedisStore:
-    """Return the store at a URL; nothing is opened before its first use.
+    """Return the store at a URL, which is opened at the first use.
 
     Args:
         url: `memory:` for one process; `sqlite:PATH` for the processes of one machine;

@@ -102,7 +102,7 @@ def add_trigger(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_summaries(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
-    """Return a request whose sealed summaries are opened to user messages.
+    """Return a request with the sealed summaries decrypted into user messages.
 
     Answers, calls and results before the last summary are left out: it stands for them, as at
     the vendor.  A client may leave them out itself; one that names a stored response cannot.
@@ -283,7 +283,7 @@ _MAX_SEAL_CHARS = MAX_SEALED_BYTES * 4 // 3 + 128
 
 
 class Sealer:
-    """Encrypts texts ("seals"), and decrypts seals of all servers that share a key.
+    """Encrypts texts to seals, and decrypts the seals of all servers that share a key.
 
     Args:
         keys: The keys.  The first one seals, all of them open: a new key is put first, and the
@@ -297,7 +297,7 @@ class Sealer:
         self._first = _id_of(keys[0])
 
     def seal(self, text: str) -> str:
-        """Return a text as a seal.
+        """Return a text encrypted as a seal.
 
         Raises:
             ValueError: It has more than `MAX_SEALED_BYTES`.

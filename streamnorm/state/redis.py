@@ -335,7 +335,7 @@ def read_reply(reply: object, count: int) -> tuple[list[Entry], int, list[int]]:
 
 
 def batches_of(entries: Sequence[Entry], max_bytes: int) -> list[list[Entry]]:
-    """Return entries without content, in batches of bounded size."""
+    """Return the entries whose content is missing, in batches of bounded size."""
     batches: list[list[Entry]] = []
     left = 0
     for entry in entries:

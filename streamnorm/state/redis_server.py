@@ -37,7 +37,7 @@ _REFUSALS = {
 
 
 def open_client(url: str, timeout_s: float) -> Redis:
-    """Return a client with time limits for connecting and for replies.
+    """Return a client of a Redis or Valkey server, with time limits for connecting and replies.
 
     Raises:
         ValueError: The URL is none.

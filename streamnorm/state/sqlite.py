@@ -174,7 +174,7 @@ class SQLiteStore:
         return Found(tuple(chain), items)
 
     def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response, replacing one with the same id."""
+        """Store a response in place of any response with the same id."""
         now, expires = self._times()
         key = {"scope": key_of(scope), "id": key_of(response.id)}
         with self._file.connection() as connection, self._file.writing(connection):
@@ -243,7 +243,7 @@ class _Reader:
         self._bytes_left = max_bytes
 
     def chain(self, id: str | None) -> list[StoredResponse]:
-        """Return a chain of responses, the last first, within the bound."""
+        """Return a chain of responses, newest first, up to a bound on its size."""
         chain: list[StoredResponse] = []
         if id is None:
             return chain
@@ -283,6 +283,6 @@ class _Reader:
         return {} if response is None else response.items_by_id
 
     def _count_response(self, response: StoredResponse) -> StoredResponse | None:
-        """Return a response; None if it exceeds the bound together with earlier ones."""
+        """Return a response; None if it and the responses read before exceed the bound."""
         self._bytes_left -= response.size + RESPONSE_BYTES
         return None if self._bytes_left < 0 else response

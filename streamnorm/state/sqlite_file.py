@@ -96,7 +96,7 @@ class SQLiteFile:
 
     @contextmanager
     def writing(self, connection: Connection) -> Generator[None]:
-        """Commit the writes of the block.
+        """Commit the writes that are made in the `with` block.
 
         Raises:
             StoreError: Another thread writes for too long.
@@ -135,7 +135,7 @@ class SQLiteFile:
         self._write_lock = Lock()
 
     def _pop_idle(self, file: FileID | None) -> tuple[Connection, FileID] | None:
-        """Return an idle connection; close those to a deleted file."""
+        """Return an idle connection; close idle connections to a deleted file."""
         while True:
             try:
                 idle = self._idle.pop()
@@ -196,7 +196,7 @@ def identify_file(path: str) -> FileID | None:
 
 @contextmanager
 def transaction(connection: Connection, begin: str) -> Generator[None]:
-    """Commit the block as one transaction."""
+    """Commit the statements of the `with` block as one transaction."""
     connection.execute(begin)
     yield
     connection.execute("COMMIT")
@@ -213,7 +213,7 @@ def failure(error: sqlite3.Error | UnicodeError) -> StoreError:
 
 
 def _create_file(path: str) -> None:
-    """Create an empty file, unless another process has, and remove a stale log.
+    """Create an empty file unless there is one, and remove a stale write-ahead log.
 
     Processes that have the deleted file open go on with its log and its index of that, until
     they notice; those of the new file must be others.

@@ -101,7 +101,7 @@ class Found(Struct, frozen=True):
 
 
 class ResponseStore(Protocol):
-    """Protocol of stores for asynchronous callers.
+    """Protocol of response stores for asynchronous callers.
 
     Nothing is found or deleted under another scope than it was put under.  A store may forget
     any response at any time, so its callers expect all of them to be missing.
@@ -112,7 +112,7 @@ class ResponseStore(Protocol):
         ...
 
     async def aput(self, scope: str, response: StoredResponse) -> None:
-        """Store a response, replacing one with the same id."""
+        """Store a response in place of any response with the same id."""
         ...
 
     async def adelete(self, scope: str, id: str) -> bool:
@@ -121,14 +121,14 @@ class ResponseStore(Protocol):
 
 
 class SyncResponseStore(Protocol):
-    """Protocol of stores for synchronous callers, in any thread."""
+    """Protocol of response stores for synchronous callers, in any thread."""
 
     def find(self, scope: str, lookup: Lookup) -> Found:
         """Return the stored responses and items of a lookup."""
         ...
 
     def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response, replacing one with the same id."""
+        """Store a response in place of any response with the same id."""
         ...
 
     def delete(self, scope: str, id: str) -> bool:
@@ -304,7 +304,7 @@ class MemoryStore:
             return Found(tuple(chain), items)
 
     def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response, replacing one with the same id."""
+        """Store a response in place of any response with the same id."""
         size = response.size
         with self._lock:
             self._remove((scope, response.id))
@@ -335,7 +335,7 @@ class MemoryStore:
                 self._entries.move_to_end(key)
 
     def _expire(self) -> None:
-        """Delete expired responses, and the least recently used beyond a bound."""
+        """Delete expired responses, and the least recently used responses beyond a bound."""
         oldest = self._clock() - self._max_age_s
         while self._entries:
             key, entry = next(iter(self._entries.items()))
@@ -372,7 +372,7 @@ class _Chains:
         self._seen: set[str] = set()
 
     def follow(self, id: str | None) -> list[StoredResponse]:
-        """Add and return a chain, up to a missing response or one in another chain."""
+        """Add and return a chain, up to a response that is missing or in another chain."""
         chain: list[StoredResponse] = []
         while id is not None and id not in self._seen:
             entry = self._entries.get((self._scope, id))

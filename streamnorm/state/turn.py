@@ -255,7 +255,7 @@ class Turn:
         return self.form.answer_fields(id, self.lookup.response)
 
     def stored(self, response: dict[str, Any]) -> StoredResponse | None:
-        """Return the response to store; None if it failed or must not be stored.
+        """Return the response to store; None if the response failed or must not be stored.
 
         Args:
             response: The whole response that the client gets, written with `reply`; of a
@@ -287,7 +287,7 @@ class Turn:
 
 
 class CheckedTurn(Turn):
-    """The turn of a body that `body_object` has already checked.
+    """A `Turn` whose body was already checked by `body_object`.
 
     Args:
         body: The body.
@@ -407,7 +407,7 @@ class Operation(Struct, frozen=True):
 def read_operation(
     method: str, path: str, query: Mapping[str, str] | None = None
 ) -> Operation | None:
-    """Return the operation of a request; None if it is not on a stored response.
+    """Return the operation of a request on a stored response; None for other requests.
 
     Args:
         method: Method of the request.
@@ -488,7 +488,7 @@ def _items_after(items: list[Item], id: str) -> list[Item]:
 
 
 def _format_item(item: Item) -> dict[str, Any]:
-    """Return an item as in lists: with type, id and text in parts."""
+    """Return an item as an entry of a list: with type and id, and with text in parts."""
     value: dict[str, Any] = {**value_of(item.json), "id": item.id}
     if "role" in value:
         value.setdefault("type", "message")

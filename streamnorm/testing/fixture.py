@@ -86,7 +86,7 @@ class RecordingFixture:
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
-        """The complete recordings, by name; in mode `rewrite`, the new ones.
+        """The complete recordings, sorted by name; in mode `rewrite`, only new recordings.
 
         Raises:
             RecordingError: One cannot be read.
@@ -342,7 +342,7 @@ def open_recordings(item: pytest.Item, mode: Mode) -> RecordingFixture:
 
 
 def _bodies_of(path: Path) -> list[Path]:
-    """Return the body files of recordings at `path`, by name.
+    """Return the body files of recordings at `path`, sorted by name.
 
     `path` is a folder, one body file, or nothing yet.
     """
@@ -397,6 +397,6 @@ class EndingRecorder(Recorder):
         return writer
 
     def end(self) -> None:
-        """End all recordings; open ones as `aborted`."""
+        """End all open recordings as `aborted`."""
         for writer in self._writers:
             writer.end("aborted")  # ignored if it has ended

@@ -149,7 +149,7 @@ def assert_same_message(got: Message, expected: Message) -> None:
 
 
 def _reduce(message: Message, other: Message) -> Message:
-    """Return the part of a message that is compared."""
+    """Return a message with only the fields that can be compared with `other`."""
     both = message.stop_sequence is not None and other.stop_sequence is not None
     counterparts = [*other.blocks, *[None] * len(message.blocks)]
     return Message(

@@ -85,7 +85,7 @@ class AnswerWriter(Struct, kw_only=True):
         return self._play(200, steps, end=end)
 
     def _encode_events(self, events: list[Event], id: str) -> Iterator[bytes]:
-        """Yield the framed bytes of each event, and of the end."""
+        """Yield the framed bytes of each event, then the bytes that end the stream."""
         framing = self.spoken.framing
         frame_writer = None if framing.writer is None else framing.writer()
         writer = StreamWriter(self.encoder, frame_writer=frame_writer)

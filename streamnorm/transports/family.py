@@ -253,5 +253,5 @@ def _kind_of(inner: object) -> str:
 
 @cache
 def subclass(body: type[T], stream: type[Any]) -> type[T]:
-    """Return a subclass of a body class and `stream`, a base that the package's clients need."""
+    """Return a subclass of `body` and `stream`, the base class that the HTTP package requires."""
     return cast("type[T]", type(body.__name__, (body, stream), {}))  # its first base

@@ -139,7 +139,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
         return self._family.async_inner(self._inner)
 
     def _request_identity(self, request: RequestT) -> RequestT:
-        """Return a copy of a request that accepts no content coding.
+        """Return a copy of a request whose response must have no content coding.
 
         A compressed body arrives in other chunks than the server wrote.
         """
@@ -166,7 +166,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     def _record_body(
         self, response: ResponseT, writer: RecordingWriter, stream: type[Any]
     ) -> ResponseT:
-        """Record a response's head; return the response with a recording body."""
+        """Record status and headers of a response; return it with a body that records its reads."""
         writer.begin(response.status_code, response.headers.multi_items())
         # Mock transports return responses that were read.
         if response.is_closed:
@@ -189,7 +189,7 @@ def _write_whole(response: HTTPResponse, writer: RecordingWriter) -> None:
 
 
 class _RecordedBody:
-    """Response body that records each read; synchronous or asynchronous.
+    """Response body, synchronous or asynchronous, that records the bytes of each read.
 
     Args:
         inner: The body to read.
@@ -295,7 +295,7 @@ def _end_of(exc: BaseException, family: Family[Any, Any]) -> End:
 
 
 def decoding_writer(writer: RecordingWriter, coding: str) -> Callable[[bytes], object]:
-    """Return a function that decodes a body's reads for a writer.
+    """Return a function that decodes the bytes of each read and passes them to `writer`.
 
     With an unsupported coding the recording is given up, and the reads are ignored.
 
@@ -391,7 +391,7 @@ class GenericReplayTransport(Generic[RequestT, ResponseT]):
 
 
 class _ReplayedBody:
-    """Body of a replayed response; synchronous or asynchronous.
+    """Body of a replayed response, for synchronous and asynchronous clients.
 
     Args:
         playback: The body to play.

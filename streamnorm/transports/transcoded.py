@@ -263,7 +263,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
 
 class TranscodedExchange(Generic[RequestT, ResponseT]):
-    """One exchange: iterates over its steps, and builds the client's response.
+    """One exchange with a provider: yields its steps, and builds the client's response.
 
     An exception from the `with` block is an outcome, too.
 
@@ -307,7 +307,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             self.status.own_outcome = Abandoned()
 
     def __iter__(self) -> Iterator[Step]:
-        """Yield the steps until the answer is known."""
+        """Yield the steps of the exchange until the answer is known."""
         try:
             steps: Generator[Step, Any, Answer] = self._exchange.steps()
             while self._answer is None:
@@ -333,7 +333,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         )
 
     def starts_stream(self, step: UpstreamRequest | UpstreamCall, response: ResponseT) -> bool:
-        """Return whether to read a response as a stream, like any error to a message request."""
+        """Return whether a response is read as a stream; errors of message requests always are."""
         # An error of a message may have any size and form, which the gate of a stream bounds and
         # judges.
         return step.streams or (isinstance(step, UpstreamRequest) and not response.is_success)
@@ -374,7 +374,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         response: ResponseT,
         store: SyncResponseStore | None,
     ) -> ResponseT:
-        """Return the client's response, streamed from the provider's.
+        """Return the client's response, which streams the provider's answer.
 
         Args:
             step: The request that the provider has answered.
@@ -391,7 +391,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         response: ResponseT,
         store: ResponseStore | None,
     ) -> ResponseT:
-        """Return the client's response, streamed from the provider's; like `stream`."""
+        """Return the client's response to an asynchronous client; like `stream`."""
         return await self._responses.stream_async(
             self._pump(step, response), response, self._exchange, store, self.status
         )
@@ -417,7 +417,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         )
 
     def _request_id(self, response: ResponseT) -> str:
-        """Return the response's id from the provider's headers, or a new id."""
+        """Return the request id in the headers of the provider's response, or a new id."""
         endpoints = self._options.upstream.dialect_record.endpoints
         return response.headers.get(endpoints.request_id_header, "") or str(uuid4())
 

@@ -1,4 +1,4 @@
-"""Responses of transcoding transports: the provider's, read within bounds, and the client's."""
+"""Reading of providers' responses within bounds, and building of responses to the client."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ProviderResponse:
 
 
 class _DecodedReads:
-    """Decoded pieces of a compressed body; synchronous or asynchronous.
+    """Iterator, synchronous or asynchronous, over the decoded pieces of a compressed body.
 
     Args:
         source: Iterator over the reads of the body.
@@ -274,7 +274,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     def _start_stream(
         self, body: TranscodedBody | SyncTranscodedBody, response: ResponseT
     ) -> ResponseT:
-        """Return a streamed response whose first chunk was read."""
+        """Return a response with status 200 and a body whose first chunk was read."""
         framing = self._client.framing
         kind = _STREAM
         if framing is not SSE:

@@ -404,7 +404,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     allowed_betas: frozenset[str] | None = None
 
     def for_same_dialect(self, fields: frozenset[str], *, same_models: bool) -> BodyCapabilities:
-        """Return the capabilities for requests that were decoded from this dialect.
+        """Return the capabilities for requests that were decoded from the target's own dialect.
 
         All features of the dialect are enabled: other servers may accept what the vendor
         refuses, unless their profiles say otherwise.

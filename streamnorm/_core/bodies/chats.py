@@ -38,7 +38,7 @@ B = TypeVar("B", bound=InputBlock)
 
 
 class ChatMessage(NamedTuple):
-    """A message of a history, reduced to the blocks that a page's chat can show.
+    """One message of the chat on a web page, reduced to the blocks that the page can show.
 
     Attributes:
         role: Role of the speaker.
@@ -56,7 +56,7 @@ class ChatMessage(NamedTuple):
 def read_history(
     history: Iterable[HistoryItem], dialect: str, losses: Losses
 ) -> Iterator[ChatMessage]:
-    """Yield the messages of a history for a page's chat.
+    """Yield the messages of a history, reduced to what the chat of a web page can show.
 
     Args:
         history: The messages, oldest first.
@@ -92,7 +92,7 @@ def _check_names(item: HistoryItem, path: str) -> None:
 
 
 def _name_call(block: InputBlock, ids: CallIds, losses: Losses) -> InputBlock:
-    """Return a block with the call id that the page uses; count a changed call id as a loss."""
+    """Return a block with a call id that is unique on the page; count a changed id as a loss."""
     named = ids.rename(block)
     if named is not block and isinstance(block, ToolCall | ServerToolCall):
         losses.add("call_id", "messages", "written with an id of its own")
@@ -116,7 +116,7 @@ def _reduce(block: InputBlock, dialect: str, losses: Losses) -> InputBlock:
 
 
 def calls_of(messages: Sequence[InputMessage]) -> dict[str, bool]:
-    """Return the ids of a chat's calls, and whether each call is in the last answer."""
+    """Map the id of each tool call in a chat to whether the call is in the last answer."""
     calls: dict[str, bool] = {}
     is_last = True
     for message in reversed(messages):
@@ -135,7 +135,7 @@ def _belongs_to_answer(message: InputMessage) -> bool:
 
 
 class CallIds:
-    """The ids of the tool calls of a page's chat, each used for one call.
+    """The tool call ids in the chat of a web page, each assigned to only one call.
 
     Providers number the calls of each answer from 0, as Kimi K2 does those of a tool.  AG-UI's
     clients append to the call of an id that comes again, and `useChat` gives a result to all
@@ -152,7 +152,7 @@ class CallIds:
         self._unanswered: dict[str, deque[str]] = {}  # ids given, by the id that calls came with
 
     def begin_answer(self) -> None:
-        """Begin the next answer: a repeated id now means a new call."""
+        """Begin the next answer: a repeated id from now on refers to calls of this answer."""
         self._answer.clear()
 
     def rename(self, block: B) -> B:
@@ -182,7 +182,7 @@ class CallIds:
         return given
 
     def _find_given_id(self, id: str) -> str:
-        """Return the id on the page of the first unanswered call that came with `id`."""
+        """Return the page's id of the first unanswered call whose original id is `id`."""
         given = self._unanswered.get(id)
         if given is None:
             # A page is shown a call of its id before it.
@@ -192,7 +192,7 @@ class CallIds:
 
 
 class AnswerBlocks:
-    """The blocks of one answer, collected from a page's message.
+    """The blocks of one answer, collected from a message that a web page sent.
 
     Citations and summaries are joined at the end, so that any number takes linear time.
     """
@@ -211,7 +211,7 @@ class AnswerBlocks:
         self._blocks.append(block)
 
     def cite(self, citation: Citation) -> bool:
-        """Add a citation to the last text; False if there is none."""
+        """Add a citation to the last text block; return False if there is no text block."""
         if self._last_text is None:
             return False
         position, text = self._last_text
@@ -219,7 +219,7 @@ class AnswerBlocks:
         return True
 
     def append_reasoning(self, block: Reasoning, *, is_continued: bool = False) -> None:
-        """Append reasoning, or merge it with the previous reasoning if both belong to one item.
+        """Append reasoning, or merge it into the preceding reasoning of the same reasoning item.
 
         pydantic-ai signs the first summary of an item, `@ai-sdk/openai` all, and our own stream,
         which learns the signature and the id last, the last one.
@@ -240,7 +240,7 @@ class AnswerBlocks:
         self._blocks[last] = block
 
     def finish(self) -> tuple[InputBlock, ...]:
-        """Return the blocks."""
+        """Return all blocks of the answer, with their citations and reasoning summaries."""
         blocks = [*self._blocks]
         for position, citations in self._citations.items():
             blocks[position] = structs.replace(blocks[position], citations=tuple(citations))
@@ -250,7 +250,7 @@ class AnswerBlocks:
 
 
 def _is_of_item(before: InputBlock, summary: InputBlock) -> bool:
-    """Return whether reasoning belongs to the same item as the reasoning before it."""
+    """Return whether a reasoning block belongs to the item of the reasoning block before it."""
     if not isinstance(before, Reasoning) or not isinstance(summary, Reasoning):
         return False
     if summary.id is None or before.extra is not None:
@@ -262,7 +262,7 @@ def _is_of_item(before: InputBlock, summary: InputBlock) -> bool:
 
 
 def clean_messages(messages: list[dict[str, Any]], losses: Losses) -> list[dict[str, Any]]:
-    """Return a page's messages with U+FFFD in place of lone surrogates.
+    """Return the messages of a web page with U+FFFD in place of lone surrogates.
 
     Args:
         messages: The messages.

@@ -65,7 +65,7 @@ def prefix_path(error: DecodeError, path: str) -> DecodeError:
 
 
 def conversion_error(refused: InvalidJSON) -> DecodeError:
-    """Return an error of `json.convert` as a `DecodeError`, with the path from the error's text."""
+    """Return the `DecodeError` for an error of `json.convert`, with the path from the message."""
     problem, _, path = str(refused).partition(" - at `")
     return DecodeError(problem, path=path.removesuffix("`") or "$")
 
@@ -132,7 +132,7 @@ def get_object(value: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def as_object(value: object, path: str = "$") -> dict[str, Any]:
-    """Return `value`, which must be an object."""
+    """Return `value` if it is an object; raise `DecodeError` for any other value."""
     if not is_object(value):
         raise unexpected(value, "an object", path)
     return value
@@ -189,7 +189,7 @@ def read_objects(value: object, read: Callable[[dict[str, Any]], T], path: str =
 
 
 def get_objects(value: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the path and the object of each element of an array field; nothing if it is absent."""
+    """Yield the path and the object of each element of an array field, if the field is present."""
     for number, item in enumerate(get_array(value, name) or ()):
         path = f"$.{name}[{number}]"
         yield path, as_object(item, path)
@@ -202,14 +202,14 @@ def get_strings(value: dict[str, Any], name: str) -> tuple[str, ...] | None:
 
 
 def as_str(value: object) -> str:
-    """Return `value`, which must be a string."""
+    """Return `value` if it is a string; raise `DecodeError` for any other value."""
     if not isinstance(value, str):
         raise unexpected(value, "a string", "$")
     return value
 
 
 def get_labels(value: dict[str, Any], name: str) -> dict[str, str] | None:
-    """Return an object field if all its values are strings; else None."""
+    """Return an object field; {} if the field is absent, None if a value in it is no string."""
     labels = get_object(value, name) or {}
     return labels if all(isinstance(label, str) for label in labels.values()) else None
 
@@ -235,7 +235,7 @@ def unknown_fields(
 
 
 class Step(NamedTuple):
-    """One step of a field path: a name, and optionally a filter on the elements.
+    """One step of a field path: a field name, and optionally a filter on the field's values.
 
     Attributes:
         name: Name of a field.
@@ -250,7 +250,7 @@ class Step(NamedTuple):
     is_exact: bool = True
 
     def matches(self, value: Any) -> bool:
-        """Return whether the step selects a value."""
+        """Return whether the step's filter selects `value`."""
         if not is_object(value):
             return False
         if not self.field:
@@ -261,7 +261,7 @@ class Step(NamedTuple):
         return fnmatchcase(found, self.pattern)
 
     def positions(self, values: list[Any]) -> list[int]:
-        """Return the positions of the elements that the step selects."""
+        """Return the positions of the array elements that the step's filter selects."""
         # A body may have thousands of messages: one comparison each, without a call.
         if self.field and self.is_exact:
             field, value = self.field, self.pattern
@@ -279,7 +279,7 @@ Edit: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
 
 @lru_cache(maxsize=1024)
 def parse_path(text: str) -> FieldPath:
-    """Parse a path.
+    """Parse the text of a field path.
 
     Raises:
         ValueError: The text is no path.

@@ -25,7 +25,7 @@ _TO_STANDARD = str.maketrans("-_", "+/", "\r\n")
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:
-    """Return the media type (may be empty) and Base64 of a `data:` URL; None if it has none."""
+    """Return the media type (may be empty) and data of a Base64 `data:` URL, or None."""
     if url[:5].lower() != "data:":
         return None
     head, comma, data = url.partition(",")
@@ -108,7 +108,7 @@ def _exact(media_type: str) -> str | None:
 
 
 def base64_of(media_type: str, data: str) -> str:
-    """Return the content of a file block as Base64; text documents are encoded."""
+    """Return a file's content as Base64; encode the content of a text document."""
     if media_type.startswith("text/"):
         return base64.b64encode(data.encode("utf-8", "replace")).decode()
     return data
@@ -151,5 +151,5 @@ def file_name(title: str | None, media_type: str) -> str:
 
 
 def title_of(name: str | None) -> str | None:
-    """Return the title of a file; None if `file_name` made up its name."""
+    """Return the title in a file name; None if `file_name` made up the name."""
     return None if name is None or name.partition(".")[0] == _UNTITLED else name

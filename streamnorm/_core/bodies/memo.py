@@ -30,7 +30,7 @@ class _Entry(NamedTuple):
 
 
 class EncodingMemo:
-    """The encoded messages of one growing history for one target.
+    """Cache of the encoded messages of one growing history, for one target.
 
     A message is recognised by its position and the identity of its parts: a new message object
     with the same blocks is a hit.
@@ -47,7 +47,7 @@ class EncodingMemo:
         losses: Losses,
         make: Callable[[], T],
     ) -> T:
-        """Return the cached result of a step for a message, or call `make` and cache its result.
+        """Return the result of an encoding step for a message, from the cache or else from `make`.
 
         Args:
             step: Name of the step.
@@ -71,7 +71,7 @@ class EncodingMemo:
 
 
 def _is_same(before: InputMessage, message: InputMessage) -> bool:
-    """Return whether two messages have the same parts."""
+    """Return whether two messages have equal roles and names, and identical other parts."""
     return before is message or (
         before.role == message.role
         and before.name == message.name

@@ -52,7 +52,7 @@ class ModelPage(NamedTuple):
 
 
 def apply_model_map(models: Sequence[ModelInfo], model_map: Mapping[str, str]) -> list[ModelInfo]:
-    """Return the models under the aliases that a client may request.
+    """Return a server's models, listed under the aliases that clients may request.
 
     A model is listed under each alias, then under its own name, unless that name is an alias of
     another model.  Aliases of models that the server does not list come last, without details.
@@ -192,7 +192,7 @@ def models_in(
 
 
 def page_size(query: Mapping[str, str], field: str, default: int, most: int) -> int:
-    """Return the page size that a query asks for, at most `most` models.
+    """Return the page size that a query asks for, bounded by `most`.
 
     Raises:
         DecodeError: The query asks for no positive integer.
@@ -289,7 +289,7 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """Query of the first page, with the largest page size."""
+        """Query parameters for the first page of a model list, with the largest page size."""
         return {} if self.pages is None else {self.pages.size: str(self.pages.max_size)}
 
     def read_model(self, value: dict[str, Any]) -> ModelInfo:

@@ -208,7 +208,7 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, bu
 
 @cache
 def _fields_getter(kind: type[Struct], but: str) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a getter of all fields of a part except `source` and `but`."""
+    """Return a getter of all fields of a part except `source` and the field named `but`."""
     return attrgetter(*(name for name in kind.__struct_fields__ if name not in ("source", but)))
 
 

@@ -124,7 +124,7 @@ class WriteContext(Struct, eq=False):
 
 
 class Reading(Struct):
-    """State while an object is read.
+    """A JSON object while it is read, and the unified fields found so far.
 
     Attributes:
         body: The object.
@@ -140,7 +140,7 @@ class Reading(Struct):
 
 
 class Writing(Struct):
-    """State while an object is written.
+    """A unified value while it is written, and the JSON fields written so far.
 
     Attributes:
         part: The request, or the part of one, whose fields are written.
@@ -156,7 +156,7 @@ class Writing(Struct):
 
 
 class WithRest(NamedTuple):
-    """A unified value, with the part of the wire's value that it cannot hold.
+    """A unified value, and the rest of the wire's value, which the unified value cannot hold.
 
     Attributes:
         value: The unified value.
@@ -168,7 +168,7 @@ class WithRest(NamedTuple):
 
 
 def leave_out(value: Any, writing: Writing) -> None:
-    """Write nothing: writer of a field that is only read."""
+    """Write nothing; used as the writer of fields that are only read."""
 
 
 def _get_value(body: JSONObject, name: str) -> Any:
@@ -176,7 +176,7 @@ def _get_value(body: JSONObject, name: str) -> Any:
 
 
 class Field(Struct, frozen=True):
-    """Table row: one field on the wire, one unified field.
+    """Table row that maps one field on the wire to one unified field.
 
     Attributes:
         name: Name of the unified field.
@@ -202,17 +202,17 @@ class Field(Struct, frozen=True):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The unified fields that the row writes."""
+        """Names of the unified fields that the row writes."""
         return (self.name,)
 
     @property
     def wire_names(self) -> tuple[str, ...]:
-        """The fields of the object that the row reads."""
+        """Names of the wire fields that the row reads."""
         return (self.wire or self.name,) if isinstance(self.wire, str) else self.wire
 
 
 class Group(Struct, frozen=True):
-    """Table row: several fields that are read or written together.
+    """Table row of several fields that are read or written together.
 
     Attributes:
         fields: Names of the unified fields.
@@ -237,11 +237,11 @@ class Group(Struct, frozen=True):
     is_path: bool = False
 
     def read_into(self, reading: Reading) -> None:
-        """Read the fields."""
+        """Read the row's fields into `reading`."""
         reading.fields |= self.read(reading)
 
     def write_into(self, writing: Writing) -> None:
-        """Write the fields."""
+        """Write the row's fields to `writing.body`."""
         if self.always or len(self.fields) != 1 or _is_set(getattr(writing.part, self.fields[0])):
             writing.body |= self.write(writing)
 
@@ -252,7 +252,7 @@ def constant(name: str, value: Any) -> Group:
 
 
 class Nested(Struct, frozen=True):
-    """Table row: a field whose object has a table of its own.
+    """Table row of a field whose value is an object with a table of its own.
 
     Attributes:
         name: Name on the wire.
@@ -267,16 +267,16 @@ class Nested(Struct, frozen=True):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The unified fields that the row writes."""
+        """Names of the unified fields that the row writes."""
         return tuple(name for row in self.table.rows for name in row.fields)
 
     @property
     def wire_names(self) -> tuple[str, ...]:
-        """The fields of the object that the row reads."""
+        """Names of the wire fields that the row reads."""
         return (self.name,)
 
     def read_into(self, reading: Reading) -> None:
-        """Read the object."""
+        """Read the row's object into `reading`, by the table of that object."""
         fields, unknown = self.table.read_field(reading.body, self.name, reading.context)
         reading.fields |= fields
         if self.is_path:
@@ -285,7 +285,7 @@ class Nested(Struct, frozen=True):
             reading.unknown[self.name] = unknown
 
     def write_into(self, writing: Writing) -> None:
-        """Write the object, unless it has no field."""
+        """Write the row's object to `writing.body`, unless the object would be empty."""
         if inner := self.table.write(writing.part, writing.context):
             writing.body[self.name] = inner
 
@@ -536,7 +536,7 @@ def unknown_of(extra: dict[str, JSONObject] | None, dialect: str) -> JSONObject:
 
 
 def _unknown_beside(row: Row, unknown: JSONObject) -> JSONObject:
-    """Return the unknown fields that belong to a row: by wire name, or below the row's path."""
+    """Return the unknown fields with a row's wire names, or with paths below the row's path."""
     if not isinstance(row, Field) and row.is_path:
         name = f"{row.wire_names[0]}."
         return {path: unknown[path] for path in unknown if path.startswith(name)}

@@ -117,7 +117,7 @@ class TokenEstimator:
             learn(input_tokens)
 
     def observer(self, request: Request) -> Callable[[int | None], None] | None:
-        """Return a function that calls `observe` for this request, given its input tokens.
+        """Return a function that calls `observe` for this request, given the token count.
 
         None if the request cannot teach a ratio.  The function does not hold a reference to the
         request.
@@ -145,7 +145,7 @@ class TokenEstimator:
 
 
 class _Learnt(Struct, frozen=True):
-    """Weighted totals of the requests to one model; recent requests weigh more."""
+    """Weighted byte and token totals of one model's requests; recent requests weigh more."""
 
     bytes: float
     tokens: float
@@ -179,7 +179,7 @@ _MEDIA_TOKENS: dict[type, int] = {
 
 
 class _Size:
-    """Size of a request, for the estimate.
+    """The text bytes, constant tokens and files of a request, for the token estimate.
 
     Attributes:
         text: UTF-8 bytes of all text.
@@ -202,7 +202,7 @@ class _Size:
         self.tokens += _MEDIA_TOKENS[kind]
 
     def add_json(self, value: Any) -> None:
-        """Add a JSON value of unknown meaning; long Base64 counts as an image."""
+        """Add a JSON value of unknown meaning to the size; long Base64 counts as an image."""
         rest = [value]
         while rest:
             item = rest.pop()

@@ -119,7 +119,7 @@ def _repair(text: str, path: str) -> dict[str, object]:
 
 
 class CustomToolInputDecoder:
-    """Decode a custom tool's text from the arguments of the function that wraps it.
+    """Decode a custom tool's text from the arguments of the function that wraps the tool.
 
     Wrapped arguments are a JSON object with a string member `input`, at any position among
     other members.  Arguments of another form (plain text, another JSON value, an object without
@@ -150,7 +150,7 @@ class CustomToolInputDecoder:
         self._held: list[str] = []  # the arguments before the string
 
     def feed(self, arguments: str) -> str:
-        """Return what the next fragment of JSON arguments holds of a custom tool's free text."""
+        """Return the custom tool's text in the next fragment of the call's arguments."""
         if self.is_plain:
             return arguments
         if not self._is_found:
@@ -310,7 +310,7 @@ class ToolCallRestorer:
         return restored
 
     def is_wrapped(self, index: int) -> bool:
-        """Return whether the deltas of a block are wrapped custom input."""
+        """Return whether a block's deltas are JSON arguments that wrap a custom tool's text."""
         return index in self._inputs
 
     def unwrap(self, index: int, arguments: str) -> str:
@@ -415,7 +415,7 @@ class RestoringSinks:
         return self._accumulator.text_sink(index, part)
 
     def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:
-        """Return a function that writes more text of a block."""
+        """Return a function that writes further text of the block of `delta`."""
         index, writer = delta.index, self._writer
         if not self._restorer.is_wrapped(index):
             return writer.delta_sink(delta)

@@ -26,7 +26,7 @@ JSONObject: TypeAlias = dict[str, Any]
 
 
 def is_joint_beta(beta: str, lost: Collection[str]) -> bool:
-    """Return whether a field that a beta enables is among the lost fields.
+    """Return whether a beta enables at least one of the lost fields.
 
     Args:
         beta: Name of the beta.
@@ -230,7 +230,7 @@ def _replacer(values: dict[str, JSONObject]) -> Edit:
 
 
 def _count_edits(edit: Edit, path: FieldPath, target: BodyCapabilities, losses: Losses) -> Edit:
-    """Return `edit`; if the body came in the target's dialect, its changes count as losses."""
+    """Wrap `edit` to count each change as a loss, if the body came in the target's dialect."""
     if not target.only_refusals:
         return edit
     where = path[0].name if len(path) > 1 else "request"
@@ -265,7 +265,7 @@ def _drop_alternatives(body: JSONObject, target: BodyCapabilities, losses: Losse
 
 
 def _drop_empty(holder: JSONObject, name: str) -> JSONObject:
-    """Return an object without an empty field, which is equivalent to a missing one."""
+    """Return an object, without the field `name` if that field is empty."""
     return holder if holder[name] else {key: holder[key] for key in holder if key != name}
 
 
@@ -351,7 +351,7 @@ def _add_field(
     target: BodyCapabilities,
     losses: Losses,
 ) -> JSONObject:
-    """Return an object with a field that the server requires; objects are merged."""
+    """Return an object with a field that the server requires; merge it into an existing object."""
     before = holder.get(name)
     after = {**before, **value} if is_object(before) and is_object(value) else value
     if name in holder and before == after:

@@ -48,7 +48,7 @@ class BlockOpener(Struct):
     def open(
         self, block: Block, events: list[Event], *, extra: dict[str, Any] | None = None
     ) -> int:
-        """Append the start of a block; return its index.  A call without an id gets one."""
+        """Append the start of a block; return the block's index.  Mint an id that a call lacks."""
         index = self.next_index()
         if isinstance(block, ToolCall | ServerToolCall):
             self.count_call(block.id, block.name)
@@ -89,7 +89,7 @@ class BlockOpener(Struct):
                 raise too_large("max_id_chars", bound)
 
     def mint_id(self, where: str, *keys: object) -> str:
-        """Mint an id for a call without one, before its block has an index.
+        """Mint an id for a call that came without an id, before its block has an index.
 
         The id is derived from the seed, from `keys`, and from the number of blocks.
         """
@@ -107,7 +107,7 @@ class BlockOpener(Struct):
         return size
 
     def store_fields(self, stored: dict[str, Any], fields: dict[str, Any]) -> None:
-        """Store the unknown fields of a frame; a repeated field replaces the earlier one."""
+        """Store the unknown fields of a frame; a repeated field replaces the earlier field."""
         for name, value in fields.items():
             if name in stored:
                 if stored[name] == value:

@@ -62,7 +62,7 @@ class Notes:
         return tuple(Note(note.kind, note.where, count) for note, count in self._counts.items())
 
     def share(self, other: Notes) -> None:
-        """Count in common with another object from now on."""
+        """Count into the counts of `other` from now on, and call the callback of `other`."""
         self._counts, self._on_note = other._counts, other._on_note
 
 
@@ -159,7 +159,7 @@ class Decoder(ABC):
         return events
 
     def read_raw(self, raw: RawFrame) -> list[Event]:
-        """Decode one frame from `split` in full; frames must be passed in order."""
+        """Decode one frame from `split` on the slow path; frames must be passed in order."""
         events: list[Event] = []
         if self.outcome is not None:
             return events
@@ -242,7 +242,7 @@ class Decoder(ABC):
 
     @property
     def is_body(self) -> bool:
-        """Whether the source may be an ordinary body, which is judged at its end."""
+        """Whether the source starts like JSON or HTML and is not known to be a stream."""
         return self._body is not None and not self._body.is_stream
 
     def sniffer(self, start: bytes) -> FormatSniffer | None:
@@ -253,7 +253,7 @@ class Decoder(ABC):
         return None
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the bytes of the last read as an event stream, converted if necessary.
+        """Return the last chunk, `data`, as server-sent events, converted if necessary.
 
         b"" while the source may still be a body that is no stream.
         """
@@ -263,7 +263,7 @@ class Decoder(ABC):
 
     @property
     def frames(self) -> int:
-        """Number of frames read from bytes."""
+        """Number of frames split from the source's bytes so far."""
         return self.framing.frames
 
     @property
@@ -330,11 +330,11 @@ class Decoder(ABC):
         return is_object(value) and find_error(value) is not None
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
-        """Complete a message that lacks only its terminal; return the names of missing frames."""
+        """Complete a message that lacks only the terminal event; return missing frames' names."""
         return ()
 
     def stray(self, line: str) -> StreamError | None:
-        """Return the provider's error in a line outside events; None if it reports none."""
+        """Return the provider's error in a line outside any event, or None."""
         name, colon, value = line.partition(":")
         if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
             value = value.removeprefix(" ")
@@ -342,7 +342,7 @@ class Decoder(ABC):
         return find_error(self.json_of(line))
 
     def body_error(self, body: str) -> StreamError | None:
-        """Return the provider's error in a JSON body; None if the body reports none."""
+        """Return the provider's error in a JSON body, or None."""
         return find_error(self.json_of(body))
 
     def judge_body(self, body: bytes | bytearray) -> StreamError:
@@ -350,7 +350,7 @@ class Decoder(ABC):
         return self.body_error(str(body, "utf-8", "replace")) or not_a_stream(body)
 
     def read_done(self, events: list[Event]) -> None:
-        """Append the events of a `[DONE]` frame; most dialects have none."""
+        """Append the events of a `[DONE]` frame; most dialects have no such frame."""
         self.note("stray_done", "frame")
 
     def json_of(self, text: str) -> Any:
@@ -362,17 +362,17 @@ class Decoder(ABC):
 
     @property
     def lacks_only_terminal(self) -> bool:
-        """Whether the message is complete without its terminal, which a server may never send."""
+        """Whether only the terminal event, which a server may omit, is missing from the message."""
         return False
 
     @property
     def resume_token(self) -> dict[str, Any] | None:
-        """Token from which the vendor can resume a broken stream; None if it cannot."""
+        """Token from which the vendor can resume a broken stream, or None."""
         return None
 
     @property
     def note(self) -> Callable[[str, str], None]:
-        """Counter of accepted deviations from the protocol, given their kind and place."""
+        """Function that counts an accepted deviation, given the kind and the location."""
         return self._notes.add  # no method of the decoder, to which its blocks would refer then
 
     def malformed(self, message: str) -> Fatal:
@@ -432,7 +432,7 @@ class Decoder(ABC):
         return cut_stream(self.frames, self.resume_token)
 
     def _split_start(self, data: bytes) -> list[RawFrame]:
-        """Split the first bytes, and choose `split` for the others: a body or SSE."""
+        """Split the first bytes of the source; set `split` to read the rest as a body or as SSE."""
         # An error body may come with status 200 and any content type: SDKs yield an empty stream
         # from it.
         start = data.lstrip(b" \t\r\n\xef\xbb\xbf")

@@ -50,7 +50,7 @@ _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of the
 
 
 def part_of(delta: Delta) -> int:
-    """Return the number of a delta's reasoning summary; 0 for other deltas."""
+    """Return the number of the summary that a reasoning delta extends; 0 for other deltas."""
     return delta.part if isinstance(delta, ReasoningDelta) else 0
 
 
@@ -132,7 +132,7 @@ class DeltaRun(ABC):
         takes_inner: bool = False,
         counts: CountPair | None = None,
     ) -> None:
-        """Learn the template of a delta: payloads that fit it are compared and not decoded.
+        """Learn a template from a delta's payload; later payloads that fit it need no decoding.
 
         Called only if `can_learn`: a server whose deltas all differ would pay for each template.
 
@@ -159,7 +159,7 @@ class DeltaRun(ABC):
         self._choose_readers()
 
     def _choose_readers(self) -> None:
-        """Set the functions that read events: they compare templates once there are some."""
+        """Set `text_of` and `text_of_read`, which compare bytes with the templates, if any."""
         templates = self._templates
         text_of: ReadText = self.decode
         has_templates = templates.last is not None
@@ -174,7 +174,7 @@ class DeltaRun(ABC):
             self.text_of, self.text_of_read = self._text_of_lines, self._text_of_read_lines
 
     def _compare_reads(self) -> None:
-        """Set `text_of_read` to match reads of one event against the templates."""
+        """Set `text_of_read` to compare chunks of one event with the templates."""
         self.text_of_read = self._templates.text_reader(
             self, self.prefix, self._event_end, self._text_of_read_lines, self._lines
         )
@@ -203,7 +203,7 @@ class DeltaRun(ABC):
         return self.decode(payload)
 
     def _text_of_read_lines(self, data: bytes) -> str | None:
-        """Decode a read that ends one event; hold a read that only begins one."""
+        """Decode a chunk that ends one event; hold a chunk that only begins an event."""
         framing, prefix = self._lines, self.prefix
         carries = framing.carries
         if carries:
@@ -241,7 +241,7 @@ class DeltaRun(ABC):
         return text
 
     def append_events(self, text: str, events: list[Event]) -> None:
-        """Append the events of the frame that was decoded last: its delta, then usage."""
+        """Append the events of the frame that was decoded last: the delta, then the usage."""
         if text:
             delta = self.delta
             maker = self._makers.get(delta.index)
@@ -254,7 +254,7 @@ class DeltaRun(ABC):
             events.append(usage)
 
     def pending_usage(self) -> UsageUpdate | None:
-        """Return the usage reported by frames since the last call, or None.
+        """Return the usage that frames reported since the last `pending_usage`, or None.
 
         Called before any other event is handled, and before the message, the usage or the
         end of the stream is read.
@@ -266,7 +266,7 @@ class DeltaRun(ABC):
 
 
 class TextSinks(Protocol):
-    """An object with text sinks, such as an accumulator."""
+    """An object that returns functions to append text to blocks, such as an accumulator."""
 
     def text_sink(self, index: int, part: int = 0) -> _Append:
         """Return a function that appends text to an open block."""
@@ -274,7 +274,7 @@ class TextSinks(Protocol):
 
 
 class _DeltaSinks(Protocol):
-    """An object with delta sinks, such as a `StreamWriter`."""
+    """An object that returns functions to write the text of blocks, such as a `StreamWriter`."""
 
     def delta_sink(self, delta: Delta) -> _Write:
         """Return a function that writes further text of the block of `delta`."""

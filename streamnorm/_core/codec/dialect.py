@@ -72,7 +72,7 @@ class CountCodec(Struct, frozen=True, kw_only=True):
         return body
 
     def read_invocation(self, body: dict[str, Any]) -> bytes | None:
-        """Return another operation's body that a count request contains; None if it has none."""
+        """Return the body of another operation that a count request contains, or None."""
         return None
 
     def write_request(self, written: Written) -> Written:
@@ -107,7 +107,7 @@ class RequestReader(Struct, frozen=True, kw_only=True):
 
 
 class PageCodec(RequestReader, frozen=True, kw_only=True):
-    """Reader of the requests of a page's chat, and writer of its messages.
+    """Reader of requests from the chat of a web page, and writer of the page's messages.
 
     Attributes:
         write_messages: Function from the messages of a chat to those of the page.
@@ -300,7 +300,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
 
     @property
     def codec(self) -> BodyCodec | None:
-        """Codec of whole bodies; None if the dialect has none, or only requests."""
+        """Codec of requests and whole responses; None if the dialect does not have both."""
         codec = None if self.body is None else self.body()
         return codec if isinstance(codec, BodyCodec) else None
 

@@ -135,7 +135,7 @@ class Encoder(ABC):
         return b"".join([self.render(passed) for passed in self._projector.push(event)])
 
     def count_held(self, size: int) -> None:
-        """Count text that the sequencer still held when the stream failed.
+        """Count as lost the text that the sequencer still held when the stream failed.
 
         Raises:
             LossyEncoding: `strict`.
@@ -144,7 +144,7 @@ class Encoder(ABC):
 
     @property
     def loss_counter(self) -> Losses:
-        """Counter of `losses`; callers also add what was lost before encoding."""
+        """Counter behind `losses`, to which callers add losses from before the encoding."""
         return self._losses
 
     @property
@@ -174,7 +174,7 @@ class Encoder(ABC):
     def resume_after_passthrough(  # noqa: B027 - few need it
         self, start: MessageStart, next_sequence_number: int
     ) -> None:
-        """Prepare to write after a passthrough of original bytes.
+        """Prepare to encode events after original bytes were passed through.
 
         Args:
             start: The first of these events.
@@ -278,14 +278,14 @@ class RunEncoder(Encoder):
 
     @abstractmethod
     def end_answer(self, stop: MessageStop) -> bytes:
-        """Return the bytes that were held until an answer's stop reason.
+        """End an answer; return the bytes that were held until the stop reason was known.
 
         Args:
             stop: End of the answer.
         """
 
     def begin_step(self, start: MessageStart) -> bytes:
-        """Begin the next answer; return the bytes between the last answer and this one.
+        """Begin the next answer; return the bytes that separate it from the previous answer.
 
         Args:
             start: Start of the answer.

@@ -84,7 +84,7 @@ def exception_error(name: str, payload: str) -> StreamError:
 
 
 def exception_of(error: StreamError, known: Collection[str]) -> tuple[str, dict[str, Any]]:
-    """Return the type and fields of the exception for an error.
+    """Return the type and the fields of the AWS exception that reports an error.
 
     Args:
         error: The error.
@@ -185,7 +185,7 @@ class MessageSplitter(ABC):
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None]:
-        """Return a function that reads a single event; see `Splitter`."""
+        """Return a fast decoder of chunks that hold a single event; see `Splitter`."""
         self._run_prefix = prefix
         self._set_last_line(self._last_line)
         return self.reader.message_reader(self._decoder(decode))
@@ -214,7 +214,7 @@ class MessageSplitter(ABC):
         return [Frame(name.removeprefix(_EVENT).decode(), text)]
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the events of the last read as server-sent events."""
+        """Return the events of the last chunk as server-sent events."""
         message = self.reader.last_message
         events = [self._event_of(self.reader.payload_of(message))] if message else self._last
         written: list[bytes] = []
@@ -251,7 +251,7 @@ class MessageSplitter(ABC):
 
     @abstractmethod
     def _check_event_type(self, name: str) -> None:
-        """Check that the operation has events of a type.
+        """Check that the operation has events of type `name`.
 
         Raises:
             Fatal: The operation has no such events.
@@ -259,7 +259,7 @@ class MessageSplitter(ABC):
 
     @abstractmethod
     def _append_events(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
-        """Append the events in the payloads of messages that have the headers read last.
+        """Append the events in payloads of messages whose headers equal the headers read last.
 
         Raises:
             Fatal: The stream ends here.
@@ -284,7 +284,7 @@ class MessagePassthrough:
         self._messages = 0  # before it
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the message that ends with the last read; b"" if it is incomplete."""
+        """Return the message that ends with the last chunk; b"" if the message is incomplete."""
         message = self._reader.last_message
         if message:
             self._messages += 1
@@ -392,7 +392,7 @@ class EventMessageWriter:
         return self._encoder(line).encode(payload)
 
     def _encoder(self, line: bytes) -> MessageEncoder:
-        """Return the message encoder for events with a certain event line."""
+        """Return the encoder of AWS messages for events whose SSE `event:` line is `line`."""
         encoder = self._encoders.get(line)
         if encoder is None:
             name = line.removeprefix(_EVENT).decode()

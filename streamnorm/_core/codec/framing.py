@@ -79,7 +79,7 @@ class Passthrough:
         self._last = b""  # last bytes of both
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the original bytes of the event that ends with a read of at most one event."""
+        """Return the original bytes of the event that `data`, at most one event, completes."""
         if self._held or self._behind or self._framing.carries:
             return self.take(data)
         return data if data.isascii() else as_utf8(data)
@@ -105,7 +105,7 @@ class Passthrough:
         return as_utf8(self._rest())
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
-        """Return the result of `take` for reads whose original bytes the framing does not hold."""
+        """Return the result of `take` for chunks of which the framing holds no original bytes."""
         if self._framing.overflowed:
             # An event that is too large is not passed on, even if its end is in this read.
             whole = self._rest() + data
@@ -163,7 +163,7 @@ def _end_before(data: bytes, unread: int) -> int:
 
 
 def _end_within(data: bytes, safe_bytes: int) -> int:
-    """Return the end offset of the last event before the first oversized one."""
+    """Return the end offset of the last event before the first oversized event."""
     end = 0
     for match in _EVENT_END.finditer(data):
         event = data[end : match.end()].replace(b"\r\n", b"\n")
@@ -204,7 +204,7 @@ def add_id(event: bytes, id: bytes) -> bytes:
 
 
 class FrameReader(Protocol):
-    """Reads the frames of a stream, including error frames that end it.
+    """Reads the frames of a stream, including error frames that end the stream.
 
     Attributes:
         frames: Number of frames so far.
@@ -229,7 +229,7 @@ class Rewriter(Protocol):
         ...
 
     def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
-        """Return incomplete message bytes with replaced text, as long as before."""
+        """Return the bytes of an incomplete message with replaced text, as long as before."""
         ...
 
 
@@ -346,7 +346,7 @@ class Splitter(Protocol):
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None] | None:
-        """Return a fast decoder of reads that end at most one event, which bypasses `split`.
+        """Return a fast decoder of chunks that end at most one event, which bypasses `split`.
 
         It returns "" for a read that only begins an event.  It returns None for any other read,
         and if `decode` returns None: then nothing changes, and `split` reads the same bytes.  From
@@ -364,7 +364,7 @@ class Splitter(Protocol):
         ...
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the events of the last read `data` as server-sent events."""
+        """Return the events that `data`, the last chunk, completed as server-sent events."""
         ...
 
     def unterminated(self) -> Frame | None:
@@ -405,7 +405,7 @@ class StreamPassthrough(Protocol):
     shows_errors: bool
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the original bytes of the event that ends with a read of at most one event."""
+        """Return the original bytes of the event that `data`, at most one event, completes."""
         ...
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
@@ -413,7 +413,7 @@ class StreamPassthrough(Protocol):
         ...
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
-        """Return the result of `take` for reads whose original bytes the framing does not hold."""
+        """Return the result of `take` for chunks of which the framing holds no original bytes."""
         ...
 
     def rest(self) -> bytes:
@@ -457,7 +457,7 @@ _NEXT_LINE = re.compile(rb"(?<!\n)\ndata: ")
 
 
 class FormatReader(Protocol):
-    """A converter of one body in another format to the bytes of an event stream.
+    """A converter of one body in a format other than SSE to server-sent events.
 
     Attributes:
         ended: Whether the body is complete.
@@ -485,7 +485,7 @@ class BodyFormat(Struct, frozen=True):
 
 
 class FormatSniffer:
-    """Detects from its first event whether a body is a stream in a certain format.
+    """Detects from the first event of a body whether the body is a stream in `format`.
 
     Args:
         format: Format whose first bytes the body has.
@@ -536,12 +536,12 @@ class Body:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the source is a stream in another format."""
+        """Whether the source has proved to be a stream in a format other than SSE."""
         return self._reader is not None
 
     @property
     def is_cut(self) -> bool:
-        """Whether the source is or may be a stream and lacks its end."""
+        """Whether the source is, or may still be, a stream whose end is missing."""
         return self.is_undecided if self._reader is None else not self._reader.ended
 
     def feed(self, data: bytes) -> bytes:
@@ -561,7 +561,7 @@ class Body:
         return self._events
 
     def last_events(self) -> bytes:
-        """Return the events of the last read, each with its data on one line."""
+        """Return the events of the last chunk, each with its data on one line."""
         return one_line_each(self._events)
 
 

@@ -105,7 +105,7 @@ class InvokeChunksSplitter(MessageSplitter):
             raise malformed("a chunk that holds no event, expected base64 of JSON") from exc
 
     def _read_type(self, event: bytes) -> None:
-        """Read the type at the start of an event, for its event line."""
+        """Read the type at the start of an event, for the event's SSE `event:` line."""
         if named := _TYPE.match(event):
             self._last_start, name = named[0], named[1]
         else:

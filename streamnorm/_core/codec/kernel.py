@@ -1,4 +1,4 @@
-"""The kernel: delta reader and writer in C, None if not compiled or with `STREAMNORM_PURE=1`.
+"""The kernel: reader and writer of deltas in C; None if not compiled or `STREAMNORM_PURE=1`.
 
 The kernel does what its twins in `templates` do, at a third of their cost.
 """

@@ -136,7 +136,7 @@ def _encode_run(text: bytes, former: bytes) -> bytes:
 
 
 class MessageFrames:
-    """Reads the frames of an AWS event stream, including messages that end it.
+    """Reads the frames of an AWS event stream, including messages that end the stream.
 
     Args:
         splitter: Splitter of the framing.
@@ -152,7 +152,7 @@ class MessageFrames:
         self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames of the messages that `data` completes, one for each."""
+        """Return one frame for each message that `data` completes."""
         frames = [self._frame_of(message) for message in self._messages.feed(data)]
         self.frames += len(frames)
         return frames
@@ -193,7 +193,7 @@ class MessageLayout:
         self._splitter = splitter
 
     def find_event_ends(self, body: bytes) -> list[int]:
-        """Return the end offset of each message; an invalid one and all after it count as one."""
+        """Return the end offset of each message; bytes from an invalid message on count as one."""
         ends = list(accumulate(len(message.raw) for message in _messages_of(body)))
         if body and (not ends or ends[-1] < len(body)):
             ends.append(len(body))
@@ -251,7 +251,7 @@ class _MessageRewriter:
         return rewritten
 
     def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
-        """Return incomplete message bytes with replaced text."""
+        """Return the bytes of an incomplete message, with replaced text."""
         before = self._content.texts_of(data)
         after = replace(before)
         return data if after == before else self._content.with_texts(data, after)

@@ -1,4 +1,4 @@
-"""Events as messages of a Responses API WebSocket: types, lanes and errors.
+"""Events as messages of a Responses API WebSocket: types, stream ids and errors.
 
 An `error` is nested and has the status that the response to a request would have.  Codex acts on
 an error with a status alone (openai/codex, `codex-rs/codex-api/src/endpoint/
@@ -111,7 +111,7 @@ def drop_stream_id(message: bytes) -> bytes:
 
 
 def name_stream(message: bytes, stream_id: str | None) -> bytes:
-    """Return a message with the `stream_id` of a lane as its last field.
+    """Return a message with the given `stream_id` as its last field; None removes the field.
 
     Args:
         message: The message.
@@ -129,7 +129,7 @@ def _replace_stream_id(message: bytes, stream_id: str | None) -> bytes:
 
 
 def _rewrite_stream_id(message: bytes, stream_id: str | None) -> bytes:
-    """Return a message of any JSON formatting with another `stream_id`, or without one."""
+    """Return a message, however its JSON is formatted, with another `stream_id` or without one."""
     try:
         members = _decode_members(message)
     except FAST_ERRORS:  # the decoder of the dialect says what is wrong
@@ -166,7 +166,7 @@ def error_message(
 
 
 class ErrorAnswer(Struct, frozen=True):
-    """An `error` message as the HTTP response that it replaces.
+    """The HTTP error response that an `error` message of a WebSocket replaces.
 
     Attributes:
         status: HTTP status.
@@ -182,7 +182,7 @@ class ErrorAnswer(Struct, frozen=True):
 
 
 def error_answer(message: bytes) -> ErrorAnswer:
-    """Return an `error` event as the HTTP response that it replaces."""
+    """Return the HTTP error response that an `error` event replaces."""
     value = object_in(message.decode(errors="replace"))
     nested = value.get("error")
     error: dict[str, Any] = dict(nested) if is_object(nested) else dict(value)
@@ -203,7 +203,7 @@ def error_answer(message: bytes) -> ErrorAnswer:
 
 
 def _header_object(value: object) -> dict[str, str]:
-    """Return an error's headers with lower-case names; leave out illegal ones."""
+    """Return an error's headers with lower-case names, without illegal headers."""
     found: dict[str, str] = {}
     for name, given in value.items() if is_object(value) else ():
         name = name.lower()

@@ -1,4 +1,4 @@
-"""Templates: the bytes that a stream's deltas share, compared as they are read and written.
+"""Templates: the bytes that a stream's deltas have in common, to read and write deltas fast.
 
 Nearly every delta of a block equals the one before but for its text, and random padding where the
 server adds some.  A room may learn a `Template` from an event that it has decoded: of later events
@@ -52,7 +52,7 @@ Digits: TypeAlias = tuple[bytes, bytes, bytes]
 
 
 class CountPair(Struct, frozen=True):
-    """Two token counts of a payload that may differ in the next payload.
+    """Position of two token counts in a payload, whose values may differ in the next payload.
 
     Attributes:
         start: Offset of the first count in the payload.
@@ -87,7 +87,7 @@ class Template(Struct, frozen=True):
 
 
 class Templates:
-    """Templates of open blocks, which differ only in the bytes before the text.
+    """Templates of open blocks; the templates differ only in the bytes before the text.
 
     The deltas of parallel calls do: the index of the call stands before the arguments.
 
@@ -137,7 +137,7 @@ class Templates:
         otherwise: ReadText,
         framing: SSEDecoder | None = None,
     ) -> ReadText:
-        """Return a reader of deltas: compares bytes with the templates, and returns the text.
+        """Return a function that compares bytes with the templates, and returns a delta's text.
 
         Args:
             run: The run whose `delta` is set.
@@ -307,7 +307,7 @@ class Numbers(Protocol):
 def delta_frames(
     head: bytes, tail: bytes, stored: TextBuffer | None = None
 ) -> Callable[[str], bytes]:
-    """Return a function that returns the frame of a delta, given its text.
+    """Return a function that encodes the text of a delta as a frame.
 
     Args:
         head: Bytes before the text, which is written as a string of JSON.
@@ -330,7 +330,7 @@ def delta_frames(
 def numbered_delta_frames(
     head: bytes, middle: bytes, tail: bytes, stored: TextBuffer, numbers: Numbers
 ) -> Callable[[str], bytes]:
-    """Return a function that returns the frame of a delta with its event number, given its text.
+    """Return a function that encodes the text of a delta as a frame with the event's number.
 
     Args:
         head: Bytes before the number.
@@ -355,7 +355,7 @@ def numbered_delta_frames(
 def counted_delta_frames(
     head: bytes, tail: bytes
 ) -> tuple[Callable[[str], bytes], Callable[[], int]]:
-    """Return the function of `delta_frames`, and a getter of the number of characters so far.
+    """Return a function as `delta_frames` does, and a getter of the number of characters encoded.
 
     Args:
         head: Bytes before the text, which is written as a string of JSON.

@@ -112,7 +112,7 @@ class WebSocketSplitter:
     def payload_reader(
         self, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> Callable[[bytes], str | None]:
-        """Return a function that reads a single message; see `Splitter`."""
+        """Return a fast decoder of chunks that hold a single message; see `Splitter`."""
         self._run_name = prefix.removeprefix(_EVENT).removesuffix(_DATA)
 
         def read(data: bytes) -> str | None:
@@ -142,7 +142,7 @@ class WebSocketSplitter:
         return [Frame(name.decode(), payload.decode(errors="replace"))]
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the messages of the last read as server-sent events."""
+        """Return the messages of the last chunk as server-sent events."""
         written: list[bytes] = []
         for raw in self._last:
             if raw is not _FAILED:
@@ -208,7 +208,7 @@ class WebSocketPassthrough:
         self._passed = 0  # messages
 
     def take_event(self, data: bytes) -> bytes:
-        """Return the message that ends with the last read."""
+        """Return the message that `data`, at most one message, completes."""
         return self.take(data)
 
     def take(self, data: bytes, unread: int = 0) -> bytes:

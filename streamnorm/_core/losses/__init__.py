@@ -136,7 +136,7 @@ class Losses(Struct, eq=False, kw_only=True):
             self.recorded = None
 
     def _kind(self, feature: str, where: str, detail: str) -> Loss:
-        """Return the entry for a loss; a shared entry once there are too many."""
+        """Return the entry for a loss; a shared entry once there are too many entries."""
         loss = Loss(feature, where, 1, detail)
         if loss not in self.counts and len(self.counts) >= _MAX_KINDS:
             loss = Loss(feature, "elsewhere", 1, detail)
@@ -238,7 +238,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         return structs.replace(self, reasoning=False, redacted_reasoning=False)
 
     def lacking_feature(self, block: Block) -> str | None:
-        """Return the missing capability that drops a block; None if the block can be written."""
+        """Return the capability that a block needs and the target lacks; None if it lacks none."""
         match block:
             case Reasoning() if not self.reasoning:
                 return "reasoning"

@@ -502,7 +502,7 @@ class SignatureCarriers:
         self._found: dict[str, SignatureCarrier] = {}  # signatures of later calls, by call id
 
     def push(self, event: Event) -> list[Event]:
-        """Return an event, with the carrier block of its signature if it needs one."""
+        """Return an event, and the block that carries its signature if the target needs it."""
         match event:
             case BlockStart(index, block):
                 if isinstance(block, self._carried_types) and self._has_choice(event):
@@ -526,7 +526,7 @@ class SignatureCarriers:
         return [event]
 
     def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
-        """Return the signature in a carrier if the target can sign the carrier's block."""
+        """Return the signature that `event` carries for a block that the target can sign."""
         # Only signatures without an issuer can be our carriers: those of vendors are not read.
         carried = read_carrier(event.signature) if event.issuer is None else None
         if carried is None or (ToolCall if carried.id else Text) not in self._target.signed:
@@ -537,7 +537,7 @@ class SignatureCarriers:
         return carried
 
     def _pop_carrier(self, index: int) -> list[Event]:
-        """Remove and return the carrier for a block; [] if it has none."""
+        """Remove and return the events that carry a block's signature; [] if there are none."""
         if index not in self._after:
             return []
         carrier, signed = self._after.pop(index)
@@ -545,7 +545,7 @@ class SignatureCarriers:
         return carrier
 
     def end(self) -> None:
-        """Count carried signatures without a following call as lost."""
+        """Count each carried signature whose tool call did not follow as lost."""
         for _ in range(len(self._found)):
             self._losses.add("signature", "ToolCall", "dropped")
         self._found.clear()

@@ -170,7 +170,7 @@ class Boundaries:
         self._blocks[index].signed = True
 
     def stop(self, index: int, *, written: bool) -> None:
-        """Stop a block.
+        """Record that a block has stopped, and whether the target writes the block.
 
         Args:
             index: Index of the block.
@@ -198,7 +198,7 @@ class Boundaries:
             choice.order.open = index
 
     def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
-        """Return whether clients of the target join a block to the previous one."""
+        """Return whether clients of the target join a block to the previous block."""
         # Google asks clients not to merge signed parts with others.
         if previous.signed or previous.type not in self._target.joined:
             return False
@@ -257,7 +257,7 @@ class Citations(Struct, eq=False):
 
 
 class MessageMetadata(Struct, eq=False):
-    """Reduce token counts, service tiers and stop reasons to the target's.
+    """Reduce token counts, service tiers and stop reasons to those that the target has.
 
     Attributes:
         target: Capabilities of the target.
@@ -391,7 +391,7 @@ class VendorFields(Struct, eq=False):
     carried: frozenset[str] = frozenset()
 
     def drop(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the written vendor fields of an event; count others as lost."""
+        """Return the vendor fields of an event that the target writes; count the others as lost."""
         left = self.without_lost(fields)
         if fields is not None and left is not fields:
             for name in fields.keys() - (left or {}).keys():
@@ -399,7 +399,7 @@ class VendorFields(Struct, eq=False):
         return left
 
     def without_lost(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the written vendor fields of an event, without counting losses."""
+        """Return the vendor fields of an event that the target writes, without counting losses."""
         if fields is None or self.are_carried:
             return fields
         left = {
@@ -540,7 +540,7 @@ class DroppedCalls(Struct, eq=False):
     def error(
         self, stop: MessageStop, *, is_cut_short: bool, says_nothing: bool
     ) -> StreamError | None:
-        """Return the error that ends an answer waiting for a dropped call; None if none waits.
+        """Return the error for an answer whose client would wait for a dropped call, or None.
 
         Args:
             stop: The first `MessageStop` of the source.

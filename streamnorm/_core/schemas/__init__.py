@@ -236,7 +236,7 @@ def types_of(schema: dict[str, Any]) -> list[Any]:
 
 
 def merge(parts: Parts, other: Parts, lose: Lose) -> None:
-    """Add further constraints of a value to `parts`."""
+    """Add the constraints in `other` to `parts`."""
     for keyword, value in other.items():
         if keyword not in parts:
             parts[keyword] = value
@@ -316,7 +316,7 @@ def _by_type(values: list[Any]) -> _Values:
 
 
 def write_schema(parts: Parts, lose: Lose) -> dict[str, Any]:
-    """Return parts as a schema with keywords that all servers accept."""
+    """Return the constraints in `parts` as a schema with keywords that all servers accept."""
     notes: dict[str, Any] = {name: parts[name] for name in NOTES if name in parts}
     types, branches = _types_and_branches(parts, lose)
     if not branches and types:
@@ -375,7 +375,7 @@ def _infer_types(parts: Parts) -> list[str]:
 
 
 def _split_by_type(types: list[str], parts: Parts, lose: Lose) -> list[dict[str, Any]]:
-    """Return one schema for each type."""
+    """Return a schema for each of `types` that the constraints in `parts` allow."""
     if "integer" in types and "number" in types:
         lose("type", "merged")
         types = [kind for kind in types if kind != "integer"]
@@ -425,7 +425,7 @@ def _write_type(kind: str, parts: Parts, values: list[Any], lose: Lose) -> dict[
 
 
 def _include_bounds(schema: dict[str, Any], lose: Lose) -> None:
-    """Replace exclusive bounds by inclusive ones; for integers, by the next integer."""
+    """Replace exclusive bounds by inclusive bounds; for integers, by the next integer."""
     is_integer = schema["type"] == "integer"
     if "exclusiveMinimum" in schema:
         lose("exclusiveMinimum", "written as minimum")

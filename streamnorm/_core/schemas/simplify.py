@@ -109,7 +109,7 @@ class _Simplifier:
         return {"type": "object", **notes, **self._join_objects(objects)}
 
     def _join_objects(self, objects: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the properties of several objects, and the names that all of them require."""
+        """Return the properties of several objects, and the names that all the objects require."""
         found: dict[str, list[dict[str, Any]]] = {}
         for each in objects:
             for name, schema in each.get("properties", {}).items():
@@ -132,7 +132,7 @@ class _Simplifier:
         return None if parts is None else write_schema(parts, self._lose)
 
     def _read_parts(self, schema: object, scope: _Scope) -> Parts | None:
-        """Return a subschema as parts, inner schemas simplified; None if no value fits it."""
+        """Return a subschema's constraints, inner schemas simplified; None if no value fits."""
         if schema is False:
             return None
         if not is_object(schema):
@@ -190,7 +190,7 @@ class _Simplifier:
         return True
 
     def read_items(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
-        """Read the schema of an array's items, or of its first items and the others."""
+        """Read the schema of all items of an array, or of the array's first items and the rest."""
         items = schema.get("items")
         first, rest = schema.get("prefixItems"), items
         if is_array(items):  # before draft 2020-12 `items` could be an array
@@ -350,7 +350,7 @@ class _Joiner:
         self._left = _MAX_BRANCHES
 
     def join(self, schema: dict[str, Any], depth: int = 0) -> dict[str, Any]:
-        """Return the properties and notes of an object and of all its branches."""
+        """Return the properties, title and description of an object and of all its branches."""
         self._left -= 1
         if self._left < 0 or depth > _MAX_UNION_DEPTH:
             raise EncodeError(
@@ -392,7 +392,7 @@ def _notes(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_own(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema's own keywords about properties, and its notes."""
+    """Return a schema's own keywords about properties, and the title and description."""
     found = _notes(schema)
     if is_object(properties := schema.get("properties")):
         found["properties"] = properties
@@ -432,7 +432,7 @@ def _unite(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _join_properties(parts: Iterable[dict[str, Any]], keyword: str) -> dict[str, Any]:
-    """Merge the properties of object schemas; differing ones go into a `keyword` (`anyOf`) list."""
+    """Merge the properties of object schemas; list a property's differing schemas in `keyword`."""
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
         for name, schema in part.get("properties", {}).items():

@@ -1,4 +1,4 @@
-"""Schemas adapted to a server's rules and its enforcement, and validation of arguments.
+"""Schemas adapted to what a server accepts and enforces, and validation of arguments.
 
 `fit_needs` edits a schema so that the server accepts it, `fit_enforced` so that the server can
 enforce it (`strict`).  The result depends on the schema alone, so that the encoding of a tool
@@ -64,7 +64,7 @@ def fit_needs(
     where: str,
     path: str,
 ) -> dict[str, Any]:
-    """Return a schema that meets a server's demands; the same object if it does already.
+    """Return a schema that meets a server's demands; the same object if nothing changes.
 
     Args:
         schema: The schema, which is not changed.
@@ -251,7 +251,7 @@ class EnforcedSchema(NamedTuple):
 
 
 def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> EnforcedSchema:
-    """Return a schema that a provider can enforce; the same object if it can already.
+    """Return a schema that a provider can enforce; the same object if nothing changes.
 
     Args:
         schema: The schema, which is not changed.
@@ -275,7 +275,7 @@ def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> En
 
 
 def is_split(node: dict[str, Any]) -> bool:
-    """Return whether an object's parts would reject each other's properties if closed.
+    """Return whether an object's subschemas, if closed, would reject each other's properties.
 
     `additionalProperties` considers only the properties beside it.
     """
@@ -285,7 +285,7 @@ def is_split(node: dict[str, Any]) -> bool:
 
 
 def _parts(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the subschemas with properties of one object; of a union, only the first branch."""
+    """Yield the subschemas that list properties of one object; of a union, only the first."""
     if "properties" in node or "$ref" in node:
         yield node
     for keyword, child in children(node):
@@ -414,7 +414,7 @@ def _is_union(schema: object) -> bool:
 
 
 def _is_recursive(schema: dict[str, Any]) -> bool:
-    """Return whether a schema, whose references lead to `$defs` or the root, is recursive."""
+    """Return whether a schema is recursive; its references lead to `$defs` or the root."""
     known = schema.get("$defs")
     definitions = known if is_object(known) else {}
     leading = {

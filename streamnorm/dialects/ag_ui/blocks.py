@@ -1,4 +1,4 @@
-"""Open messages, reasoning spans and calls of one run, decoded to unified blocks.
+"""The open messages, reasoning spans and calls of one run, decoded to unified blocks.
 
 Message and call ids are keys and no more; indexes follow the order of appearance.  Messages may
 overlap.  A reasoning block is a span, or a message outside of any span; its start waits for the
@@ -136,7 +136,7 @@ class MessageBlocks:
         self.texts[id] = OpenBlock(index, TextDelta(index, ""))
 
     def start_foreign(self, id: str) -> None:
-        """Open a message that is not the assistant's, to ignore its content."""
+        """Open a message of a role other than the assistant's; the message's content is ignored."""
         if id in self.texts:
             raise malformed("a text message starts twice, expected its end first")
         self.opener.store(text_bytes(id) + OBJECT_BYTES)
@@ -202,7 +202,7 @@ class MessageBlocks:
         self._stop(block, events)
 
     def add_result(self, id: str, content: Any, metadata: Any, events: list[Event]) -> None:
-        """Emit the result of a call of this run or an earlier one."""
+        """Emit the result of a call, which may be a call of an earlier run."""
         self.opener.check_names(id)
         if id in self.calls:
             self._note("missing_block_stop", "tool call")
@@ -230,7 +230,7 @@ class MessageBlocks:
         self.span = Span(id)
 
     def start_reasoning(self, id: str, events: list[Event]) -> None:
-        """Open a reasoning message: a part of the open span, or a block of its own."""
+        """Open a reasoning message in the open span, or outside of any span."""
         self.opener.check_names(id)
         span = self.span
         if span is None or not span.id:
@@ -279,7 +279,7 @@ class MessageBlocks:
             self._stop(span.block, events)
 
     def _end_loose_reasoning(self, events: list[Event]) -> None:
-        """Close reasoning outside of any span, as the next block starts."""
+        """Close the block of reasoning messages outside of any span, when another block starts."""
         if self.span is not None and not self.span.id and not self.span.is_open:
             self.end_span(events)
 
@@ -294,7 +294,7 @@ class MessageBlocks:
     # Encrypted values
 
     def add_value(self, subtype: str, entity: str, value: str, events: list[Event]) -> bool:
-        """Add an encrypted value to its message or call.
+        """Add an encrypted value to the message, span or call `entity`.
 
         Returns:
             False if the value is neither a signature nor redacted reasoning.

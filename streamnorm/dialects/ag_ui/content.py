@@ -51,13 +51,13 @@ def redacted_to_wire(block: RedactedReasoning) -> str:
 
 
 def redacted_from_wire(value: str) -> RedactedReasoning | None:
-    """Return the redacted reasoning in an encrypted value; None if it holds none."""
+    """Return the redacted reasoning in an encrypted value; None for other values."""
     redacted = untag_redacted_reasoning(value) or unpack_redacted_reasoning(_decode_packed(value))
     return None if redacted is None else RedactedReasoning(*redacted)
 
 
 def signature_from_wire(value: str) -> Signed | None:
-    """Return the signature in an encrypted value; None if it holds none.
+    """Return the signature in an encrypted value; None for other values.
 
     pydantic-ai also packs claims about a call or a result, which it reads back itself.
     """
@@ -129,7 +129,7 @@ def is_server_call(metadata: Any) -> bool:
 
 
 def kind_of(metadata: dict[str, Any]) -> str:
-    """Return the vendor's tool type in the `metadata` of a marked call or result."""
+    """Return the vendor's tool type in the `metadata` of a provider-executed call or result."""
     return string_of(metadata, _KIND)
 
 
@@ -168,7 +168,7 @@ def is_of_nobody(metadata: Any) -> bool:
 
 
 def value_from_wire(content: object, metadata: Any) -> str | None:
-    """Return the text of a client's result marked as a JSON object; None for other results."""
+    """Return the JSON text of a client's result that is marked as a JSON object, else None."""
     if not is_object(metadata) or metadata.get(IS_JSON) is not True or not isinstance(content, str):
         return None
     return content if content.startswith("{") and is_json(content) else None

@@ -347,7 +347,7 @@ class AGUIEncoder(RunEncoder):
 
     @property
     def _reads_outcome(self) -> bool:
-        """Whether the client is known to support an outcome with pending calls.
+        """Whether the client is known to accept pending calls in the `outcome` of a run.
 
         0.0.57 and 0.0.59 fail at `pendingToolCallIds`.
         """

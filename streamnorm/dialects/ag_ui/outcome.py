@@ -41,7 +41,7 @@ def outcome_to_wire(pending: Iterable[str]) -> dict[str, Any]:
 
 
 def stop_from_wire(value: dict[str, Any], *, has_client_call: bool) -> MessageStop:
-    """Return the stop of a run; without a stated reason, unanswered calls decide.
+    """Return the stop of a run; an open client call decides between `tool_use` and `end_turn`.
 
     Args:
         value: The `RUN_FINISHED`.

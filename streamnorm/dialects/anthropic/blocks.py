@@ -213,7 +213,7 @@ class MessageBlocks:
         self._call_ids: set[str] = set()
 
     def begin_message(self, id: str) -> None:
-        """Set the message's id, from which ids are derived for calls that lack one."""
+        """Set the message's id, from which the ids of calls without an id are derived."""
         self.opener.seed = (id,)
 
     def is_unknown(self, wire_index: object) -> bool:
@@ -227,7 +227,7 @@ class MessageBlocks:
         return bool(self._open)
 
     def appendable_block(self, wire_index: object, kind: type[wire.Delta]) -> OpenBlock | None:
-        """Return the open block that a delta can extend; None if it needs the slow path."""
+        """Return the open block that a delta can extend; None if the delta needs the slow path."""
         block = self._open.get(wire_index)
         # The first delta may repeat the start, and nothing extends what a signature has sealed.
         if block is None or not block.has_deltas or block.carry or block.signature:
@@ -273,7 +273,7 @@ class MessageBlocks:
     def add_complete(
         self, position: int, block: dict[str, Any], raw_input: str | None, events: list[Event]
     ) -> None:
-        """Emit a complete block in `message_start`, which has no events of its own.
+        """Emit a block that is complete in `message_start`, without `content_block_…` events.
 
         The API sends whole blocks there after programmatic tool calls.  Blocks that follow have
         later indexes, since the SDKs append them.
@@ -360,7 +360,7 @@ class MessageBlocks:
     def complete_held(
         self, wire_index: object, fields: dict[str, Any], events: list[Event]
     ) -> bool:
-        """Complete and emit a held `compaction` block; False if there is none at the index."""
+        """Complete and emit a held `compaction` block; False if the index has no held block."""
         compaction = self._find_held_compaction(wire_index)
         if compaction is None:
             return False
@@ -376,7 +376,7 @@ class MessageBlocks:
         return block.unified
 
     def add_unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
-        """Emit an event of an unknown type with its block's unified index, if any."""
+        """Emit an unknown event as opaque data, with the unified index of its block, if any."""
         # The reference asks clients to ignore unknown events; here they pass, beside their block.
         index = self._indexes.get(wire_index) if isinstance(wire_index, int) else None
         events.append(event_from_wire(name, value, index))
@@ -524,7 +524,7 @@ class MessageBlocks:
         return self._open[key]
 
     def _drop_repeated_text(self, block: OpenBlock, text: str) -> str:
-        """Return `text`; "" if it repeats the start's text, as MiniMax does.
+        """Return `text`; "" if a first delta repeats the text of the block's start (MiniMax).
 
         cline/cline#9215
         """

@@ -46,7 +46,7 @@ SIGNING_SERVERS = frozenset({"deepseek", "kimi"})
 
 
 def signature_from_wire(value: str, server: str | None) -> Signed:
-    """Return a signature with its issuer: from its tag, the server, or Anthropic."""
+    """Return a signature with its issuer: named by a tag, else a signing `server` or Anthropic."""
     tagged = untag_signature(value)
     if tagged is not None:
         return tagged
@@ -76,7 +76,7 @@ def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
 def redacted_to_wire(
     block: RedactedReasoning, verifier: str | None = "anthropic"
 ) -> dict[str, Any]:
-    """Return a `redacted_thinking` block, with its data tagged as by `signature_to_wire`."""
+    """Return a `redacted_thinking` block; its data are tagged unless the verifier issued them."""
     data = signature_to_wire(Signed(block.data, block.issuer, block.id), verifier)
     return {"type": "redacted_thinking", "data": data}
 
@@ -91,7 +91,7 @@ _NULLABLE = {
 
 
 def citation_from_wire(citation: dict[str, Any]) -> Citation:
-    """Return a `citation` object as a citation of its whole block."""
+    """Return a `citation` object as a citation of the whole text block."""
     kind = string_of(citation, "type")
     extra = unknown_fields(citation, "type")
 
@@ -167,7 +167,7 @@ def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
 
 
 def _with_index(data: str, index: int | None) -> str:
-    """Return an event's payload with its `index`, if present, replaced."""
+    """Return an event's payload with a replaced `index`, if the payload has an index."""
     try:
         value = msgspec.json.decode(data)
     except FAST_ERRORS:

@@ -379,7 +379,7 @@ class AnthropicRun(DeltaRun):
             self.clear_templates()
 
     def _extend(self, block: OpenBlock, text: str) -> bool:
-        """Append a fragment to the input of a call, unless it exceeds the bound."""
+        """Append a fragment to the input of a call, unless the input would exceed the bound."""
         return block.append_fragment(text, self._stored)
 
 

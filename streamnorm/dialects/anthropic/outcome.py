@@ -66,7 +66,7 @@ _THINKING = "thinking_tokens"
 
 
 class UsageReader:
-    """Merges the `usage` objects of one stream.
+    """A reader that merges the `usage` objects of one stream.
 
     Attributes:
         usage: Snapshot of all objects so far.

@@ -442,7 +442,7 @@ class BlockChecker:
             yield from self._check_text(index, text != "", not text.strip())
 
     def check_start(self, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of a `content_block_start`, apart from its fields."""
+        """Yield the problems of a `content_block_start` that a check of fields does not find."""
         index = event["index"] if is_count(event.get("index")) else self._next_index
         # A lower, unused index fills a gap, which has been reported.
         if index > self._next_index or index in self._started:
@@ -461,7 +461,7 @@ class BlockChecker:
         self._next_index = max(self._next_index, index + 1)
 
     def check_delta(self, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of a `content_block_delta`, apart from its fields."""
+        """Yield the problems of a `content_block_delta` that a check of fields does not find."""
         index = event.get("index")
         if not is_count(index):
             return
@@ -509,7 +509,7 @@ class BlockChecker:
         self._unreported.clear()
 
     def check_message(self, stop_reason: str | None) -> Iterator[str]:
-        """Yield the problems of blocks that depend on the stop reason or on other blocks."""
+        """Yield the block problems that can be judged only at the end of the message."""
         for index, (position, size) in self._bad_inputs.items():
             # A limit or a refusal can only cut short the last block.
             if stop_reason not in _CUT_SHORT or position != self._count - 1:

@@ -81,7 +81,7 @@ class OpenBlock(Struct):
 
 
 class HeldBlock(Struct):
-    """A block that is held until its stop, since it has no unified deltas.
+    """A block that is held until its stop, since no unified delta can extend the block.
 
     Attributes:
         start: `start` of its `contentBlockStart`; None if it had none.
@@ -147,7 +147,7 @@ class MessageBlocks:
         self._begin(wire_index, call, events, call_extra(tool_use))
 
     def append(self, wire_index: int | None, delta: dict[str, Any], events: list[Event]) -> None:
-        """Add a delta to its block.
+        """Add a delta to the block at `wire_index`.
 
         Raises:
             Fatal: The delta has more than one member, or does not fit its block; or a limit is
@@ -254,7 +254,7 @@ class MessageBlocks:
     def _block_for(
         self, wire_index: int | None, kind: type[Text | Reasoning], events: list[Event]
     ) -> OpenBlock:
-        """Return the open block at an index; open one of `kind` if there is none.
+        """Return the open block at an index, or open a block of `kind` at the index.
 
         Raises:
             Fatal: The block at the index has another kind, or has stopped.
@@ -296,7 +296,7 @@ class MessageBlocks:
     def add_unknown(
         self, wire_index: int | None, name: str, value: object, events: list[Event]
     ) -> None:
-        """Emit an event of an unknown type with its block's unified index, if any.
+        """Emit an unknown event as opaque data, with the unified index of its block, if any.
 
         Raises:
             Fatal: Its name is longer than `max_id_chars`.

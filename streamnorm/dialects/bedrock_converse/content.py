@@ -56,7 +56,7 @@ _BLOB = "sn1-blob."
 
 
 def signature_from_wire(value: str) -> Signed:
-    """Return a signature with its issuer: from its tag, or Anthropic."""
+    """Return a signature with its issuer: named by a tag, else Anthropic."""
     return untag_signature(value) or Signed(value, _ISSUER)
 
 
@@ -103,7 +103,7 @@ LOCATIONS = frozenset(
 
 
 def citation_from_wire(citation: dict[str, Any]) -> Citation:
-    """Return a `citation` object as a citation of its whole block."""
+    """Return a `citation` object as a citation of the whole text block."""
     extra = unknown_fields(citation, "title", "sourceContent", "location")
     kind, url = UNLOCATED, None
     location = citation.get("location")

@@ -185,7 +185,7 @@ def _image_format(media_type: str) -> str:
 
 
 def _delta_around(block: Block) -> tuple[bytes, bytes, bytes]:
-    """Return the bytes around the text in a block's deltas, and the text of an empty delta as JSON.
+    """Return the bytes before and after a delta's text, and the text for a block without deltas.
 
     The latter is b"" for blocks that need no delta.
     """

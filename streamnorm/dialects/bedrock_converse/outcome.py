@@ -146,13 +146,13 @@ def exception_to_wire(error: StreamError) -> tuple[str, dict[str, Any]]:
 
 
 def message_to_wire(error: StreamError) -> str:
-    """Return an error's message; for a context overflow, as Amazon phrases it."""
+    """Return an error's message; for a context overflow, return Amazon's message."""
     if context_overflow(error) is None or _TOO_LONG.lower() in error.message.lower():
         return error.message
     return f"{_TOO_LONG}: {error.message}"
 
 
 def error_body(error: StreamError) -> dict[str, Any]:
-    """Return the body of an error response, with the type for boto3."""
+    """Return the body of an error response, with the error type that boto3 reads."""
     stated = structs.replace(error, status_hint=response_status(error))
     return {"__type": BEDROCK.error_type(stated), "message": message_to_wire(error)}

@@ -253,7 +253,7 @@ class BlockChecker:
         self._bad_inputs: dict[int, tuple[int, int]] = {}  # position and size, by index
 
     def check_start(self, index: int, start: object) -> Iterator[str]:
-        """Yield the problems of a `contentBlockStart`, apart from its fields."""
+        """Yield the problems of a `contentBlockStart` that a check of fields does not find."""
         kind = _member(start)
         yield from self._begin(index, kind, wire.BLOCK_START)
         call = start.get(kind) if is_object(start) else None
@@ -270,7 +270,7 @@ class BlockChecker:
         self._ids_of.add(id)
 
     def check_delta(self, index: int, delta: object) -> Iterator[str]:
-        """Yield the problems of a `contentBlockDelta`, apart from its fields."""
+        """Yield the problems of a `contentBlockDelta` that a check of fields does not find."""
         member = _member(delta)
         if not is_object(delta) or member not in DELTAS:
             return
@@ -309,7 +309,7 @@ class BlockChecker:
         self._unreported.clear()
 
     def check_message(self, stop_reason: object) -> Iterator[str]:
-        """Yield the problems of blocks that depend on the stop reason or on other blocks."""
+        """Yield the block problems that can be judged only at the end of the message."""
         for index, (position, size) in self._bad_inputs.items():
             # A limit or a refusal can only cut short the last block.
             if stop_reason not in (*_CUT_SHORT, *_REFUSED) or position != self._count - 1:

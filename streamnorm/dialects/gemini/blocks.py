@@ -117,7 +117,7 @@ class CandidateBlocks:
         return None if self._text is None else self._text.offsets
 
     def try_append(self, text: str, thought: bool) -> TextDelta | ReasoningDelta | None:
-        """Append text to the open block and return its delta; None if it needs the slow path.
+        """Append text to the open block; return the block's empty delta, or None for the slow path.
 
         None leaves the block unchanged: read the chunk in full.
         """
@@ -359,7 +359,7 @@ class CandidateBlocks:
         return index
 
     def _stop_open(self, events: list[Event]) -> None:
-        """Stop the open block; an unfinished call keeps unfinished arguments."""
+        """Stop the open block; the arguments of a call that is cut off stay incomplete JSON."""
         if (block := self._text) is not None:
             self._flush(block, events)
             events.append(BlockStop(block.index))
@@ -378,7 +378,7 @@ class CandidateBlocks:
     # Fields of the candidate
 
     def cite(self, citations: list[Citation], events: list[Event]) -> None:
-        """Append citations of the open text, each once."""
+        """Append the citations of the open text that were not appended before."""
         block = self._text
         if block is None or not citations:
             return
@@ -392,18 +392,18 @@ class CandidateBlocks:
                 events.append(CitationDelta(block.index, citation))
 
     def add_metadata(self, name: str, value: Any, events: list[Event]) -> None:
-        """Append metadata as opaque data if it has changed since the last chunk."""
+        """Append a metadata field as an opaque event if its value has changed."""
         if value and self._metadata.get(name) != value:
             self._opener.store_fields(self._metadata, {name: value})
             self.add_opaque(name, value, events)
 
     def add_opaque(self, name: str, value: Any, events: list[Event]) -> None:
-        """Append opaque data."""
+        """Append an opaque event with a field that no unified event can carry."""
         index = self._text.index if self._text is not None else None
         events.append(Opaque(DIALECT, name, compact(value), index))
 
     def finish_message(self, events: list[Event]) -> MessageStop:
-        """Append the stop of the open block, and return the candidate's stop."""
+        """Stop the open block, and return the message stop of the candidate."""
         raw = self.finish or ""
         awaits_client = self._calls.awaits_client
         reason = (

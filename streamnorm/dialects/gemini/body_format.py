@@ -41,7 +41,7 @@ class ArrayReader:
         return b"".join(out)
 
     def _skip(self, data: bytes, position: int, out: list[bytes]) -> int:
-        """Copy bytes up to and including the next syntax character; return its end position."""
+        """Copy bytes through the next syntax character; return the position behind it."""
         if self._escaped:
             self._escaped = False
             self._write(data[position : position + 1], out)

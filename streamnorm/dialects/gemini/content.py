@@ -42,7 +42,7 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
 
 
 def signature_from_wire(signature: str) -> Signed:
-    """Return a signature with its issuer: from its tag, else Google."""
+    """Return a signature with the issuer that its tag names, or with Google if it has no tag."""
     return untag_signature(unwrap_base64(signature)) or Signed(signature, "google")
 
 
@@ -90,7 +90,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _is_tagged(signature: str) -> bool:
-    """Return whether a signature has a tag of this library, or is empty."""
+    """Return whether a signature is empty or has a tag that streamnorm has added."""
     value = unwrap_base64(signature)
     is_ours = untag_signature(value) is not None or untag_redacted_reasoning(value) is not None
     return is_ours or not signature
@@ -167,7 +167,7 @@ def recitations_from_wire(
 def _read_support(
     support: dict[str, Any], chunks: list[Any], text: TextOffsets | None
 ) -> list[tuple[int, Citation]]:
-    """Return the citations of a support with their chunk numbers; [] if any is unreadable."""
+    """Return a support's citations, each with its source's number; [] if any is unreadable."""
     segment = support.get("segment")
     numbers = support.get("groundingChunkIndices")
     span = _read_span(segment if is_object(segment) else {}, text)
@@ -194,7 +194,7 @@ def _read_support(
 def _read_span(
     segment: dict[str, Any], text: TextOffsets | None
 ) -> tuple[int | None, int | None] | None:
-    """Return the character range of a segment; None and None for the whole block."""
+    """Return a segment's character range: (None, None) for the whole block; None if illegal."""
     if text is None:
         return None
     # Protobuf leaves out 0 (https://protobuf.dev/programming-guides/json/, read 2026-11-23).
@@ -301,7 +301,7 @@ def merge_metadata(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str,
 
 
 def _merge_grounding(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[str, Any]:
-    """Return grounding metadata with added citations; equal chunks are written once."""
+    """Return grounding metadata with citations added; equal sources are written once."""
     chunks = [*_as_list(rest.get(_CHUNKS))]
     known = {compact(chunk): number for number, chunk in enumerate(chunks)}
     numbers: list[int] = []
@@ -317,7 +317,7 @@ def _merge_grounding(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[st
 
 
 class _Support(Struct):
-    """A support: one text segment, with the numbers of its source chunks."""
+    """An entry of `groundingSupports`: a text segment, with the numbers of its sources."""
 
     segment: dict[str, Any]
     numbers: dict[int, None] = {}
@@ -388,7 +388,7 @@ def replace_half_characters(key: str, value: Any) -> Any:
 
 
 def opaque_to_wire(event: Opaque) -> tuple[Target, dict[str, Any]]:
-    """Return the object that an opaque event belongs to, and its fields in that object."""
+    """Return the object that an opaque event is written to, and the fields to add there."""
     try:
         value: Any = msgspec.json.decode(event.data)
     except FAST_ERRORS:

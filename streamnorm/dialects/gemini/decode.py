@@ -199,7 +199,7 @@ class GeminiDecoder(Decoder):
     # The message
 
     def _check_id(self, value: _Value) -> None:
-        """Check that a chunk has this message's id; the first id may arrive late."""
+        """Check that a chunk has the message's id, or no id."""
         id = string_of(value, "responseId")
         if id and self._id and id != self._id:
             raise self.malformed("chunk of another responseId, expected the first")
@@ -241,7 +241,7 @@ class GeminiDecoder(Decoder):
         return index
 
     def _block(self, block_reason: str) -> None:
-        """Store the prompt's `blockReason` as finish reason of all candidates."""
+        """Store the prompt's `blockReason` as finish reason of all unfinished candidates."""
         # A message needs a choice, though a blocked prompt has no candidate.
         self._blocks_of(0)
         for blocks in self._candidates.values():
@@ -263,7 +263,7 @@ class GeminiDecoder(Decoder):
         raw: list[wire.RawPart],
         events: list[Event],
     ) -> StreamError | None:
-        """Append the events of a candidate; return its error if it has failed."""
+        """Append the events of a candidate; return an error if its finish reason means failure."""
         blocks.last_content = ""
         # A candidate that only finishes has no content, or content without parts.
         content = candidate.get("content")
@@ -414,7 +414,7 @@ class GeminiRun(DeltaRun):
             self.clear_templates()
 
     def _learn(self, payload: bytes, chunk: TextChunk, candidate: CandidateBlocks) -> None:
-        """Learn the template of chunks that differ in their text and two token counts."""
+        """Learn the template of chunks that differ only in their text and two token counts."""
         counts: ChangingCounts | None = None
         expected: tuple[int | None, ...] | None = None
         if chunk.usage_metadata is not None:
@@ -441,7 +441,7 @@ class GeminiRun(DeltaRun):
         self.learn(payload, text, peek, delta=self.delta, extend=extend, fresh=fresh, counts=counts)
 
     def _store_counts(self) -> None:
-        """Store as pending the counts of the last chunk that was read by a template."""
+        """Pass the token counts of the last chunk read by a template to the usage reader."""
         digits, template = self.counts, self._templates.last
         if digits is None or template is None or not isinstance(template.counts, ChangingCounts):
             return
@@ -450,5 +450,5 @@ class GeminiRun(DeltaRun):
 
 
 def _extend(candidate: CandidateBlocks, text: str) -> bool:
-    """Append text to the open block of a candidate, if it only extends the block."""
+    """Append text to a candidate's open block; return whether the block accepts the text."""
     return candidate.try_append(text, thought=False) is not None

@@ -310,7 +310,7 @@ class GeminiEncoder(Encoder):
     def _candidate(
         self, fields: dict[str, Any], chunk_fields: dict[str, Any] | None = None
     ) -> bytes:
-        """Return a chunk with `fields` of the candidate and empty text.
+        """Return a chunk whose candidate has `fields` and empty text.
 
         Its part is empty text, as the API sends it: a client that prints `chunk.text` prints
         nothing.

@@ -92,7 +92,7 @@ def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopRea
 
 
 def stop_reason_to_wire(event: MessageStop) -> str:
-    """Return the `finishReason` of a stop: the raw one where it is finer than the stop reason."""
+    """Return the `finishReason` of a stop; a more specific raw reason takes precedence."""
     raw = event.raw_reason or ""
     # Google's finer reasons return as they came.
     if event.reason == "refusal" and raw in _REFUSALS:
@@ -101,7 +101,7 @@ def stop_reason_to_wire(event: MessageStop) -> str:
 
 
 def failed_finish(finish_reason: str, message: str) -> StreamError | None:
-    """Return the error for a finish reason that means failure; None for others.
+    """Return the error for a finish reason that means failure; None for other finish reasons.
 
     Args:
         finish_reason: Finish reason as spelt on the wire.
@@ -148,7 +148,7 @@ class ChangingCounts(CountPair, frozen=True):
     positions: tuple[int, int]
 
     def replace(self, first: int, second: int) -> tuple[int | None, ...]:
-        """Return all counts of the chunk, with new values for the two."""
+        """Return all counts of the chunk, with new values for the two changing counts."""
         numbers = list(self.numbers)
         one, other = self.positions
         numbers[one], numbers[other] = first, second
@@ -156,7 +156,7 @@ class ChangingCounts(CountPair, frozen=True):
 
 
 class UsageReader:
-    """Reads the usage objects of one stream; each replaces the previous one.
+    """Reader of one stream's usage objects, each of which replaces the previous object.
 
     Attributes:
         usage: Snapshot of the last object; pending counts are not part of it.
@@ -172,23 +172,23 @@ class UsageReader:
         self._extra: dict[str, Any] = {}  # replaced, never changed: snapshots share it
 
     def set_last(self, counts: Counts) -> None:
-        """Store the last counts, for comparison by `matches_last`."""
+        """Store the usage fields of the last chunk, except numbers, for `matches_last`."""
         # An uncopied `Raw` holds the memory of its whole frame.
         self._last_details = tuple([detail.copy() for detail in _details_of(counts)])
 
     def matches_last(self, counts: Counts) -> bool:
-        """Return whether all fields except numbers equal the last chunk's."""
+        """Return whether all usage fields except numbers equal the fields of the last chunk."""
         return self._last_details is not None and _details_of(counts) == self._last_details
 
     def add_pending(self, numbers: tuple[int | None, ...]) -> None:
-        """Store the counts of a chunk that matches the last; `refresh` uses them."""
+        """Store the counts of a chunk that `matches_last` accepts, for the next `refresh`."""
         self._before, self._known = self._known, numbers
         self._is_stale = True
 
     def find_changing(
         self, payload: bytes, numbers: tuple[int | None, ...]
     ) -> ChangingCounts | None:
-        """Return the two counts that have changed since the last chunk, or that usually grow.
+        """Return the two counts that the next chunk may change: last changed, else usually growing.
 
         None if more than two differ, or if they are not found in the payload.
 
@@ -212,7 +212,7 @@ class UsageReader:
         return ChangingCounts(start, end, between, numbers, (one, other))
 
     def retract_pending(self) -> None:
-        """Undo the last `add_pending`."""
+        """Undo the last call of `add_pending`."""
         self._known = self._before
 
     def read(self, usage: dict[str, Any]) -> bool:
@@ -233,7 +233,7 @@ class UsageReader:
         return self.refresh()
 
     def refresh(self) -> bool:
-        """Move pending counts to the snapshot; return whether it changes."""
+        """Move pending counts to the snapshot; return whether the snapshot changes."""
         if not self._is_stale:
             return False
         self._is_stale = False
@@ -251,7 +251,7 @@ class UsageReader:
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
-    """Return a snapshot as `usageMetadata`; unreported counts are 0.
+    """Return a usage snapshot as `usageMetadata`; unreported counts are 0.
 
     Args:
         usage: The snapshot.

@@ -35,7 +35,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 class CallPart(Struct):
-    """A `functionCall` part: a whole call or a fragment of one.
+    """A `functionCall` part: a whole tool call or a fragment of a tool call.
 
     Attributes:
         id: Id of the call; "" if it is missing.
@@ -136,7 +136,7 @@ class _Container(Struct):
 
 
 class PartialArguments:
-    """Converts the `partialArgs` of one call to fragments of a JSON object.
+    """Converter of one call's `partialArgs` to fragments of a JSON object.
 
     Args:
         limits: Limits, of which `max_json_depth` bounds the steps of a path.
@@ -173,7 +173,7 @@ class PartialArguments:
         return self._close_to(0) if self._string is None else self._half_character()
 
     def cut(self) -> str:
-        """Return text that leaves the arguments of a cut call unfinished."""
+        """Return the last text of a call that is cut off; the arguments stay incomplete JSON."""
         return self._half_character() if self._open else "{"
 
     @property
@@ -252,7 +252,7 @@ class PartialArguments:
         return compact(value)
 
     def _continue_string(self, entry: dict[str, Any]) -> str:
-        """Return a fragment of the open string, closed unless more follows."""
+        """Return the next fragment of the open string, with a closing quote if the string ends."""
         text, self._carry = rejoin(self._carry, entry.get("stringValue", ""))
         text = compact(text)[1:-1]
         return text if entry.get("willContinue") is True else text + self._end_string()
@@ -266,7 +266,7 @@ class PartialArguments:
         return carry
 
     def _read_path(self, path: Any) -> tuple[list[str | int], bool]:
-        """Return the steps of a path, and whether it ends in `[]`."""
+        """Return the steps of a JSON path, and whether the path ends in `[]`."""
         if not isinstance(path, str) or not path.startswith("$"):
             raise _malformed("no path")
         steps: list[str | int] = []
@@ -352,7 +352,7 @@ class OpenCall(Struct):
 
 
 class CandidateCalls:
-    """The calls of one candidate, and which of them have a result."""
+    """The tool calls of one candidate, and which calls have a result."""
 
     def __init__(self) -> None:
         # Name and hash of the content, by kind of part and id.
@@ -373,7 +373,7 @@ class CandidateCalls:
         return self._unfinished
 
     def repeats(self, kind: str, id: str, name: str, content: str) -> bool:
-        """Return whether a call or result arrived before; store a new one.
+        """Return whether a call or result arrived before; store a new call or result.
 
         Raises:
             Fatal: The id was sent before with another name or content.
@@ -388,7 +388,7 @@ class CandidateCalls:
         return known is not None
 
     def check_start(self, part: CallPart) -> None:
-        """Check that a starting call is no fragment of a cut call.
+        """Check that the first part of a call is no fragment of a call that was cut off.
 
         Raises:
             Fatal: The part has fragments, no id, and the name of a cut call.
@@ -405,7 +405,7 @@ class CandidateCalls:
         self._running.append(id)
 
     def complete(self, arguments: str) -> None:
-        """Count the call as unfinished if its complete arguments are not JSON."""
+        """Count a call as unfinished if its complete arguments are not valid JSON."""
         self._unfinished += bool(arguments) and not is_json(arguments)
 
     def cut(self, name: str) -> None:

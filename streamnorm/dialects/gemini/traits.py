@@ -57,7 +57,7 @@ _CHUNK: msgspec.json.Decoder[_Chunk] = msgspec.json.Decoder(_Chunk)
 
 
 def recognises(frame: Frame) -> bool:
-    """Return whether a payload is a chunk, with or without Code Assist's envelope."""
+    """Return whether a frame is a Gemini chunk, with or without Code Assist's envelope."""
     try:
         chunk = _CHUNK.decode(frame.data)
     except FAST_ERRORS:

@@ -50,7 +50,7 @@ from streamnorm.sse import Frame
 
 
 def _base64(symbols: str) -> str:
-    """Return a pattern of padded Base64 without surplus bits."""
+    """Return a regular expression for padded Base64 in `symbols`, without surplus bits."""
     ends = f"{symbols}[AQgw]==|{symbols}{{2}}[AEIMQUYcgkosw048]="
     return f"(?:{symbols}{{4}})*(?:{ends})?"
 
@@ -331,7 +331,7 @@ class CandidateChecker:
         self._call_is_open = False
 
     def read(self, candidate: dict[str, Any], where: str) -> Iterator[str]:
-        """Yield the violations in a candidate's next chunk, apart from its shape.
+        """Yield the violations in a candidate's next chunk, except wrong field names and types.
 
         Args:
             candidate: An entry of `candidates`.
@@ -354,7 +354,7 @@ class CandidateChecker:
             yield from self.report_open("finishReason")
 
     def report_open(self, what: str) -> Iterator[str]:
-        """Yield a violation if a call is still open before `what`, once."""
+        """Yield one violation if a call is still open when `what` arrives."""
         if self._call_is_open:
             self._call_is_open = False
             yield f"{what} while a call of candidate {self._index} goes on, expected its end"
@@ -392,7 +392,7 @@ def _content_of(part: dict[str, Any]) -> str:
 
 
 def _check_sources(grounding: dict[str, Any], where: str) -> Iterator[str]:
-    """Yield supports that refer to a missing source."""
+    """Yield a violation for each grounding support that refers to a missing source."""
     chunks, supports = grounding.get("groundingChunks", []), grounding.get("groundingSupports")
     if not is_array(chunks) or not is_array(supports):
         return

@@ -84,13 +84,13 @@ decode_text = _TEXT.decode
 
 
 class RawCall(Struct):
-    """A call with its arguments as JSON text."""
+    """A tool call, with its arguments as undecoded JSON."""
 
     args: Raw = Raw()
 
 
 class RawPart(Struct, rename="camel"):
-    """A part with its calls as JSON text."""
+    """A part, with its tool call as undecoded JSON."""
 
     function_call: RawCall | None = None
     tool_call: Raw = Raw()
@@ -98,19 +98,19 @@ class RawPart(Struct, rename="camel"):
 
 
 class RawContent(Struct):
-    """The content of a candidate, with parts as JSON text."""
+    """The content of a candidate, with its tool calls as undecoded JSON."""
 
     parts: list[RawPart] | None = None
 
 
 class RawCandidate(Struct):
-    """A candidate, with parts as JSON text."""
+    """A candidate, with its tool calls as undecoded JSON."""
 
     content: RawContent | None = None
 
 
 class RawChunk(Struct):
-    """A chunk, with parts as JSON text."""
+    """A chunk, with its tool calls as undecoded JSON."""
 
     candidates: list[RawCandidate] | None = None
 
@@ -125,7 +125,7 @@ _RAW: msgspec.json.Decoder[RawFrame] = msgspec.json.Decoder(RawFrame)
 
 
 def raw_parts(data: str) -> list[list[RawPart]]:
-    """Return the parts of each candidate, as JSON text.
+    """Return the parts of each candidate, with tool calls as undecoded JSON.
 
     Raises:
         msgspec.MsgspecError: The frame has another structure.
@@ -194,7 +194,7 @@ _SNAKE_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
 def to_camel(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with field names in `lowerCamelCase`, not in inner objects.
+    """Return an object with its field names in `lowerCamelCase`; inner objects stay unchanged.
 
     Raises:
         DecodeError: A field is present in both spellings.
@@ -206,7 +206,7 @@ def to_camel(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrap_singles(wire: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return an object with single objects in repeated fields wrapped in arrays.
+    """Return `wire` with a single object in a repeated field wrapped in an array.
 
     The API accepts one object for an array of one; the vendor's examples write `contents` and
     `parts` so (https://ai.google.dev/gemini-api/docs/system-instructions, read 2026-11-23).
@@ -244,7 +244,7 @@ def add_extra(wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None) -> 
 
 
 def add_fields(wire: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]:
-    """Add unknown fields to `wire`, without replacing any; return `wire`."""
+    """Add unknown fields to `wire`, without replacing existing fields; return `wire`."""
     for path, item in unknown.items():
         holder, name = wire, path
         for _ in range(_MAX_STEPS):

@@ -1,4 +1,4 @@
-"""Decoding of steps to blocks: base class, then answer, thought and unknown steps.
+"""Open steps and their blocks: base class, then steps of output, thought and unknown type.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).  `InteractionBlocks` is the state
 of the whole interaction, `OpenStep` a step between its start and its stop.  Steps that call tools
@@ -48,13 +48,13 @@ _MAX_UNCOUNTED = 32  # fragments of a text that are counted at once: 70 bytes ea
 
 
 class OutputText(Struct):
-    """Size and checksum of the text in one step of the answer; the text is not stored."""
+    """Size and checksum of the text in one output step."""
 
     size: int = 0  # bytes
     crc: int = 0
 
     def append(self, text: str) -> None:
-        """Add further text to the size and the checksum."""
+        """Update the size and the checksum with text that follows."""
         data = text.encode("utf-8", "replace")
         self.size += len(data)
         self.crc = crc32(data, self.crc)
@@ -98,13 +98,13 @@ class InteractionBlocks(BlockOpener):
     def add_opaque(
         self, name: str, value: Any, events: list[Event], *, index: int | None = None
     ) -> None:
-        """Append data without a unified event as opaque data."""
+        """Append an opaque event with data that no unified event can carry."""
         events.append(Opaque(DIALECT, clean(name), compact(value), index))
 
     def add_delta(
         self, kind: str, events: list[Event], index: int | None, **fields: object
     ) -> None:
-        """Append a delta without a unified event as opaque data."""
+        """Append an opaque event with a delta that no unified event can carry."""
         self.add_opaque(kind, {"type": kind, **fields}, events, index=index)
 
 
@@ -128,7 +128,7 @@ class GrowingBlock:
         self.carry = ""
 
     def append(self, text: str, events: list[Event]) -> str:
-        """Append a text delta, and return its text; hold back a high surrogate at its end."""
+        """Append a delta of `text`; hold back a final high surrogate; return the delta's text."""
         text, self.carry = rejoin(self.carry, text)
         if text:
             self.has_text = True
@@ -136,7 +136,7 @@ class GrowingBlock:
         return text
 
     def flush(self, events: list[Event]) -> str:
-        """Append and return the replacement of a held high surrogate; "" if none is held."""
+        """Append U+FFFD for a held high surrogate, and return the text; "" if nothing is held."""
         carry, self.carry = clean(self.carry), ""
         if carry:
             events.append(delta_factory(self.delta)(carry))
@@ -144,7 +144,7 @@ class GrowingBlock:
 
 
 class OpenStep(ABC):
-    """A step that has started and not stopped; base class of all types of steps.
+    """A step that has started and not stopped: base class of the step types.
 
     Args:
         kind: Type of the step.
@@ -170,7 +170,7 @@ class OpenStep(ABC):
 
     @property
     def index(self) -> int | None:
-        """Index of the open block; None if none is open."""
+        """Index of the open block; None if no block is open."""
         return None if self.block is None else self.block.index
 
     @abstractmethod
@@ -178,13 +178,13 @@ class OpenStep(ABC):
         """Append the events of the step's start."""
 
     def extensible_block(self) -> GrowingBlock | None:
-        """Return the open block if a text delta merely appends to it; else None."""
+        """Return the open block if the fast path may append deltas to the block; else None."""
         block = self.block
         # The first text of a block opens it for the target.
         return None if block is None or not block.has_text or block.carry else block
 
     def extend(self, text: str) -> bool:
-        """Count the text of a delta that was read on the fast path.
+        """Account for the text of a delta on the fast path; return False to refuse the delta.
 
         False leaves the step unchanged: read the frame in full.
         """
@@ -194,7 +194,7 @@ class OpenStep(ABC):
     def read_delta(
         self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
     ) -> bool:
-        """Append the events of a delta; return False if steps of this type have no such delta.
+        """Append the events of a delta; return False if the step type lacks this delta type.
 
         Args:
             kind: Type of the delta.
@@ -305,7 +305,7 @@ class OutputStep(OpenStep):
             self.extend(self._grow(events).append(text, events))
 
     def _count(self) -> None:
-        """Add the last fragments to the text's size, checksum and citation offsets."""
+        """Add the uncounted fragments to the text's size, checksum and citation offsets."""
         text = "".join(self._uncounted)
         self._uncounted.clear()
         self._offsets.append(text)

@@ -37,7 +37,7 @@ _MAPPED = frozenset({"type", "start_index", "end_index"})
 
 
 def signature_from_wire(signature: str) -> Signed:
-    """Return a signature with its issuer: the one in its tag, or Google without a tag."""
+    """Return a signature with the issuer that its tag names, or with Google if it has no tag."""
     return untag_signature(unwrap_base64(signature)) or Signed(signature, ISSUER)
 
 
@@ -50,7 +50,7 @@ def signature_to_wire(signed: Signed) -> str:
 
 
 def redacted_from_wire(signature: str) -> RedactedReasoning | None:
-    """Return the redacted reasoning that a tagged signature carries; None if none."""
+    """Return the redacted reasoning in a tagged signature; None if there is none."""
     untagged = untag_redacted_reasoning(unwrap_base64(signature))
     return None if untagged is None else RedactedReasoning(*untagged)
 
@@ -65,7 +65,7 @@ def _wrap_base64(tagged: str) -> str:
 
 
 def _is_tagged(signature: str) -> bool:
-    """Return whether a signature is empty or looks like one that streamnorm has tagged."""
+    """Return whether a signature is empty or has a tag that streamnorm has added."""
     value = unwrap_base64(signature)
     is_ours = untag_signature(value) is not None or untag_redacted_reasoning(value) is not None
     return is_ours or not signature

@@ -183,7 +183,7 @@ class InteractionsDecoder(Decoder):
         self._id = self._id or id
 
     def _revoke_status(self) -> None:
-        """Discard a terminal status, since content follows it."""
+        """Discard the terminal status, since content follows."""
         if self._status in TERMINAL:
             self._status = ""
 
@@ -245,7 +245,7 @@ class InteractionsDecoder(Decoder):
 
 
 class InteractionsRun(DeltaRun):
-    """Delta run of `step.delta` events that extend open blocks, all with one delta type.
+    """Delta run of `step.delta` events of one delta type that extend open blocks.
 
     Args:
         blocks: State of the interaction.
@@ -264,11 +264,11 @@ class InteractionsRun(DeltaRun):
         self._expected: dict[int, tuple[Callable[[str], bool], Delta]] = {}
 
     def forget(self) -> None:
-        """Read the next deltas on the slow path, because steps may have changed."""
+        """Expect no deltas on the fast path, because steps may have changed."""
         self._expected.clear()
 
     def expect(self, index: int) -> None:
-        """Read further deltas of a step on the fast path, if they only extend its block.
+        """Expect deltas of a step on the fast path if its open block can be extended.
 
         Args:
             index: Index of the step.

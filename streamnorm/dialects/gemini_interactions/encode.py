@@ -68,7 +68,7 @@ _END = b'},"event_type":"step.delta"}\n\n'
 
 
 class _Step(Struct):
-    """A started step of the written stream.
+    """A step that the encoder has started.
 
     Attributes:
         index: Index on the wire.
@@ -81,7 +81,7 @@ class _Step(Struct):
 
 
 class _OpenBlock(Struct):
-    """A block that has started and not stopped, with the step that it is written to.
+    """A block that has started and not stopped, with the step that holds the block.
 
     Attributes:
         step: Step of the block.
@@ -285,13 +285,13 @@ class InteractionsEncoder(Encoder):
 
 
 def _buffer_of(open_block: _OpenBlock) -> TextBuffer | None:
-    """Return the buffer of a block's text; None if its text is not needed later."""
+    """Return the buffer that stores a block's text; None if no later event needs the text."""
     is_stored = isinstance(open_block.block, Text | ServerToolCall)
     return open_block.step.text if is_stored else None
 
 
 def _frame_of(block: Block, step: _Step) -> tuple[bytes, bytes]:
-    """Return the bytes of a delta's frame before and after its text."""
+    """Return the bytes before and after the text in a frame with a delta of the block."""
     match block:
         case Text():
             head, tail = b'"type":"text","text":', b""
@@ -306,7 +306,7 @@ def _frame_of(block: Block, step: _Step) -> tuple[bytes, bytes]:
 def _block_to_wire(
     block: Block, extra: dict[str, Any]
 ) -> tuple[dict[str, Any] | Raw, list[dict[str, Any]]]:
-    """Return the step that a block starts, and its first deltas."""
+    """Return the step that a block starts, and the first deltas of the step."""
     match block:
         case Text():
             return {"type": "model_output", **extra}, []

@@ -43,7 +43,7 @@ FINAL_EVENTS = ("completed", "complete")
 
 
 def status_of(action: str, value: dict[str, Any]) -> str:
-    """Return the status in an `interaction.…` event; "" if it has none.
+    """Return the status in an `interaction.…` event; "" if the event has no status.
 
     Args:
         action: Event type without `interaction.`; it implies a status if the event has none.
@@ -81,7 +81,7 @@ def stop_reason(status: str, *, awaits_client: bool, resumable: bool) -> StopRea
 
 
 def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
-    """Return the status for a stop reason: `raw` if it means the same stop reason."""
+    """Return the status for a stop reason; `raw` takes precedence if it means this stop reason."""
     if raw is not None and _REASONS.get(raw) == reason:
         return raw
     # A reason without a status is projected before; what is refused has been answered.
@@ -120,7 +120,7 @@ _NAMES = frozenset(_COUNTS.values())
 
 
 class UsageReader:
-    """Merges the usage objects of one interaction, count by count.
+    """Reader of one interaction's usage objects, which merges each count into `usage`.
 
     Attributes:
         usage: Snapshot of all objects so far.

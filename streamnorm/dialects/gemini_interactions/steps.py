@@ -1,4 +1,4 @@
-"""Decoding of the steps of one interaction: finds a step by its index; decodes tool calls.
+"""Open steps of one interaction by index, and steps of tool calls and results.
 
 https://ai.google.dev/api/interactions-api (read 2026-11-22).  `OpenSteps` finds the step of each
 event; `blocks.py` has what all steps share, answers, thoughts and unknown steps.
@@ -59,7 +59,7 @@ _CALLS_AND_RESULTS = (CALL_SUFFIX, RESULT_SUFFIX)
 
 
 class OpenSteps:
-    """The open steps of one interaction, of which several may be open at once.
+    """The open steps of one interaction; several steps may be open at once.
 
     Args:
         blocks: State shared by the steps.
@@ -104,7 +104,7 @@ class OpenSteps:
         return index
 
     def read_complete(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
-        """Append the steps in the final event, unless steps were streamed before."""
+        """Append the events of the steps in the final event, unless steps were streamed before."""
         # The last event may hold the steps, and alone does so in a stream without step events.
         if not self._starts:
             for step, raw_step in _complete_steps(interaction, data):
@@ -154,7 +154,7 @@ class OpenSteps:
         self.open.clear()
 
     def _index_of(self, action: str, index: object) -> int:
-        """Return the step index of an event; without one, the index of the only open step.
+        """Return the step index of an event; if missing, infer it from the open and started steps.
 
         Raises:
             Fatal: The event has no index, and no step or several are open.
@@ -245,7 +245,7 @@ class OpenSteps:
 def _complete_steps(
     interaction: dict[str, Any], data: str
 ) -> Iterator[tuple[dict[str, Any], RawStep | None]]:
-    """Yield the steps of the final event, each with the JSON text of its arguments."""
+    """Yield the steps of the final event, each with its arguments as undecoded JSON."""
     raw = raw_event(data).interaction
     lists = [(interaction.get("steps"), raw.steps), (interaction.get("outputs"), raw.outputs)]
     for steps, raw_steps in lists:
@@ -255,7 +255,7 @@ def _complete_steps(
 
 
 def _text_of(step: dict[str, Any]) -> OutputText:
-    """Return size and checksum of the text in a complete step of the answer."""
+    """Return size and checksum of the text in a complete output step."""
     text = OutputText()
     contents = step.get("content") if string_of(step, "type") == "model_output" else [step]
     for content in objects_of(contents):
@@ -280,7 +280,7 @@ def _step_class(kind: str) -> type[OpenStep]:
 
 
 def _belongs_elsewhere(kind: str, step: OpenStep) -> bool:
-    """Return whether a delta that a step cannot read is missing in a step of another type.
+    """Return whether a delta that a step cannot read must belong to a step of another type.
 
     A call without its arguments could run.
     """
@@ -292,7 +292,7 @@ def _belongs_elsewhere(kind: str, step: OpenStep) -> bool:
 
 
 def _step_of_delta(kind: str) -> str | None:
-    """Return the step type that a delta without a start implies; None if it is unknown."""
+    """Return the step type that a delta type implies; None for an unknown delta type."""
     if kind in ("text", "text_annotation_delta", "text_annotation", *_FILES):
         return "model_output"
     if kind in ("thought_summary", "thought_signature"):
@@ -352,7 +352,7 @@ class _CallStep(OpenStep):
             self._store(block.append(text, events))
 
     def _append_complete(self, block: GrowingBlock, text: str, events: list[Event]) -> None:
-        """Append complete arguments of a delta, unless they were sent before."""
+        """Append the complete arguments in a delta, unless a delta has sent the same arguments."""
         if not text:
             return
         # Google's own tools send their arguments as one object, in the start, in a delta, or in
@@ -367,7 +367,7 @@ class _CallStep(OpenStep):
         events.append(JSONDelta(block.index, text))
 
     def _finish(self, block: GrowingBlock, events: list[Event]) -> str:
-        """Append the stop of the call, and return the complete arguments.
+        """Stop the call's block, and return the complete arguments.
 
         The arguments of the start are emitted here, if no delta has repeated them.
         """
@@ -480,7 +480,7 @@ class ServerToolCallStep(_CallStep):
 
 
 class ResultStep(OpenStep):
-    """A step with a server tool's result; it becomes one block when the step stops."""
+    """A step with a tool result that the provider sends; the stop makes the result one block."""
 
     def start(self, events: list[Event]) -> None:
         # `google_search_result` starts without its result, which a delta brings

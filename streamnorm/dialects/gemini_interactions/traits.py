@@ -101,7 +101,7 @@ def is_terminal(frame: Frame) -> bool:
 
 
 def event_type(value: dict[str, Any], frame: Frame) -> str:
-    """Return the `event_type` of an event; if it has none, the name of its frame."""
+    """Return the `event_type` of an event; if the field is missing, the frame's event name."""
     return string_of(value, "event_type") or frame.event
 
 

@@ -307,7 +307,7 @@ class StepChecker:
         self._bad_arguments: dict[int, int] = {}  # size by index
 
     def check(self, event: str, index: int, value: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of a `step.…` event, apart from those of its fields."""
+        """Yield the problems of a `step.…` event, except wrong field names and types."""
         if event == _START:
             yield from self._start(index, value.get("step"))
         elif (step := self._open.get(index)) is None:
@@ -358,13 +358,13 @@ class StepChecker:
             self._bad_arguments[index] = len(text)
 
     def report_open(self, event: str) -> Iterator[str]:
-        """Yield a problem for each step that should have stopped before `event`."""
+        """Yield a problem for each step that is still open at `event` and not reported yet."""
         for index in self._unreported:
             yield f"{event} while step {index} is open, expected step.stop"
         self._unreported.clear()
 
     def check_message(self, status: object) -> Iterator[str]:
-        """Yield the problems of steps that can be judged only by the final status."""
+        """Yield the problems of steps that depend on the final status."""
         for index, size in self._bad_arguments.items():
             # A limit can only cut short the last step.
             if status not in _CUT_SHORT or index != self._next_index - 1:

@@ -19,7 +19,7 @@ DIALECT = "gemini_interactions"
 class TextFragment(
     Struct, frozen=True, gc=False, tag_field="type", tag="text", forbid_unknown_fields=True
 ):
-    """Payload of a text delta, or the text in a delta of a thought's summary."""
+    """Delta of text, or the text object in a delta of a thought's summary."""
 
     text: str
 
@@ -32,7 +32,7 @@ class SummaryFragment(
     tag="thought_summary",
     forbid_unknown_fields=True,
 ):
-    """Payload of a delta of a thought's summary."""
+    """Delta of a thought's summary."""
 
     content: TextFragment
 
@@ -50,7 +50,7 @@ class ArgumentsFragment(
     tag="arguments_delta",
     forbid_unknown_fields=True,
 ):
-    """Payload of a delta of a call's arguments, which are JSON text."""
+    """Delta of a call's arguments, which are JSON text."""
 
     text: str = msgspec.field(name="arguments")
 
@@ -120,7 +120,7 @@ _RAW: msgspec.json.Decoder[RawEvent] = msgspec.json.Decoder(RawEvent)
 
 
 def raw_event(data: str) -> RawEvent:
-    """Return an event's undecoded arguments; an empty struct if its structure is unexpected."""
+    """Return an event with undecoded arguments; an empty struct for an unexpected structure."""
     try:
         return _RAW.decode(data)
     except FAST_ERRORS:
@@ -157,7 +157,7 @@ def replace_half_characters(key: str, value: Any) -> Any:
 
 
 def unknown_fields(value: dict[str, Any], *known: str) -> dict[str, Any]:
-    """Return the fields of an object that are not empty and not in `known`."""
+    """Return the fields of an object whose value is not empty and whose name is not in `known`."""
     return {
         key: replace_half_characters(key, item)
         for key, item in value.items()

@@ -84,7 +84,7 @@ class StreamState(BlockOpener):
     id_changes: bool = False
 
     def read_chunk_id(self, id: ChunkId) -> None:
-        """Set the id of the current chunk; note the first change of the id.
+        """Set the id of the current chunk; note the first deviation from the first chunk's id.
 
         Groq changes the id with every chunk, Avian and Perplexity with the last.  That is a
         note, and an error only for a tool call that continues under the new id.
@@ -97,7 +97,7 @@ class StreamState(BlockOpener):
             self.note("id_changed", "chunk")
 
     def changes_id(self, id: ChunkId) -> bool:
-        """Return whether `id` is the first deviation from the id of the first chunk."""
+        """Return whether a chunk's `id` is the first that differs from the first chunk's id."""
         return id != self.first_chunk_id and bool(id) and not self.id_changes
 
     def check_depth(self, value: object) -> None:
@@ -107,7 +107,7 @@ class StreamState(BlockOpener):
 
 
 class ChoiceBlocks:
-    """The open blocks of one choice, and the content held after them.
+    """The open blocks of one choice, and the queue of content that must wait.
 
     Attributes:
         finish_reason: The last finish reason; None until one has arrived.
@@ -141,7 +141,7 @@ class ChoiceBlocks:
 
     @property
     def appendable(self) -> Delta | bool:
-        """The open block that the next chunk may extend on the fast path.
+        """What the next chunk may extend on the fast path: a block, open calls, or nothing.
 
         A delta of the open text or reasoning block; True if open calls may accept
         fragments; False for nothing.
@@ -156,7 +156,7 @@ class ChoiceBlocks:
         return bool(self.calls.open) and not self._state.quirks.cumulative_arguments
 
     def finish(self, reason: str) -> None:
-        """Set the finish reason; content that follows revokes it."""
+        """Set the finish reason; content that follows makes the choice unfinished again."""
         self.finish_reason, self.is_finished = reason, True
 
     def add_content(self, text: str, events: list[Event]) -> None:
@@ -215,7 +215,7 @@ class ChoiceBlocks:
             self.add_opaque("annotations", annotation, events)
 
     def add_opaque(self, name: str, value: object, events: list[Event]) -> None:
-        """Append a field without a unified form as an opaque event."""
+        """Append an opaque event with a field that no unified event can carry."""
         # Audio and images are content, and content revokes a reason
         # (baseten/finish-before-the-text).
         self.is_finished = self.is_finished and name in _METADATA
@@ -258,7 +258,7 @@ class ChoiceBlocks:
         call.update_appendable()
 
     def flush(self, events: list[Event]) -> list[int]:
-        """Append all held content at the end; return the open blocks."""
+        """Append all held content at the end; return the indexes of the open blocks."""
         if self._think_tags is not None:
             for kind, text in self._think_tags.close():
                 self.add_text(kind, text, events)
@@ -302,7 +302,7 @@ class ChoiceBlocks:
     def _append_in_order(
         self, append: Callable[[list[Event]], None], content: str, events: list[Event]
     ) -> None:
-        """Append events now, or hold them until all earlier held content is released."""
+        """Append events now, or hold the events until all content held earlier is released."""
         # A signature ends the wait for a name to grow: another block follows.
         self._release(events, force=True)
         if not self._pending.items:
@@ -346,7 +346,7 @@ class ChoiceBlocks:
         self._kind = self._text_delta = None
 
     def _add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
-        """Append encrypted reasoning.
+        """Append encrypted reasoning as the signature of a block or as a redacted block.
 
         Google's signs the tool call with the id `owner`, which may begin later; that of
         others signs the open reasoning, or is a block of its own.
@@ -374,7 +374,7 @@ class ChoiceBlocks:
     def _start_block(
         self, block: Block, events: list[Event], *, kind: TextKind | None = None
     ) -> int:
-        """Start a block after stopping the blocks before it; return its index."""
+        """Stop the open text and all complete calls, start a block, and return its index."""
         index = self._state.next_index()
         self._flush_carry(events)
         # The wire has no stop.  Complete JSON cannot grow, so that another block ends a complete

@@ -58,7 +58,7 @@ class ReasoningDetail(Struct):
 
 
 def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
-    """Return the reasoning in a delta, once if several fields hold the same text."""
+    """Return the reasoning in a delta; text that several fields repeat is returned once."""
     details = [
         _detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
     ]
@@ -103,7 +103,7 @@ def _untagged_signature(value: str, detail: dict[str, Any]) -> Signed:
 
 
 class ReasoningDetails:
-    """Encoder of one choice's `reasoning_details`, with their indexes.
+    """Encoder of one choice's `reasoning_details` entries, which numbers the entries.
 
     Accumulators join details of one index field by field: a field sent twice is doubled.
     """
@@ -112,12 +112,12 @@ class ReasoningDetails:
         self._count = 0
 
     def text_frame(self) -> tuple[bytes, bytes]:
-        """Return the bytes before and after the text in deltas of the next block."""
+        """Begin a reasoning block; return the bytes before and after the text in its deltas."""
         head = b'"reasoning_details":[{"type":"reasoning.text","index":%d,"text":'
         return head % self._begin(), b"}]"
 
     def text_to_wire(self, text: str) -> dict[str, Any]:
-        """Return a reasoning detail with text of the next block."""
+        """Begin a reasoning block; return a reasoning detail with its text."""
         return {"type": "reasoning.text", "index": self._begin(), "text": text}
 
     def signature_to_wire(self, signed: Signed) -> dict[str, Any]:
@@ -143,13 +143,13 @@ class ReasoningDetails:
         return detail | _signed_field("data", Signed(signature, issuer, None), _FORMATS)
 
     def _begin(self) -> int:
-        """Begin a block, and return its index."""
+        """Begin a reasoning block, and return its index in `reasoning_details`."""
         self._count += 1
         return self._count - 1
 
 
 def _signed_field(field: str, signed: Signed, formats: dict[str, str]) -> dict[str, Any]:
-    """Return a signature with its format; it is tagged if no format names its issuer."""
+    """Return a signature and its `format` as fields; tag the signature if no format fits."""
     value, issuer, id = signed
     if issuer not in formats:
         return {field: tag_signature(*signed), "format": _UNKNOWN_FORMAT}
@@ -176,7 +176,7 @@ class ThinkTags:
         self._held = ""
 
     def feed(self, text: str) -> _Parts:
-        """Return the pieces whose kind, reasoning or text, is known."""
+        """Return the pieces of text so far that are certainly reasoning or certainly other text."""
         # A tag later in the answer is text that talks of tags.
         if self._state == "after":
             return [("text", text)]
@@ -186,7 +186,7 @@ class ThinkTags:
         return self._feed_inside(text)
 
     def close(self) -> _Parts:
-        """Return the held piece at the end."""
+        """Return the held text at the end of the stream."""
         held, self._held = self._held, ""
         if not held:
             return []
@@ -248,7 +248,7 @@ def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation |
 
 
 class Annotations:
-    """Collector of one choice's annotations, written at its end.
+    """Collector of one choice's annotations, which are written at the end of the choice.
 
     The Python SDK's accumulator raises at a second list without indexes, and a citation
     without offsets ends where its block does.
@@ -311,7 +311,7 @@ _Position: TypeAlias = Literal["chunk", "choice", "delta", "end"]
 
 
 def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
-    """Return the position and the field of an `Opaque`; None if it is no field of a chunk.
+    """Return where in a chunk an opaque event's field belongs, and the field; None if nowhere.
 
     Annotations belong to the end of the choice, where all of them are written.
     """

@@ -130,7 +130,7 @@ class ChatDecoder(Decoder):
     # Chunks
 
     def _read_unusual(self, frame: Frame, events: list[Event]) -> None:
-        """Read a frame that the typed decoder rejects, such as the terminal."""
+        """Read a frame that the typed decoder rejects, such as `[DONE]`."""
         data = frame.data
         if frame.data.startswith(DONE):  # as both official SDKs test it (read 2026-11-21)
             self._finish(events)
@@ -250,7 +250,7 @@ class ChatDecoder(Decoder):
         return delta
 
     def _store_last_fields(self, blocks: ChoiceBlocks, value: dict[str, Any]) -> None:
-        """Store the unknown fields of a choice with a finish reason."""
+        """Store the unknown fields of a choice that has a finish reason."""
         self._store_unknown(blocks.extra, value, wire.CHOICE_FIELDS)
         if is_object(delta := value.get("delta")):  # Vercel's gateway puts the cost here
             self._store_unknown(blocks.extra, delta, wire.DELTA_FIELDS)
@@ -258,7 +258,7 @@ class ChatDecoder(Decoder):
     def _store_unknown(
         self, stored: dict[str, Any], value: dict[str, Any], known: frozenset[str]
     ) -> None:
-        """Store the unknown fields of an object."""
+        """Add the fields of `value` that are not in `known` to `stored`."""
         if unknown := _unknown(value, known):
             self._state.store_fields(stored, unknown)
 
@@ -425,7 +425,7 @@ class ChatRun(DeltaRun):
         self._has_usage = False  # whether the last chunk reported usage
 
     def expect(self, choices: dict[int, ChoiceBlocks]) -> None:
-        """Select the shape to expect of the next chunk, after a chunk on the slow path."""
+        """Select the chunk shape that the fast path expects, after a chunk on the slow path."""
         self._reported, self._has_usage = self._usage.usage, False
         blocks = choices.get(0) if len(choices) == 1 else None
         expected = None if blocks is None else blocks.appendable
@@ -514,7 +514,7 @@ class ChatRun(DeltaRun):
             self._usage.usage = self._before
 
     def _merge_usage(self, usage: dict[str, object]) -> bool:
-        """Merge a chunk's usage into the snapshot.
+        """Merge a chunk's usage into the snapshot; return False to refuse it unchanged.
 
         False, and nothing changes, if it nests too deep or changes the stored unknown fields.
         """
@@ -530,7 +530,7 @@ class ChatRun(DeltaRun):
         return True
 
     def _peek(self, id: ChunkId, payload: bytes) -> str | None:
-        """Return a chunk's text; None if its id differs from `id`, or it also reports usage."""
+        """Return a chunk's text; None if the chunk has another id than `id` or reports usage."""
         chunk = None if self._decode is None else self._decode(payload)
         if chunk is None or chunk.usage is not None or chunk.id != id:
             return None

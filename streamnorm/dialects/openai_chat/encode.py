@@ -103,7 +103,7 @@ class _EncodedBlock(Struct):
     written: Callable[[], int] = int
 
     def set_frame(self, head: bytes, tail: bytes) -> None:
-        """Set the chunk's `head` and `tail`, given the bytes around the text in the delta."""
+        """Set the bytes of a chunk around its text from the bytes around the text in the delta."""
         self.head = self.choice.head + head
         self.tail = tail + _DELTA_END
 
@@ -259,7 +259,7 @@ class ChatEncoder(Encoder):
         return self._choice(0)[1]
 
     def _choice(self, index: int) -> tuple[_EncodedChoice, bytes]:
-        """Return a choice's state, and its first chunk if none was written."""
+        """Return a choice's state, and the choice's first chunk if no chunk was written."""
         choice = self._choices.get(index)
         if choice is not None:
             return choice, b""

@@ -33,7 +33,7 @@ TextKind: TypeAlias = Literal["text", "reasoning", "refusal"]
 
 
 class HeldText(Struct):
-    """Consecutive text deltas of one kind, joined."""
+    """Held text: consecutive deltas of one kind, joined."""
 
     kind: TextKind
     text: TextBuffer
@@ -46,7 +46,7 @@ class HeldEvents(Struct):
 
 
 class PendingStarts(Struct, eq=False):
-    """Queue of held call starts, and of the content after them, in wire order.
+    """Queue, in wire order, of held call starts and of the content behind these starts.
 
     Attributes:
         max_held_bytes: Bound on queued text, arguments and signatures, in UTF-8 bytes, with the
@@ -66,12 +66,12 @@ class PendingStarts(Struct, eq=False):
         self.items.append(call)
 
     def mark_ready(self, content: str, *, first: bool) -> None:
-        """Count arguments or a signature of a queued call; `first` if it had none yet."""
+        """Count new content of a queued call against the bound; `first` marks its first content."""
         self.ready += first
         self._count(content)
 
     def add_text(self, kind: TextKind, text: str) -> None:
-        """Queue text; join it to the last item if that is text of the same kind."""
+        """Queue text; join it to the last queued item if this item is text of the same kind."""
         last = self.items[-1]
         if not isinstance(last, HeldText) or last.kind != kind:
             last = HeldText(kind, TextBuffer())
@@ -85,7 +85,7 @@ class PendingStarts(Struct, eq=False):
         self._count(content)
 
     def pop(self, *, force: bool) -> Call | HeldText | HeldEvents | None:
-        """Remove and return the item to emit next; None if all must wait.
+        """Remove and return the next item to emit; None if it must wait.
 
         The first item waits until any item has content: until then a name may still grow,
         even between the fragments of parallel calls.  A call without a name always waits.
@@ -184,7 +184,7 @@ class ToolCalls(Struct, eq=False):
         call.update_appendable()
 
     def find_open(self, call_index: int, chunk_id: ChunkId) -> Call | None:
-        """Return the call whose arguments a fragment may extend; None if it needs the slow path.
+        """Return the call whose arguments a fragment may extend; None if the slow path must decide.
 
         The same call is at the index in chunks of the same id until `moves` changes.
         """
@@ -195,7 +195,7 @@ class ToolCalls(Struct, eq=False):
         return call
 
     def emit_arguments(self, call: Call, text: str, events: list[Event]) -> None:
-        """Append arguments of an open call, and its stop if a later block follows it."""
+        """Append arguments of an open call; stop a complete call if a later block has begun."""
         events.append(JSONDelta(call.index, text))
         self._unsettled[call.index] = call
         # With interleaved calls the last brace of one may come behind the start of the next
@@ -205,7 +205,7 @@ class ToolCalls(Struct, eq=False):
             events.append(BlockStop(call.index))
 
     def stop_complete(self, events: list[Event]) -> list[int]:
-        """Stop complete calls before another block starts; return their block indexes."""
+        """Stop all complete calls, since another block starts; return their block indexes."""
         calls = [call for _, call in sorted(self._unsettled.items())]
         for call in calls:
             call.followed = True
@@ -216,13 +216,13 @@ class ToolCalls(Struct, eq=False):
         return [call.index for call in complete]
 
     def flush(self, events: list[Event]) -> list[int]:
-        """Append held arguments of open calls at the end; return their block indexes."""
+        """Append the held arguments of all open calls; return the block indexes of the calls."""
         for call in self.open.values():
             call.release(events)
         return list(self.open)
 
     def hold_signature(self, id: str, signature: str, max_held_bytes: int) -> None:
-        """Hold the signature of a call that has not started.
+        """Hold the signature of a call that has not begun.
 
         Raises:
             Fatal: More than `max_held_bytes` have been held.
@@ -265,7 +265,7 @@ class ToolCalls(Struct, eq=False):
         return None if at.id is None and _begins_call(fragment, after=at) else at
 
     def _call_without_id(self, id: str, fragment: CallFragment, at: Call | None) -> Call | None:
-        """Return the call at a fragment's index, and set its late id."""
+        """Return the call at a fragment's index and set its id; None if the id is of a new call."""
         if at is None or at.id is not None:
             return None
         # Two names are two calls, for any index.
@@ -276,7 +276,7 @@ class ToolCalls(Struct, eq=False):
         return at
 
     def _call_without_index(self, fragment: CallFragment) -> Call | None:
-        """Return the call of a fragment with neither id nor index."""
+        """Return the call that a fragment without id and index continues; None for a new call."""
         last = self.all[-1] if self.all else None
         if fragment.name:
             return None if last is None or _begins_call(fragment, after=last) else last

@@ -10,7 +10,7 @@ from streamnorm._core.losses import Capabilities, ReasoningField
 
 
 class ChatOptions(DialectOptions, frozen=True, kw_only=True):
-    """Options of the decoder and the encoder.
+    """Options of the Chat Completions decoder and encoder.
 
     Attributes:
         think_tags: Whether `<think>…</think>` at the start of a choice is read as reasoning.
@@ -35,7 +35,7 @@ class ChatOptions(DialectOptions, frozen=True, kw_only=True):
 
 
 class Quirks(Struct, frozen=True, kw_only=True):
-    """Deviations of one server that the decoder handles.
+    """Deviations of one server that change how the decoder reads chunks.
 
     Attributes:
         cumulative_arguments: Each fragment of a call repeats all before it.  Elsewhere a

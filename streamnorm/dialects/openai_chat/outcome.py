@@ -60,7 +60,7 @@ def stop_reason_from_wire(
     is_refused: bool,
     extra: dict[str, Any],
 ) -> MessageStop:
-    """Return the stop of one choice.
+    """Return the message stop of one choice, with its stop reason.
 
     Args:
         finish_reason: The last finish reason; None if none was sent.
@@ -102,7 +102,7 @@ def _reason(finish_reason: str, sequence: str | None, *, has_calls: bool) -> Sto
 
 
 def stop_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
-    """Return the finish reason of a choice; `stop` if a refusal was written."""
+    """Return the finish reason for a stop reason; `stop` if the choice holds a refusal."""
     return "stop" if reason == "refusal" and is_refused else _FINISH_REASONS[reason]
 
 
@@ -162,7 +162,7 @@ def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
 
 
 class UsageReader(Struct, eq=False):
-    """Merges the usage objects of one stream.
+    """Reader of one stream's usage objects, which merges each object into a snapshot.
 
     Attributes:
         usage: The snapshot after the last usage object.
@@ -178,7 +178,7 @@ class UsageReader(Struct, eq=False):
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
-    """Return a snapshot as a usage object; required but unknown counts are 0.
+    """Return a usage snapshot as a usage object; required but unknown counts are 0.
 
     Args:
         usage: The snapshot.
@@ -204,7 +204,7 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
 
 
 def _pop_count(rest: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | None:
-    """Remove the counts at all paths from `rest`; return the first."""
+    """Remove the counts at all paths from `rest`; return the first count found."""
     first: int | None = None
     for *parents, key in paths:
         owner = rest.get(parents[0]) if parents else rest
@@ -245,7 +245,7 @@ _TYPES_AND_CODES: dict[int | str, tuple[str, str | None]] = {
 def chunk_error(
     chunk: wire.Chunk, value: dict[str, Any], check_depth: Callable[[object], None]
 ) -> StreamError | None:
-    """Return the error in a chunk, in its `x_groq`, or in a choice, or None.
+    """Return the error that a chunk, its `x_groq` or a choice holds; None if there is no error.
 
     Args:
         chunk: The chunk.

@@ -182,7 +182,7 @@ class Arguments:
             raise too_large("max_accumulated_bytes", self.stored.bound)
 
     def append_if_bounded(self, text: str) -> bool:
-        """Append a fragment; return False, without appending, beyond the bound."""
+        """Append a fragment; refuse a fragment that exceeds the bound by returning False."""
         stored = self.stored
         if self._fresh:
             self._take_fresh()
@@ -394,7 +394,7 @@ class Call(Struct, eq=False):
         self.arguments.close_fresh()
 
     def append(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
-        """Append a fragment; return the part of it to emit.
+        """Append a fragment; return the part of the fragment to emit now.
 
         A lone `{}` is held until the next fragment or `release`: it may be a placeholder
         for the object that follows it.
@@ -434,7 +434,7 @@ class Call(Struct, eq=False):
         return text
 
     def try_append(self, text: str) -> bool:
-        """Append a fragment that only extends the arguments; False if it needs `append`.
+        """Append a fragment if it only extends the arguments; else return False.
 
         False leaves the call unchanged: the fragment may repeat, restart or complete the
         arguments, and needs `append`.
@@ -456,7 +456,7 @@ class Call(Struct, eq=False):
         return arguments.append_if_bounded(text)
 
     def release(self, events: list[Event]) -> None:
-        """Append the held arguments at the end."""
+        """Append the event of the held arguments, since the call ends."""
         # No object has followed: `{}` were the arguments (a tool without parameters).
         held = ("{}" if self.has_placeholder else "") + clean(self.carry)
         self.has_placeholder, self.carry = False, ""
@@ -483,7 +483,7 @@ class Call(Struct, eq=False):
         return False
 
     def _is_closed(self) -> bool:
-        """Return whether the arguments are complete, or an emitted `{}`."""
+        """Return whether the arguments are complete or are a `{}` that was emitted."""
         return self.arguments.is_complete() or self.arguments.is_empty()
 
     def _append_to_placeholder(self, text: str, note: Callable[[str, str], None]) -> str:

@@ -84,7 +84,7 @@ def is_request(body: dict[str, Any]) -> bool:
 
 
 def _is_message(message: object) -> bool:
-    """Return whether a message can only be of Chat Completions, by its shape."""
+    """Return whether an object in `messages` can only belong to Chat Completions."""
     if not is_object(message):
         return False
     role = message.get("role")

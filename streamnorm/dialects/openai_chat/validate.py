@@ -291,7 +291,7 @@ class ChoiceChecker:
         return self._order.state == "finished"
 
     def read(self, entry: dict[str, Any], path: str) -> Iterator[str]:
-        """Yield the problems in a choice's next chunk, apart from its shape.
+        """Yield the problems in a choice's next chunk, except wrong field names and types.
 
         Args:
             entry: The entry of `choices`.
@@ -393,7 +393,7 @@ class ChoiceChecker:
                 yield f"arguments of {name} in {size} are no JSON object, expected one"
 
     def _check_merge(self, value: object, path: tuple[str | int, ...], label: str) -> Iterator[str]:
-        """Yield values that the official helpers cannot merge with earlier ones.
+        """Yield problems of values that the official SDK helpers cannot merge with earlier values.
 
         They join strings and merge objects; they add up numbers, and merge lists only if
         the entries have indexes.

@@ -37,7 +37,7 @@ class ToolCallDelta(Struct):
 
 
 class Delta(Struct):
-    """The delta of a choice.
+    """The delta of a choice: the content that a chunk adds.
 
     A field that is added here must be refused by the deltas of a run below, or be the text of
     one; if its strings are parts of a text, it also stands in `PIECES`.
@@ -78,7 +78,7 @@ class Choice(Struct):
 
 
 class Chunk(Struct):
-    """The payload of a frame."""
+    """A chunk: the payload of a frame."""
 
     choices: list[Choice] | None = None
     id: str | int | None = None
@@ -140,7 +140,7 @@ _AnyDelta = TypeVar("_AnyDelta", bound="TextRunDelta | ReasoningRunDelta | Calls
 
 
 class _RunDelta(Struct, gc=False, kw_only=True):
-    """Base of delta run structs: fields that must be empty."""
+    """Base of the delta structs of a delta run, with the fields that must be empty."""
 
     refusal: Literal[""] | None = None
     function_call: None = None
@@ -182,7 +182,7 @@ class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The reasoning, from the field that has it."""
+        """The reasoning text, from the field that carries it."""
         # OpenRouter repeats the text of a detail in `reasoning`.
         for detail in self.reasoning_details or ():
             if text := detail.text or detail.summary:
@@ -206,7 +206,7 @@ class _RunCall(Struct, gc=False):
 
 @final
 class CallsRunDelta(_RunDelta, gc=False, kw_only=True):
-    """A delta with an arguments fragment of one call only."""
+    """A delta with nothing but an arguments fragment of one call."""
 
     content: Literal[""] | None = None
     reasoning_content: Literal[""] | None = None

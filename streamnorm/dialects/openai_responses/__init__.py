@@ -1,4 +1,4 @@
-"""OpenAI Responses."""
+"""The dialect of OpenAI Responses and compatible servers."""
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.openai_responses.outcome import (

@@ -44,7 +44,7 @@ _BINDING_ISSUERS = frozenset({"openai", "xai"})
 
 
 def signature_from_wire(item: dict[str, Any], server: str | None) -> Signed | None:
-    """Return a reasoning item's encrypted content with its issuer; None if it has none."""
+    """Return a reasoning item's `encrypted_content` with its issuer; None without this field."""
     encrypted = string_of(item, "encrypted_content")
     if not encrypted:
         return None
@@ -68,7 +68,7 @@ def signature_to_wire(signed: Signed, item_id: str) -> str:
 
 
 def redacted_from_wire(item: dict[str, Any]) -> RedactedReasoning | None:
-    """Return another vendor's redacted reasoning in an item, or None."""
+    """Return the redacted reasoning of another vendor that an item carries; else None."""
     tagged = untag_redacted_reasoning(string_of(item, "encrypted_content"))
     return None if tagged is None else RedactedReasoning(*tagged)
 
@@ -118,12 +118,12 @@ _LINE_BREAKS = re.compile("[\r\n\0]")
 
 
 def event_from_wire(event_type: str, payload: Any, index: int | None = None) -> Opaque:
-    """Return an event of an unknown type as opaque data."""
+    """Return a wire event of an unknown type as an opaque event."""
     return Opaque(DIALECT, event_type, compact(payload), index)
 
 
 def event_to_wire(event: Opaque, position: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Return the type and fields of an opaque event; None if it is not a JSON object.
+    """Return the wire type and fields of an opaque event; None if its data is no JSON object.
 
     Args:
         event: The event.
@@ -149,7 +149,7 @@ def opaque_to_wire(data: str) -> bytes:
 
 
 def logprobs_from_wire(tokens: Any, index: int) -> Opaque:
-    """Return the log probabilities of block `index` as opaque data."""
+    """Return the log probabilities of block `index` as an opaque event."""
     return event_from_wire("logprobs", tokens, index)
 
 

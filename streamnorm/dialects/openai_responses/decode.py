@@ -120,7 +120,7 @@ class ResponsesDecoder(Decoder):
             self._run.expect(delta, text)
 
     def read_body(self, response: dict[str, Any]) -> list[Event]:
-        """Return the events of a whole response, decoded like a stream's terminal.
+        """Return the events of a whole response, decoded like the terminal event of a stream.
 
         A response that has failed or has not ended has no `MessageStop`.
         """
@@ -151,7 +151,7 @@ class ResponsesDecoder(Decoder):
     # Frames
 
     def _check_event_name(self, frame: Frame, event_type: str, events: list[Event]) -> None:
-        """Note a wrong event line; start the response if `response.created` is missing."""
+        """Note a wrong `event:` line; start the message if `response.created` is missing."""
         if frame.event != event_type:
             self.note("no_event_line" if frame.event == "message" else "wrong_event_line", "frame")
         if self._id is None and event_type not in _SNAPSHOTS:
@@ -159,7 +159,7 @@ class ResponsesDecoder(Decoder):
             self._start_message({}, events)
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
-        """Read a frame other than a plain delta."""
+        """Read a frame of any type on the slow path."""
         self._run.forget()
         payload = frame.data
         try:
@@ -274,7 +274,7 @@ class ResponsesDecoder(Decoder):
         self.outcome = Completed(reason, self._usage)
 
     def _status_of(self, response: _Value, event_type: str) -> str:
-        """Return the final status, which must match the terminal event's type."""
+        """Return a response's final status; raise if it contradicts the terminal event's type."""
         expected = TERMINALS[event_type]
         status = string_of(response, "status") or expected
         if status not in (expected, *_FAILURES) and not response.get("error"):
@@ -303,7 +303,7 @@ def _extra_fields(response: _Value) -> _Value:
 def _open_text(
     item: MessageItem | ToolCallItem | ReasoningItem, delta: wire.DeltaEvent
 ) -> OpenText | None:
-    """Return the open text that `delta` extends; None if later deltas need the slow path."""
+    """Return the open text that deltas like `delta` extend; None to keep the slow path."""
     if delta.item_id and delta.item_id != item.id:
         return None  # Copilot changes the item id with each delta
     if not delta.item_id and delta.output_index is None:
@@ -312,7 +312,7 @@ def _open_text(
 
 
 class SequenceNumbers:
-    """The sequence numbers of one stream's events.
+    """Checker of the sequence numbers in one stream.
 
     A server may omit them, or send the same number with all events.
 
@@ -333,7 +333,7 @@ class SequenceNumbers:
         self._note = note
 
     def accept(self, number: object, payload: str) -> bool:
-        """Record an event's number; return False if the event repeats the last one.
+        """Record an event's sequence number; return False if the event repeats the last event.
 
         A gap is a note.  A number that is not an integer is ignored.
 
@@ -353,7 +353,7 @@ class SequenceNumbers:
         return True
 
     def _accept_again(self, number: int, last_number: int, payload: str) -> bool:
-        """Accept an event whose number is not above the last one."""
+        """Accept an event whose number is not above the last number; return False if repeated."""
         has_advanced = last_number > self._first
         if number == last_number:
             last = self.last_payload
@@ -396,12 +396,12 @@ class ResponsesRun(DeltaRun):
         self._decode = decoder.decode
 
     def forget(self) -> None:
-        """Forget all expected texts, since items may have changed."""
+        """Expect no deltas on the fast path, since items may have changed."""
         self._texts.clear()
         self._blocks.clear()
 
     def expect(self, event: wire.DeltaEvent, text: OpenText) -> None:
-        """Expect further deltas of a text, besides the texts already expected.
+        """Expect further deltas of a text on the fast path, besides texts expected already.
 
         Args:
             event: A delta of the text that was read in full.

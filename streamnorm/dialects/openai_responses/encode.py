@@ -250,7 +250,7 @@ class ResponsesEncoder(Encoder):
         return written
 
     def _start_part(self, index: int, extra: dict[str, Any], part_type: types.TextType) -> bytes:
-        """Return the events that start a part, in the last message or a new one."""
+        """Return the events that start a part in the last message item or in a new message item."""
         part_extra = extra.pop("part", {})
         message, started = self._message_for(extra)
         part = message.part(part_type, part_extra)
@@ -259,7 +259,7 @@ class ResponsesEncoder(Encoder):
         return started + part.start()
 
     def _write_whole_part(self, index: int, extra: dict[str, Any], data: str) -> bytes:
-        """Return the events of a part of an unknown type."""
+        """Return the events of a complete content part of an unknown type."""
         message, started = self._message_for(extra)
         written = message.write_whole(opaque_to_wire(data))
         self._positions[index] = message.position
@@ -267,7 +267,7 @@ class ResponsesEncoder(Encoder):
         return started + written
 
     def _message_for(self, extra: dict[str, Any]) -> tuple[MessageWriter, bytes]:
-        """Return the message for a part, and the events to write before the part."""
+        """Return the message item for a part, and the events to write before the part."""
         id, message = extra.get("item_id"), self._message
         if message is not None and message.id == id:
             return message, b""
@@ -292,7 +292,7 @@ class ResponsesEncoder(Encoder):
         return self._release_message() + writer.start()
 
     def _release_message(self) -> bytes:
-        """Return the events that end the message kept open for further parts; b"" without one."""
+        """Return the events that end the message left open for parts; b"" if no message is open."""
         message, self._message = self._message, None
         if message is None:
             return b""
@@ -301,7 +301,7 @@ class ResponsesEncoder(Encoder):
         return written
 
     def _new_item(self, item_type: str, extra: dict[str, Any]) -> ItemHead:
-        """Return the head of a new item, with the id in `extra` if it is unused."""
+        """Return the head of a new item, with the id in `extra` if no earlier item has this id."""
         output_index, id = self._take_output_index(), extra.pop("item_id", None)
         if not isinstance(id, str) or not id or id in self._item_ids:
             stem = str(self._response["id"]).removeprefix("resp_")
@@ -402,7 +402,7 @@ class ResponsesEncoder(Encoder):
         return self._write_opaque(event)
 
     def _write_opaque(self, event: Opaque) -> bytes:
-        """Return an opaque event with the ids and indexes of its written item."""
+        """Return the wire event of an opaque event, with ids and indexes of its written item."""
         position = self._positions.get(event.index, {}) if event.index is not None else {}
         typed_fields = event_to_wire(event, position)
         if typed_fields is None:
@@ -419,7 +419,7 @@ class ResponsesEncoder(Encoder):
         return part.write_logprobs(logprobs)
 
     def _write_early(self) -> bytes:
-        """Return the events that arrived before the message start."""
+        """Return the opaque events that arrived before the message start, as bytes."""
         early, self._early = self._early, []
         self._stored.release(sum(text_bytes(event.data) for event in early))
         return b"".join([self._write_opaque(event) for event in early])
@@ -448,7 +448,7 @@ def _echo_tool(tool: object) -> object:
 
 
 def response_id(message_id: str) -> str:
-    """Return the response id for a message's id."""
+    """Return a message's id in the form of a response id, with the prefix `resp_`."""
     if message_id.startswith(_PREFIX):
         return message_id
     prefix = next((prefix for prefix in _FOREIGN_PREFIXES if message_id.startswith(prefix)), "")

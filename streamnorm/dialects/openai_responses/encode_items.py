@@ -145,7 +145,7 @@ class ReasoningWriter(ItemWriter):
         self._encrypted: str | None = None
 
     def write(self, text: str, part: int = 0) -> bytes:
-        """Return a delta of a summary, preceded by any summary starts still due."""
+        """Return a delta of a summary, preceded by the events that start a new summary."""
         started = b"" if part < len(self._summaries) else self._start_summaries(part)
         if part != len(self._summaries) - 1:
             self._reopened[part] = None
@@ -154,7 +154,7 @@ class ReasoningWriter(ItemWriter):
 
     @property
     def delta_writer(self) -> Callable[[str], bytes]:
-        """The serializer of further deltas of the last summary."""
+        """The serializer of further deltas of the summary that was written last."""
         return self._writers[self._last]
 
     def sign(self, encrypted: str) -> None:
@@ -210,7 +210,7 @@ def _summary(text: str) -> dict[str, Any]:
 
 
 class ToolCallWriter(ItemWriter):
-    """Encoder of a client tool call.
+    """Encoder of a client tool call's item.
 
     Attributes:
         write: Returns a delta of the arguments.
@@ -244,7 +244,7 @@ class ToolCallWriter(ItemWriter):
         return rest + self._arguments_done() + super().stop()
 
     def stop_unfinished(self) -> bytes:
-        """Return the events that end an incomplete item at the message's end.
+        """Return the events that end an unfinished call's item at the end of the message.
 
         Nothing for free text, which stands in the terminal event alone: Codex executes it at
         its `done`, whatever the status, and cannot see that it is cut.
@@ -267,7 +267,7 @@ class ToolCallWriter(ItemWriter):
 
 
 class ServerCallWriter(ItemWriter):
-    """Encoder of a server-side call.
+    """Encoder of a server tool call's item.
 
     The `call_id` of some types, and the container of an interpreter, are known only when the
     call is complete; the `added` event of these types waits until then.
@@ -299,7 +299,7 @@ class ServerCallWriter(ItemWriter):
         self.held.append(event)
 
     def start(self) -> bytes:
-        """Return the `added` event; b"" if it is held."""
+        """Return the `added` event; b"" if the event waits for the complete call."""
         return super().start() if self.is_added else b""
 
     def write(self, text: str) -> bytes:
@@ -308,7 +308,7 @@ class ServerCallWriter(ItemWriter):
         return b""
 
     def write_late_added(self) -> bytes:
-        """Return the `added` event unless `start` has written it."""
+        """Return the `added` event that `start` has held back; b"" if it was written."""
         if self.is_added:
             return b""
         # The held events of a custom call are the deltas of its input.
@@ -394,7 +394,7 @@ class MessageWriter(ItemWriter):
         return PartWriter(self, self._next_position(), part_type, extra)
 
     def write_whole(self, part: bytes) -> bytes:
-        """Return the events of a complete part, and the message's end if due."""
+        """Return the events of a complete part, and of the message's end if no part can follow."""
         position = self._next_position()
         fields = {**position, "part": msgspec.Raw(part)}
         return (
@@ -404,12 +404,12 @@ class MessageWriter(ItemWriter):
         )
 
     def store_part(self, content_index: int, part: bytes) -> bytes:
-        """Store a complete part; return the message's end if due."""
+        """Store a complete part; return the events that end the message if no part can follow."""
         self._parts[content_index] = msgspec.Raw(part)
         return b"" if self.accepts_parts else self.release()
 
     def release(self) -> bytes:
-        """Accept no further parts; return the message's end if no part is open."""
+        """Accept no further parts; return the events that end the message if no part is open."""
         self.accepts_parts = False
         return self.stop() if None not in self._parts else b""
 
@@ -470,7 +470,7 @@ class PartWriter:
         return b""
 
     def write_logprobs(self, logprobs: list[Any]) -> bytes:
-        """Return an empty delta with log probabilities, repeated in the complete part.
+        """Return an empty delta with log probabilities, which the complete part repeats.
 
         Args:
             logprobs: Log probabilities of text already written.
@@ -481,7 +481,7 @@ class PartWriter:
         return self._frames.write(self._type.delta, fields)
 
     def stop(self) -> bytes:
-        """Return the events that end the part, and the message if it ends here."""
+        """Return the events that end the part, and the message item if this part is the last."""
         annotations = b"".join([self._annotation(citation) for citation in self._held_citations])
         text, position = self._text.text(), self.position
         self._text = TextBuffer()

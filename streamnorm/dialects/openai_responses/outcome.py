@@ -42,7 +42,7 @@ def stop_reason_from_wire(
 
 
 def stop_reason_to_wire(stop: MessageStop, *, has_tool_call: bool, has_refusal: bool) -> str | None:
-    """Return `incomplete_details.reason`; None for a `completed` response."""
+    """Return the `incomplete_details.reason` of a message stop; None for a `completed` response."""
     if stop.reason == "max_tokens":
         return "max_output_tokens"
     # A refusal part alone decodes as a refusal; together with calls it would decode as `tool_use`.
@@ -86,7 +86,7 @@ def _pop_count(owner: Any, key: str) -> int | None:
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
-    """Return a snapshot as a usage object; unknown counts are 0.
+    """Return a usage snapshot as a usage object; unknown counts are 0.
 
     Args:
         usage: The counts.

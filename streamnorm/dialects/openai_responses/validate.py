@@ -189,7 +189,7 @@ class ItemChecker:
         self._ids: dict[str, set[str]] = {"id": set(), "call_id": set()}
 
     def read(self, event_type: str, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of an item event, apart from its shape."""
+        """Yield the problems of an item event, except wrong field names and types."""
         if event_type == ITEM_ADDED:
             yield from self._add(event)
             return
@@ -240,7 +240,7 @@ class ItemChecker:
     def _end_cut_calls(
         self, event_type: str, response: dict[str, Any], cut: set[int]
     ) -> Iterator[str]:
-        """End custom calls whose text was cut, which only the terminal reports.
+        """End custom calls whose text was cut off, which only the terminal event reports.
 
         Args:
             event_type: Type of the terminal.

@@ -228,7 +228,7 @@ def _response(
     error: Shape = _NULL,
     details: Shape = _NULL,
 ) -> Shape:
-    """Return the shape of an event with the whole response.
+    """Return the shape of an event that holds a response object.
 
     Args:
         status: Shape of its status.
@@ -265,7 +265,7 @@ _OUTCOME = word("exit", "timeout")
 
 
 def _item_events() -> dict[str, Shape]:
-    """Return the shapes of the events of a text, or of a server-side call's progress."""
+    """Return the shapes of the events of a text, or of a server tool call's progress."""
     events: dict[str, Shape] = {}
     for row in types.ITEM_TYPES.values():
         events |= dict.fromkeys(row.progress_events, _of_item())

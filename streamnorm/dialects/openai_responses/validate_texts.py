@@ -22,7 +22,7 @@ Action: TypeAlias = Literal["start", "delta", "annotation", "complete", "end"]
 
 
 class TextEvent(Struct, frozen=True):
-    """The effect of an event type on a text.
+    """The effect that an event of one type has on a text.
 
     Attributes:
         text: Type of the text, or of another one with the same parts.
@@ -38,7 +38,7 @@ class TextEvent(Struct, frozen=True):
 
 
 def events_of(text: types.TextType) -> dict[str, TextEvent]:
-    """Return the effects of a text's and its part's events, by event type."""
+    """Return the effects of the events of a text and of its part, by event type."""
     part = text.part if text.field == "content" else ""  # summaries have one type only
     events: dict[str, TextEvent] = {}
     if text.part_events:
@@ -100,7 +100,7 @@ class _TextGroup(Struct):
 
     @property
     def noun(self) -> str:
-        """Name of this field's texts in problem messages."""
+        """Noun for a text of this field in problem messages."""
         return _NOUNS[self.type.field]
 
     @property
@@ -109,7 +109,7 @@ class _TextGroup(Struct):
         return self.type.part_done if self.type.part_events else self.type.done
 
     def label(self, index: int) -> str:
-        """Return the name of one text for problems."""
+        """Return the name of one text for problem messages."""
         text = f"{self.noun} {index}" if self.type.index_key else self.type.key
         return f"{text} of item {self.output_index}"
 
@@ -137,7 +137,7 @@ class ItemTexts:
             self._group(text).start(0, "")
 
     def read(self, event_type: str, text_event: TextEvent, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems of an event, apart from its shape."""
+        """Yield the problems of an event, except wrong field names and types."""
         group, index_key = self._group(text_event.text), text_event.text.index_key
         index = event.get(index_key) if index_key else 0
         if text_event.action == "start":
@@ -263,7 +263,7 @@ def _compare_text(event_type: str, text: _TextState, value: object, label: str) 
 def _compare_annotations(
     event_type: str, text: _TextState, part: dict[str, Any], label: str
 ) -> Iterator[str]:
-    """Yield a problem if a part's annotations differ from the added ones."""
+    """Yield a problem if a part's annotations differ from the annotations that events added."""
     annotations = part.get("annotations")
     if is_array(annotations) and annotations != text.annotations:
         found = f"{event_type} has {len(annotations)} annotations of {label}"
@@ -272,7 +272,7 @@ def _compare_annotations(
 
 
 def _texts_in(item: dict[str, Any], text: types.TextType) -> list[object] | None:
-    """Return the texts or parts in a field of a complete item; None if there are none."""
+    """Return the texts or parts in a field of a complete item; None if the field is no array."""
     if not text.index_key:
         return [item.get(text.field)]
     action = item.get("action")  # of a shell call, with its commands
@@ -281,7 +281,7 @@ def _texts_in(item: dict[str, Any], text: types.TextType) -> list[object] | None
 
 
 def _text_of(part: object) -> object:
-    """Return the text of a part; other values unchanged."""
+    """Return the text of a part; return other values unchanged."""
     if not is_object(part):
         return part
     is_refusal = part.get("type") == types.REFUSAL.part

@@ -1,4 +1,4 @@
-"""UI message stream, which the AI SDK's `useChat` reads.
+"""The UI message stream of the AI SDK, which `useChat` reads.
 
 A front end's dialect: no provider speaks it, so it has no endpoints, and its requests are only
 read.

@@ -1,4 +1,4 @@
-"""Open parts and calls of one message, decoded from chunks to unified events.
+"""The open parts and calls of one message, decoded from chunks to unified events.
 
 Text and reasoning are found by their `id`, calls by their `toolCallId`.  An id of a text is free
 again after its end.
@@ -238,7 +238,7 @@ class MessageBlocks:
             self.ended = summary[1], int(summary[2]), part
 
     def flush(self, events: list[Event]) -> None:
-        """Stop the ended reasoning, which was held open for further summaries."""
+        """Stop the reasoning block that stayed open after its part's end, for further summaries."""
         if self.ended is not None:
             part, self.ended = self.ended[2], None
             self._stop_part(part, events)
@@ -409,7 +409,7 @@ class MessageBlocks:
         events.append(BlockStop(call.delta.index, is_unfinished))
 
     def add_output(self, value: Chunk, events: list[Event]) -> bool:
-        """Append a call's result; False if it is preliminary.
+        """Append a call's result; return False for a preliminary or a repeated result.
 
         Raises:
             Fatal: There is no such call, as for the client.
@@ -444,7 +444,7 @@ class MessageBlocks:
     # Whole blocks, and the end
 
     def add_file(self, value: Chunk, events: list[Event]) -> bool:
-        """Append the block of a `file` chunk; False if no block has its media type."""
+        """Append the block of a `file` chunk; return False if no block type has the media type."""
         block = file_from_wire(text_field(value, "mediaType"), text_field(value, "url"))
         if block is None:
             return False

@@ -77,7 +77,7 @@ def signature_to_wire(signed: Signed) -> dict[str, Any]:
 
 
 def signature_from_wire(metadata: object) -> Signed | None:
-    """Return the signature in a `providerMetadata`; None if it has none."""
+    """Return the signature in a `providerMetadata`, or None."""
     if not is_object(metadata):
         return None
     for key, issuer, name in (
@@ -121,7 +121,7 @@ def redacted_to_wire(block: RedactedReasoning) -> dict[str, Any]:
 
 
 def redacted_from_wire(metadata: object) -> RedactedReasoning | None:
-    """Return the redacted reasoning in a `providerMetadata`; None if it has none."""
+    """Return the redacted reasoning in a `providerMetadata`, or None."""
     if not is_object(metadata):
         return None
     for key in ("anthropic", OWN):
@@ -186,7 +186,7 @@ def citation_to_wire(citation: Citation, source_id: str) -> Chunk:
 
 
 def text_citation_to_wire(citation: Citation, source: Chunk) -> Chunk:
-    """Return a citation as an entry of `citations` in a `text-end` (v7).
+    """Return a citation as an entry of `citations` in a `text-end` (AI SDK v7).
 
     `src/ui-message-stream/ui-message-chunks.ts` of npm `ai` 7.0.173: a wrong one ends the answer.
 
@@ -233,7 +233,7 @@ def citation_from_wire(value: Chunk) -> Citation:
 
 
 def text_citation_from_wire(entry: object) -> Citation:
-    """Return an entry of a text part's `citations` (v7) as a citation.
+    """Return an entry of a text part's `citations` (AI SDK v7) as a citation.
 
     Raises:
         DecodeError: It has no source of a known type.
@@ -280,7 +280,7 @@ _MAX_DEPTH = Limits().max_json_depth
 
 
 def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -> bytes:
-    """Return the chunk that ends a call: its input, or an error if the input is incomplete.
+    """Return the chunk that ends a call: the input, or an error if the input is incomplete.
 
     The client executes a call at `tool-input-available`.  The text of the input is written as it
     is, so that no digit of a number is lost here.
@@ -315,7 +315,7 @@ def cut_input_to_wire(call: Chunk) -> bytes:
 
 
 def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
-    """Return the chunk of a server tool's result, with further fields."""
+    """Return the chunk of a server tool's result, which also has `fields`."""
     call = {**fields, "toolCallId": result.tool_call_id, "providerExecuted": True}
     if is_refused(result.content):
         return {"type": "tool-output-error", **call, "errorText": REFUSED}
@@ -323,7 +323,7 @@ def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
 
 
 def result_to_wire(result: ToolResult, fields: Chunk) -> bytes:
-    """Return the chunk of a client tool's result, with further fields."""
+    """Return the frame of a client tool's result, whose chunk also has `fields`."""
     text = "".join(block.text for block in result.content if isinstance(block, Text))
     call = {**fields, "toolCallId": result.tool_call_id}
     if result.is_error:
@@ -355,7 +355,7 @@ def file_to_wire(file: Image | Document) -> Chunk:
 
 
 def file_from_wire(media_type: str, url: str) -> Image | Document | None:
-    """Return a `file` chunk as an image or document; None if no block has its type."""
+    """Return a `file` chunk as an image or document; None for other media types."""
     kind = clean(media_type)
     if not url.startswith("data:"):
         return file_block(kind, None, clean(url))

@@ -349,7 +349,7 @@ class UIMessageRun(DeltaRun):
         return text
 
     def _append(self, call: Call, text: str) -> bool:
-        """Append a piece to the input of a call, unless it exceeds the bound."""
+        """Append a fragment to the input of a call, unless the input would exceed the bound."""
         if text:
             size = text_bytes(text) + OBJECT_BYTES
             if not self._stored.reserve(size):  # the full reading reports the limit

@@ -213,12 +213,12 @@ class UIMessageEncoder(RunEncoder):
         return chunk(with_metadata({"type": "tool-input-start", **call}, metadata))
 
     def _prove_calls(self) -> bytes:
-        """End the calls without arguments, now known to be complete; return their chunks."""
+        """End calls whose empty arguments are now known to be complete; return the chunks."""
         proven, self._unproven_calls = self._unproven_calls, []
         return b"".join([input_to_wire(call, "") for call in proven])
 
     def _write_result(self, result: ServerToolResult | ToolResult, written: bytes) -> bytes:
-        """Return the chunks of a result; store them and return b"" while its call is open."""
+        """Return the chunks of a result; while the call is open, store them and return b""."""
         # Each chunk of a call is its state from there on: the client would take a call whose input
         # comes behind its result for one without a result.
         if block := self._open_calls.get(result.tool_call_id):
@@ -242,7 +242,7 @@ class UIMessageEncoder(RunEncoder):
         return input_to_wire(call, "")
 
     def _has_earlier_call(self, result: ServerToolResult | ToolResult) -> bool:
-        """Return whether a result's call is in the message being continued."""
+        """Return whether a result's call is in the earlier message that the stream continues."""
         if self.earlier_calls is not None:
             return self.earlier_calls.get(result.tool_call_id, False)
         # Only the application answers calls of an earlier stream.

@@ -41,7 +41,7 @@ _MAX_VIOLATIONS = 1000
 
 
 class _Row(Struct, array_like=True):
-    """A frame with its events, and the frames that were written to the target for them."""
+    """A frame, its events, and the frames that these events become in the target dialect."""
 
     ms: int | None
     type: str
@@ -83,7 +83,7 @@ class PageWriter:
         write(head)
 
     def add(self, read: Read) -> None:
-        """Add the frames and events of one read."""
+        """Add the frames and events of one `Read`."""
         rows = self._rows
         first = read.first - len(rows)  # number of the first row
         for frame in read.frames:
@@ -119,7 +119,7 @@ class PageWriter:
             row.written += [(frame.event, frame.data) for frame in frames]
 
     def _count_full_chunk(self) -> int:
-        """Return how many rows the next full chunk has."""
+        """Return the number of rows in the next full chunk of the page."""
         chars = count = 0
         while chars < _CHUNK_CHARS and count < _CHUNK_FRAMES:
             chars += len(self._rows[count].data)
@@ -204,7 +204,7 @@ def _describe_event(event: Event) -> tuple[str, int | None, str | None, str | No
 
 
 def _describe_stream(report: Report) -> dict[str, Any]:
-    """Return what the page shows of the whole stream, as JSON fields."""
+    """Return the facts about the whole stream that the page shows, as JSON fields."""
     timing = report.timing
     is_bad = not isinstance(report.outcome, Completed)
     blocks = [

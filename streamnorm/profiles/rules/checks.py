@@ -40,7 +40,7 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CheckBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all checks, with the paths to check and the conditions of the rule.
+    """Base class of all checks, which holds the paths to check and the rule's conditions.
 
     Attributes:
         at: Paths of the checked fields; "" is the body.
@@ -125,7 +125,7 @@ class KnownFields(_Check, frozen=True, tag="known_fields"):
 
 
 class Required(_Check, frozen=True, tag="required"):
-    """Checks that objects have all of the listed fields, not null."""
+    """Checks that objects have all of the listed fields, and that none of the fields is null."""
 
     names: tuple[str, ...]
 
@@ -162,7 +162,7 @@ class Bounds(_Check, frozen=True, tag="bounds"):
 
 
 class Length(_Check, frozen=True, tag="length"):
-    """Checks the number of characters of texts, and of elements of arrays and objects."""
+    """Checks the lengths of texts, in characters, and of arrays and objects, in elements."""
 
     least: int = 0
     most: int | None = None
@@ -209,7 +209,7 @@ class Unique(CheckBase, frozen=True, tag="unique"):
     """Checks that no two of the fields have the same value."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
-        """Yield each field whose value an earlier field has."""
+        """Yield each field with the same value as an earlier field."""
         if not self.counts(facts):
             return
         seen: set[str] = set()
@@ -254,7 +254,7 @@ def _fields(body: dict[str, Any], at: str) -> Iterator[tuple[str, Any]]:
 
 
 def _items(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of an array, or any other value itself, with their paths."""
+    """Yield each element of an array, or a value that is no array, with its path."""
     if is_array(value):
         for position, item in enumerate(value):
             yield f"{place}[{position}]", item

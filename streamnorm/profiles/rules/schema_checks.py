@@ -145,7 +145,7 @@ def recursive_reference(root: dict[str, Any]) -> tuple[SchemaNode, str] | None:
 
 
 def _definition(pointer: str) -> str | None:
-    """Return the definition that a pointer leads into, `#` for the root, or None."""
+    """Return the pointer of the definition that `pointer` leads into; `#` for the root, or None."""
     parts = pointer.split("/")
     if len(parts) > 2 and parts[1] in _DEFINITIONS:
         return "/".join(parts[:3])
@@ -163,7 +163,7 @@ def _entry_name(entries: dict[str, Any], name: str) -> str:
 def _protobuf(
     place: str, root: dict[str, Any], steps: Steps, entry: Callable[[dict[str, Any], str], str]
 ) -> str:
-    """Return a path with protocol buffer field names."""
+    """Return the path of a subschema, with the field names of protocol buffers."""
     text, value = _snake(place), root
     for at in steps:
         if isinstance(at, int):
@@ -406,7 +406,7 @@ class SchemaTyped(_SchemaCheck, frozen=True, kw_only=True, tag="schema_typed"):
 
 
 class SchemaBeside(_SchemaCheck, frozen=True, kw_only=True, tag="schema_beside"):
-    """Checks that a keyword excludes other keywords in the same subschema.
+    """Checks that subschemas with a given keyword have only keywords that are allowed beside it.
 
     Attributes:
         keyword: The keyword.
@@ -505,7 +505,7 @@ class SchemaSize(_SchemaCheck, frozen=True, kw_only=True, tag="schema_size"):
 
 
 class SchemaTotals(_SchemasCheck, frozen=True, kw_only=True, tag="schema_totals"):
-    """Checks that all schemas of a request together are within a size bound.
+    """Checks that the totals over all schemas of a request are within bounds.
 
     Attributes:
         most_strict: Number of the strict ones.
@@ -518,7 +518,7 @@ class SchemaTotals(_SchemasCheck, frozen=True, kw_only=True, tag="schema_totals"
     most_unions: int | None = None
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
-        """Yield the first schema that exceeds the bound."""
+        """Yield each total that exceeds its bound."""
         if not self.counts(facts):
             return
         strict = optional = unions = 0

@@ -217,7 +217,7 @@ class duplicate(PositionedFault, frozen=True):
 
 
 class reorder(PositionedFault, frozen=True):
-    """Fault: one event is sent after the next."""
+    """Fault: one event changes places with the event after it."""
 
     def __call__(self, playback: Playback) -> Playback:
         events = events_of(playback)
@@ -230,7 +230,7 @@ class reorder(PositionedFault, frozen=True):
 
 
 class drop_terminal(Fault, frozen=True):
-    """Fault: all terminals are missing, such as `[DONE]`."""
+    """Fault: all terminal events, such as `[DONE]`, are missing."""
 
     def __call__(self, playback: Playback) -> Playback:
         events = events_of(playback)
@@ -274,7 +274,7 @@ class bom(Fault, frozen=True):
 
 
 class content_type(Fault, frozen=True):
-    """Fault: another `content-type`.
+    """Fault: the `content-type` header is replaced.
 
     Attributes:
         value: The content type.
@@ -287,7 +287,7 @@ class content_type(Fault, frozen=True):
 
 
 class http(ReplacingFault, frozen=True):
-    """Fault: an error response replaces the recording, which stays unplayed.
+    """Fault: an error response answers a request, whose recording remains unplayed.
 
     Its body is the provider's error of that status; if the dialect is unknown, an error of
     Chat Completions.
@@ -390,7 +390,7 @@ def _choose_stream_faults(
 def _choose_break_positions(
     playback: Playback, events: list[Located], last: int
 ) -> list[_Position]:
-    """Return the positions of breaks, each offset once."""
+    """Return the positions, with distinct offsets, at which to cut, truncate or stall a stream."""
     half = len(events) // 2
     positions: dict[int, _Position] = {}
     for number, event in ((0, 0), (last, last - len(events)), (half, half)):

@@ -28,7 +28,7 @@ _SHOWN_BYTES = 16
 
 
 class ReplayFault(Protocol):
-    """Protocol of faults, which change playbacks."""
+    """Protocol of faults: callables that change a playback, for a number of requests."""
 
     @property
     def times(self) -> int | None:
@@ -37,7 +37,7 @@ class ReplayFault(Protocol):
 
     @property
     def replaces(self) -> bool:
-        """Whether the fault answers instead of a recording, which stays unplayed."""
+        """Whether the fault answers the request, whose recording remains unplayed."""
         ...
 
     def __call__(self, playback: Playback, /) -> Playback:
@@ -46,7 +46,7 @@ class ReplayFault(Protocol):
 
 
 class FaultQueue:
-    """The remaining faults, counted by request; not thread-safe.
+    """Faults of a replay, each injected until it has affected `times` requests; not thread-safe.
 
     Args:
         faults: All faults, in the order in which they are applied.
@@ -57,7 +57,7 @@ class FaultQueue:
         self._times_left = [fault.times for fault in self._faults]
 
     def take(self) -> Sequence[ReplayFault]:
-        """Return the faults for the next request, and count that request.
+        """Return the faults to inject into the next answer, and count the request.
 
         A fault that replaces the recording comes first, and is the only one of its request.
         """
@@ -169,7 +169,7 @@ class PositionedFault(Fault, frozen=True, kw_only=True):
 
 
 class ReplacingFault(Fault, frozen=True, kw_only=True):
-    """A fault that answers instead of a recording.
+    """A fault that answers a request itself; the recording remains unplayed.
 
     Attributes:
         times: Number of requests it answers; None for all.
@@ -234,7 +234,7 @@ def find_event_boundary(playback: Playback, at: int) -> int:
 
 
 def find_line_end(body: bytes, default: bytes) -> bytes:
-    """Return the first line end in a body; the default if there is none."""
+    """Return the line end that a body uses first: LF, CR or CRLF; the default if there is none."""
     found = _LINE_END.search(body)
     return default if found is None else found[0]
 
@@ -271,13 +271,13 @@ def delay(playback: Playback, at: int, s: float) -> Playback:
 
 
 def insert(playback: Playback, at: int, data: bytes) -> Playback:
-    """Return a playback with inserted bytes, which arrive with the bytes before them."""
+    """Return a playback with bytes inserted at an offset, without a delay of their own."""
     before, after = split(playback.steps, at)
     return structs.replace(playback, steps=(*before, Step(0.0, data), *after))
 
 
 def insert_after(playback: Playback, event: Located, data: bytes) -> Playback:
-    """Return a playback with an event inserted after another."""
+    """Return a playback with the bytes of an event inserted after `event`."""
     body = playback.body
     # Only lines can be an event without its end: half a message is none.
     if event.end == len(body) and not playback.framing.layout.is_whole(body):

@@ -128,7 +128,7 @@ def _is_yaml(data: bytes, path: Path) -> bool:
 def _save(
     recordings: list[Recording], directory: Path, on_present: Callable[[Recording], None]
 ) -> None:
-    """Save all recordings that are new to the directory, or none."""
+    """Save the recordings that the directory lacks; after an error, remove all of them again."""
     present = _find_saved(directory, {len(recording.body) for recording in recordings})
     recorder = Recorder(directory)
     saved: list[tuple[str, Recording]] = []
@@ -153,7 +153,7 @@ def _save(
 
 
 def _find_saved(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], list[Path]]:
-    """Return the recordings in a directory whose body sizes are among `sizes`."""
+    """Return the saved recordings whose body sizes are among `sizes`, by `_identify` key."""
     present: dict[tuple[str, bytes], list[Path]] = {}
     with suppress(OSError):  # there is no such directory yet
         for path in sorted(directory.iterdir()):
@@ -478,7 +478,7 @@ def _decode_text(text: str, encoding: str | None) -> bytes:
 def _restore_companion(
     exchange: ForeignExchange, item: _HAREntry, where: Path, limits: Limits
 ) -> ForeignExchange:
-    """Return an exported entry's companion and reads, from custom fields."""
+    """Return an exchange with the companion and reads in the custom fields of `export_har`."""
     if item.companion is None:
         return check_exchange(exchange)
     if not is_object(item.companion):

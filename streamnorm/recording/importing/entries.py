@@ -231,7 +231,7 @@ class _DocumentBuilder:
         self._put(value, done.anchor, self._size - done.size_before)
 
     def _add_alias(self, anchor: str) -> None:
-        """Add the value that a YAML alias refers to; its size counts each time."""
+        """Add the value of a YAML alias; every alias adds the size of its value to the total."""
         if anchor not in self._anchors:  # unknown, or still open and would contain itself
             raise Unreadable("a YAML alias of nothing that is complete")
         value, size = self._anchors[anchor]
@@ -368,7 +368,7 @@ def make_recording(exchange: ForeignExchange) -> Recording:
 
 
 def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) -> Recording:
-    """Return an exported recording, with secrets removed again."""
+    """Return the recording of an entry that `export_har` wrote, with any secrets redacted."""
     before = companion.request
     request = None if before is None else secrets.scrub_recorded(before)
     if before is not None and before.text is not None and request is not None:

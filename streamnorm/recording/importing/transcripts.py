@@ -77,7 +77,7 @@ class _Exchanges:
 
 
 def is_transcript(data: bytes) -> bool:
-    """Return whether a file's first line is a transcript's."""
+    """Return whether the first line of a file is the first line of a transcript."""
     try:
         value = read_json(data.lstrip().partition(b"\n")[0], max_depth=MAX_FILE_DEPTH)
     except Unreadable:
@@ -86,7 +86,7 @@ def is_transcript(data: bytes) -> bool:
 
 
 def read_transcript(data: bytes) -> list[ForeignExchange]:
-    """Return the exchanges of a transcript, one for each create or refused handshake.
+    """Return the exchanges of a transcript, one for each `response.create` or refused handshake.
 
     Raises:
         Unreadable: It is no transcript.

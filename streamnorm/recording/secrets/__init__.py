@@ -243,7 +243,7 @@ class MessageScrubber:
         self._is_blind = False  # whether all further bytes are replaced
 
     def feed(self, data: bytes) -> bytes:
-        """Add a chunk; return the bytes that are final."""
+        """Add a chunk, and return the redacted bytes that are final."""
         if self._is_blind:
             return b"x" * len(data)
         self._held += data
@@ -267,7 +267,7 @@ class MessageScrubber:
 
 
 class Secrets:
-    """The secrets of one exchange, collected as it passes.
+    """The secrets of one exchange, collected as its parts are redacted.
 
     Args:
         redact: Further secrets: literal texts, and regular expressions.
@@ -336,7 +336,7 @@ class Secrets:
         return scrubbed
 
     def open_scrubber(self, framing: Framing = SSE) -> Scrubber | MessageScrubber:
-        """Return a scrubber of a body in chunks, which also uses secrets found later."""
+        """Return a scrubber of a body in chunks; it also redacts secrets collected later."""
         rewriter = framing.layout.rewriter
         if rewriter is not None:
             return MessageScrubber(self, rewriter)
@@ -386,7 +386,7 @@ class Secrets:
         return kept
 
     def _record_body(self, request: WireRequest) -> RecordedRequest:
-        """Return a request without URL and headers: its JSON or text, or only its size."""
+        """Return a request without URL and headers; its body is JSON, text or only a size."""
         recorded = RecordedRequest(request.method, "", {})
         if not request.body:
             return recorded
@@ -518,7 +518,7 @@ class Scrubber:
         self._covered = -1  # end of the last span
 
     def feed(self, data: bytes) -> bytes:
-        """Add a chunk; return the bytes that are final."""
+        """Add a chunk, and return the redacted bytes that are final."""
         if len(self._held) - self._context + len(data) < _STRIDE + _LOOKAHEAD:
             self._held += data
             return b""
@@ -550,7 +550,7 @@ class Scrubber:
         return piece
 
     def _replace(self, piece: bytes, spans: list[Span]) -> bytes:
-        """Return a piece of the body with secrets masked; store spans that exceed it."""
+        """Return a piece of the body with secrets masked; store spans that end beyond the piece."""
         size = len(piece)
         for start, end in spans:
             # Overlapping and adjacent spans count as one secret.
@@ -574,7 +574,7 @@ def _cover(out: bytearray, start: int, end: int) -> None:
 
 
 def _leave_escape(data: bytes, start: int) -> int:
-    r"""Return a mask's start that splits no escape: `\n` must not become `\x`."""
+    r"""Return the start of a mask, moved so that it splits no escape: `\n` must not become `\x`."""
     if b"\\" not in data[max(0, start - 5) : start]:
         return start
     match = _OPEN_ESCAPE.search(data, max(0, start - 64), start)

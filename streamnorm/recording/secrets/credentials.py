@@ -115,7 +115,7 @@ def is_secret_field(name: str) -> bool:
 def visit_strings(
     value: Any, visit: Visitor, position: Position = Position.TEXT, name: str = ""
 ) -> Any:
-    """Return decoded JSON with all strings replaced by a function, including names.
+    """Return decoded JSON with each string and field name replaced by the result of `visit`.
 
     Args:
         value: The value.
@@ -142,7 +142,7 @@ def visit_strings(
 
 
 def _find_position(position: Position, name: str, value: Any) -> Position:
-    """Return the position of a field's value, for an object outside secret fields."""
+    """Return the position of a field's value, in an object that is not inside a secret field."""
     in_headers = position is Position.HEADERS
     if is_secret_header(name) if in_headers else is_secret_field(name):
         return Position.SECRET
@@ -152,7 +152,7 @@ def _find_position(position: Position, name: str, value: Any) -> Position:
 
 
 def _find_public_fields(value: dict[str, Any]) -> frozenset[str]:
-    """Return the names of the public fields in an object that is a secret field's value."""
+    """Return the names of the public fields in an object that a secret field holds."""
     names = {name: _normalise(name) for name in value}
     is_schema = not _SCHEMA_MARKS.isdisjoint(names.values())
     public = _DESCRIPTIONS | _SCHEMA_FIELDS if is_schema else _DESCRIPTIONS
@@ -255,7 +255,7 @@ def _find_in_authorization(value: str) -> Iterator[str]:
 
 
 def find_in_value(value: str) -> Iterator[str]:
-    """Yield the credentials in a header's or field's value, after a known scheme."""
+    """Yield the credentials after a known scheme, such as `Bearer`, in a header or field value."""
     scheme, rest = _split(value)
     if scheme in _TOKEN_SCHEMES and len(rest.split()) == 1:
         yield rest
@@ -264,7 +264,7 @@ def find_in_value(value: str) -> Iterator[str]:
 
 
 def _split(value: str) -> tuple[str, str]:
-    """Return the lower-case scheme, and the text after it."""
+    """Return the first word of a value, its scheme, in lower case, and the text after it."""
     scheme, _, rest = value.strip().replace("\t", " ").partition(" ")
     return scheme.lower(), rest.strip()
 

@@ -187,7 +187,7 @@ def find_tokens(data: bytes, low: int, high: int) -> Iterator[Secret]:
 
 
 def _find_candidates(data: bytes, low: int, high: int) -> Iterator[tuple[int, _Shape]]:
-    """Yield the offsets where a secret may start, and its shape."""
+    """Yield each offset at which a secret may start, with the shape of the secret."""
     classes = data.translate(_TO_CLASS)
     at = classes.find(_PREFIX, low, high + _LONGEST_PREFIX)
     while at >= 0:
@@ -255,7 +255,7 @@ class Forms:
 
 
 class _Escapes:
-    """Pattern of the escapes of characters in known values."""
+    """Pattern of the escape sequences for the characters in known values."""
 
     def __init__(self, characters: frozenset[str]) -> None:
         text = "".join(sorted(characters))
@@ -283,7 +283,7 @@ class _Escapes:
         )
 
     def occur_in(self, data: bytes, low: int) -> bool:
-        """Return whether `data` from `low` on may contain an escape of the characters."""
+        """Return whether `data` may contain an escape of the characters, from offset `low` on."""
         return any(gate.search(data, low) is not None for gate in self._gates) or any(
             data.find(pair, low) >= 0 for pair in self._pairs
         )
@@ -311,7 +311,7 @@ class _Unescaped:
         self.data = b"".join(pieces)
 
     def locate(self, start: int, end: int) -> Span:
-        """Return the original span of a span in `data`."""
+        """Return the span in the original bytes of a span in the decoded bytes."""
         first = bisect_right(self._starts, start) - 1
         last = bisect_right(self._starts, end - 1) - 1
         inside = start < self._ends[first]

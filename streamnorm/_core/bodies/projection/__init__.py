@@ -219,7 +219,7 @@ def _has_field(name: str, target: BodyCapabilities) -> bool:
 
 
 def _drop_joint_betas(request: Request, target: BodyCapabilities) -> tuple[str, ...]:
-    """Return a request's betas, except betas that enable a lost field.
+    """Return the betas of a request, without each beta that enables a lost field.
 
     The field is counted as lost already.
     """
@@ -273,7 +273,7 @@ def _repair_results(
     repair: RepairPolicy,
     filled: FilledCalls,
 ) -> tuple[InputMessage, ...]:
-    """Return messages with tool results in place; a prefix accepted before stays unchanged."""
+    """Place tool results where the target expects them, but leave accepted messages unchanged."""
     # Messages that are in the dialect already were accepted as they are, and a provider may have
     # cached them: what is appended must not change them.
     settled = _count_settled(messages, target)
@@ -288,7 +288,7 @@ def _repair_results(
 def _count_in_order(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, filled: FilledCalls
 ) -> int:
-    """Return the length of the prefix whose tool results are already in place."""
+    """Return the number of leading messages whose tool results are already in place."""
     turns = [n for n, message in enumerate(messages) if message.role == "assistant" and n]
     start = 0
     were_filled = {position for position, _ in filled}
@@ -311,7 +311,7 @@ def _is_in_order(messages: tuple[InputMessage, ...], target: BodyCapabilities) -
 
 
 def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> int:
-    """Return how many leading messages came from the target's dialect, with all their results."""
+    """Count leading messages of the target's dialect, up to an answer that lacks tool results."""
     foreign = (
         n for n, message in enumerate(messages) if not is_same_dialect(message, target.dialect)
     )
@@ -331,7 +331,7 @@ def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities)
 
 
 def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
-    """Return messages without trailing assistant messages.
+    """Return messages without trailing assistant messages, except one that the server continues.
 
     The next request of the conversation, with the complete answer and the user's reply, still
     begins with these messages.  An answer paused for server tools stays: the server continues
@@ -360,7 +360,7 @@ def place_instructions(
     *,
     checks: bool = False,
 ) -> tuple[tuple[Text, ...], tuple[InputMessage, ...]]:
-    """Return the instructions for the target's field, and the messages in a legal order.
+    """Return the instructions for the target's field, and the messages in an accepted order.
 
     Args:
         system: The instructions of the source's field.
@@ -464,7 +464,7 @@ def _count_extra(message: InputMessage, losses: Losses) -> None:
 def _move_instructions(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses, *, checks: bool
 ) -> tuple[InputMessage, ...]:
-    """Return messages whose instructions stand last in each turn, joined into one message."""
+    """Move the instructions of each turn into one message at the end of the turn."""
     if not any(message.role in _INSTRUCTIONS for message in messages):
         return messages
     placed: list[InputMessage] = []
@@ -483,7 +483,7 @@ def _move_instructions(
 def _put_instructions_last(
     turn: list[InputMessage], before: list[InputMessage], losses: Losses
 ) -> list[InputMessage]:
-    """Return the messages of a turn with its instructions last, joined into one message.
+    """Return the messages of a turn, with the turn's instructions joined into one last message.
 
     Args:
         turn: The messages between two assistant messages.
@@ -562,7 +562,7 @@ def _alternate_roles(
 def _fill_after_results(
     messages: tuple[InputMessage, ...], losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Return messages with an assistant message between tool results and a user message."""
+    """Insert an assistant message wherever a user message directly follows tool results."""
     answered: list[InputMessage] = []
     for message in messages:
         follows = bool(answered) and bool(answered[-1].tool_results)

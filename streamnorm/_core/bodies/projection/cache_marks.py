@@ -122,7 +122,7 @@ class _MarkProjector:
         return structs.replace(result, content=marked)
 
     def _move_marks_out(self, result: ToolResult) -> ToolResult:
-        """Return a tool result with the last mark of its content moved to the result itself."""
+        """Return a tool result with the last cache mark of its content moved to the result."""
         marks = [item.cache for item in result.content if item.cache is not None]
         if not marks:
             return result
@@ -149,7 +149,7 @@ class _MarkProjector:
     def _project_request_mark(
         self, mark: CacheMark | None, messages: tuple[InputMessage, ...]
     ) -> CacheMark | None:
-        """Return the mark of the whole request as the target accepts it."""
+        """Return the cache mark of the whole request in a form that the target accepts."""
         if mark is None or self._lenient or "cache" not in self._target.fields:
             return mark
         last = messages[-1].blocks[-1].cache if messages and messages[-1].blocks else None

@@ -80,7 +80,7 @@ class _KnownCall(NamedTuple):
 
 
 class _Projected(NamedTuple):
-    """A projected message.
+    """A projected message, and the content that was moved out of its tool results.
 
     Attributes:
         message: The message; None if no block is left.
@@ -198,7 +198,7 @@ class ContentProjector:
     def _reduce_and_record(
         self, message: InputMessage, position: int
     ) -> tuple[_Projected, dict[str, _KnownCall]]:
-        """Project a message; return the projection and the state of its calls."""
+        """Project a message; return the projection, and the name and id of each call."""
         projected = self._reduce_message(message, position)
         ids = {call.id for call in message.tool_calls if call.id}
         return projected, {id: self._record_call(id) for id in ids}
@@ -210,7 +210,7 @@ class ContentProjector:
         return _KnownCall(self._called[id], written, self._repeats[id])
 
     def _restore_call(self, id: str, call: _KnownCall) -> None:
-        """Restore the state of a call whose message was found in the cache."""
+        """Restore the name and the id of a call whose message was found in the cache."""
         self._called[id] = call.name
         self._repeats[id] = call.repeats
         if call.written is not None:
@@ -425,7 +425,7 @@ class ContentProjector:
         return structs.replace(block, citations=known)
 
     def _project_call(self, call: ToolCall, *, same_dialect: bool) -> ToolCall:
-        """Return a call with the target's name, id, kind and signature."""
+        """Return a call with the name, id, kind and signature that the target accepts."""
         target = self._target
         name = self._names.of(call.name, call.namespace)
         id = (
@@ -460,7 +460,7 @@ class ContentProjector:
         return Text(f"[tool {name} loaded]", cache=block.cache)
 
     def _drop_unverified_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
-        """Return reasoning of the target's dialect; None if the vendor would refuse it."""
+        """Return reasoning of the target's dialect; None if the vendor refuses the signature."""
         if is_verified(block, self._target) or not self._verifies:
             return block
         self._losses.add("reasoning_dropped", "messages", "dropped")

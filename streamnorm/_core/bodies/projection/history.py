@@ -64,14 +64,14 @@ def is_signed_for(block: Reasoning | RedactedReasoning, target: BodyCapabilities
 
 
 def is_verified(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
-    """Return whether the target accepts the signature of reasoning from its own dialect."""
+    """Return whether the target accepts the signature of reasoning in the target's dialect."""
     return target.signature_pattern is None or is_signed_for(block, target)
 
 
 def restore_signatures(
     blocks: tuple[InputBlock, ...], target: BodyCapabilities
 ) -> tuple[InputBlock, ...]:
-    """Return an assistant message's blocks with carried signatures moved back to their blocks."""
+    """Move each signature from the reasoning block that carries it to the block that it signs."""
     carried = {
         number: found
         for number, block in enumerate(blocks)
@@ -133,14 +133,14 @@ def _is_signed(block: InputBlock) -> bool:
 
 
 def _read_carrier(block: Reasoning | RedactedReasoning) -> SignatureCarrier | None:
-    """Return the signature that a reasoning block carries for another block; None if none."""
+    """Return the signature that a reasoning block carries for another block, or None."""
     if isinstance(block, RedactedReasoning):
         return read_carrier(block.data)
     return None if block.text or block.signature is None else read_carrier(block.signature)
 
 
 def _sign_text(blocks: list[InputBlock], carried: SignatureCarrier) -> None:
-    """Sign the preceding text, or append an empty text with the signature."""
+    """Sign the last block if it is an unsigned text, else append an empty signed text."""
     signature, issuer, _ = carried
     if blocks and isinstance(blocks[-1], Text) and blocks[-1].signature is None:
         blocks[-1] = structs.replace(blocks[-1], signature=signature, issuer=issuer)

@@ -119,7 +119,7 @@ def project_options(
 
 
 def _find_unchanged_options(request: Request) -> dict[str, Any]:
-    """Return the options that still have their decoded values."""
+    """Return the options that have not changed since the request was decoded."""
     source = request.source
     if not isinstance(source, Source):
         return {}
@@ -150,7 +150,7 @@ def _drop_refused_extra(
 def _drop_conflicts(
     request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
-    """Add options that conflict with others or with the model to `dropped`."""
+    """Add to `dropped` each option that conflicts with the model or with another option."""
 
     def drop(name: str, detail: str) -> None:
         losses.add(name, "request", detail)
@@ -325,7 +325,7 @@ class ToolSchemas:
                 self._budget.count(output.schema, is_tool=False)
 
     def fit(self, tool: Tool, path: str) -> Tool:
-        """Return a tool with a schema that the target accepts; strict if the schema is enforced.
+        """Return a tool with an accepted schema, marked strict if the target enforces the schema.
 
         Args:
             tool: The tool.

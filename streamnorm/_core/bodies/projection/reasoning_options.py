@@ -41,7 +41,7 @@ _MIN_ANSWER = 1024
 
 
 def reasoning_budget(options: ReasoningOptions) -> int:
-    """Return the token budget of reasoning options, or the budget equal to their effort."""
+    """Return the token budget of reasoning options, or the budget that stands for their effort."""
     if options.budget_tokens is not None:
         return options.budget_tokens
     return _BUDGETS.get(options.effort or "medium", _BUDGETS["medium"])

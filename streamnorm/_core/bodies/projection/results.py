@@ -71,7 +71,7 @@ class _OpenCalls:
         self._answered.add(id)
 
     def take(self, name: str, *, only_minted: bool) -> str | None:
-        """Mark a tool's first unanswered call as answered; return the call's id, else None.
+        """Mark the first unanswered call of a tool as answered; return the call's id, or None.
 
         Args:
             name: Name of the tool; "" for any.
@@ -89,7 +89,7 @@ class _OpenCalls:
 def mint_ids(
     messages: tuple[InputMessage, ...], losses: Losses, *, settled: int = 0
 ) -> tuple[InputMessage, ...]:
-    """Return messages whose calls and results all have ids; missing ones are minted.
+    """Return messages in which all calls and results have ids; mint the missing call ids.
 
     A result without an id answers the first unanswered call of the tool that it names, or the
     first unanswered call if it names none: google-genai's automatic function calling repeats
@@ -151,7 +151,7 @@ def _add_call_ids(
 
 
 def _find_answered(messages: Sequence[InputMessage], start: int, calls: _OpenCalls) -> None:
-    """Mark the calls that have a result before the next assistant message."""
+    """Mark calls as answered if their result precedes the next assistant message."""
     for message in islice(messages, start, None):
         if message.role == "assistant":
             return
@@ -262,7 +262,7 @@ class _Placement:
         first: int,
         late: Set[str],
     ) -> None:
-        """Append an assistant message and the messages up to the next one, with results in place.
+        """Append an assistant message and the messages that follow it, with tool results in place.
 
         Args:
             message: The assistant message.
@@ -367,7 +367,7 @@ class _Placement:
         return structs.replace(message, blocks=tuple(blocks))
 
     def _move_stray(self, result: ToolResult, path: str) -> list[InputBlock]:
-        """Return a late or orphaned result as ordinary content of its message."""
+        """Return a late or orphaned result as ordinary content of the message with the result."""
         is_late = result.tool_call_id in self._known
         if not self._fills:
             found = "result after the next assistant message" if is_late else "result of no call"
@@ -380,7 +380,7 @@ class _Placement:
 def fit_result_placement(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Split messages of the target's dialect where its server refuses mixed content.
+    """Split messages that mix tool results with other content, if the target's server refuses them.
 
     Raises:
         EncodeError: A result answers no call before it, and the server refuses that.
@@ -418,7 +418,7 @@ def _split_message(message: InputMessage, losses: Losses) -> list[InputMessage]:
 
 
 def check_last_result(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> None:
-    """Check that the target has a form for a tool result that ends the history.
+    """Check that the target can represent a tool result at the end of the history.
 
     The model would otherwise answer without the result of what the client has executed.
 

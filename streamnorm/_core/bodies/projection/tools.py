@@ -111,7 +111,7 @@ class ToolNames:
         self._has_unnamed = any(map(_has_no_name, tools))
 
     def may_offer(self, name: str) -> bool:
-        """Return whether the target may be offered a tool with this name."""
+        """Return whether a tool with this name may be among the tools offered to the target."""
         return name in self._offered or self._has_unnamed
 
     def of(self, name: str, namespace: str | None) -> str:
@@ -205,7 +205,7 @@ def project_tools(
 
 
 def _load_deferred(tool: T, target: BodyCapabilities, losses: Losses, *, searches: bool) -> T:
-    """Return a deferred tool as an offered one if neither provider nor client can load it.
+    """Return a tool; offer a deferred tool at once if neither provider nor client can load it.
 
     Args:
         tool: The tool.
@@ -259,7 +259,7 @@ def _project_custom(
 def _common_changes(
     tool: Tool | CustomTool, target: BodyCapabilities, names: ToolNames
 ) -> dict[str, Any]:
-    """Return the changes that function tools and custom tools share."""
+    """Return the changes to a tool's name and namespace that the target requires."""
     changes: dict[str, Any] = {}
     namespace = None if tool.namespace is None else tool.namespace.name
     name = names.of(tool.name, namespace)

@@ -105,7 +105,7 @@ def _read_value(
 
 
 def _binary_from_wire(part: dict[str, Any]) -> PartBlock:
-    """Return the file block of a `binary` part, which 0.x has for all files."""
+    """Return the file block of a `binary` part, which AG-UI 0.x uses for files of every type."""
     media_type, title = require_str(part, "mimeType"), get_str(part, "filename")
     data, url, id = (get_str(part, name) for name in ("data", "url", "id"))
     if data:

@@ -121,7 +121,7 @@ class _Thread:
         read(self, value)
 
     def end_answer(self) -> None:
-        """Append the collected answer, and the results of its calls."""
+        """Append the collected assistant message, and a user message with the tool results."""
         if blocks := self._blocks.finish():
             self.messages.append(InputMessage("assistant", blocks, self._name))
         if self._results:
@@ -240,7 +240,7 @@ class _Thread:
 
 
 def _encrypted_extra(value: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
-    """Return a message's encrypted value as `extra`; no unified block has a field for it."""
+    """Return the `encryptedValue` of a message as unified `extra`, or None."""
     encrypted = get_str(value, "encryptedValue")
     return {DIALECT: {"encryptedValue": encrypted}} if encrypted else None
 

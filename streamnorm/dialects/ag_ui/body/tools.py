@@ -28,7 +28,7 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[Tool, ...]:
 
 
 def _tool_from_wire(value: dict[str, Any]) -> Tool:
-    """Return a tool; its `metadata` is only for the page."""
+    """Return a tool without its `metadata`, which only the page reads."""
     name = require_str(value, "name")
     if not name:
         raise DecodeError("an empty name, expected one", path="$.name")

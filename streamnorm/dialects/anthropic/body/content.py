@@ -152,7 +152,7 @@ def add_extra(value: dict[str, Any], mark: CacheMark | None, unknown: dict[str, 
 
 
 def drop_untyped(value: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Remove inner objects without a type from an object; return the object.
+    """Remove the fields `names` that hold an object without `type`; return `value`.
 
     They are the unknown fields of an object that was removed since it was read.
     """

@@ -25,7 +25,7 @@ _CLEARING = "clear_thinking_"
 
 
 def fit_body(body: _Body, context: WriteContext) -> _Body:
-    """Return a body that passes Anthropic's checks, if its server applies them.
+    """Return a body that passes Anthropic's checks, if the server applies these checks.
 
     Raises:
         EncodeError: A part has no legal form.

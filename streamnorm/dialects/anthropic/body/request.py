@@ -381,7 +381,7 @@ def _has_tool(*prefixes: str) -> Callable[[_Body], bool]:
 
 
 def _has_edit(*, compacts: bool) -> Callable[[_Body], bool]:
-    """Return a predicate: the body has a compaction edit or, if not `compacts`, another edit."""
+    """Return a predicate: the body has a compaction edit (`compacts`), or another edit."""
 
     def has_edit(body: _Body) -> bool:
         management = body.get("context_management")

@@ -54,7 +54,7 @@ _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a whole response, as its stream would have them.
+    """Return the events of a whole response, equal to the events of a streamed response.
 
     Raises:
         DecodeError: The body is no message of Anthropic, or exceeds a limit.

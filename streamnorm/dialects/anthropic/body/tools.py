@@ -191,7 +191,7 @@ def tools_to_wire(writing: Writing) -> dict[str, Any]:
 
 
 def _clear_deferral(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
-    """Return tools; clear `deferred` if every tool has it, which the API refuses."""
+    """Return tools; clear `deferred` if every tool is deferred, which the API refuses."""
     loaded: list[Tool] = []
     for tool in tools:
         if not isinstance(tool, Tool) or not tool.deferred or is_same_dialect(tool, DIALECT):
@@ -217,7 +217,7 @@ def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | None
 
 
 def _client_tool_schema(kind: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the description and schema of Anthropic's client tools; None for other tools.
+    """Return the description and schema of an Anthropic client tool; None for other tools.
 
     Other vendors need both: on Anthropic's wire the type stands for them.
 
@@ -345,7 +345,7 @@ def _mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
 
 
 class _MCPParts(TypedDict):
-    """The two JSON objects of an MCP server in a request.
+    """The entries of an MCP server in `tools` and in `mcp_servers`.
 
     Attributes:
         toolset: The `mcp_toolset` among the tools; None if the server has none.
@@ -390,7 +390,7 @@ def _server_from_wire(value: dict[str, Any]) -> MCPServer:
 
 
 def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:
-    """Return the MCP server of a toolset, and remove its entry from `servers`.
+    """Return the MCP server of a toolset; remove the server's entry from `servers`.
 
     Raises:
         DecodeError: The toolset does not name its server.
@@ -440,7 +440,7 @@ def _mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> _MCPParts | N
 
 
 def _enabled_tools(toolset: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the names of the only enabled tools; None for other configurations."""
+    """Return the names of a toolset's enabled tools if all other tools are disabled, else None."""
     configs = toolset.get("configs")
     if toolset.get("default_config") != {"enabled": False} or not is_object(configs):
         return None
@@ -481,7 +481,7 @@ def tool_choice_from_wire(reading: Reading) -> dict[str, Any]:
 
 
 def _kind_of_named(name: str, tools: tuple[AnyTool, ...]) -> str:
-    """Return the kind of the server tool with a name; `function` if there is none."""
+    """Return the kind of the server tool called `name`, or `function` without such a tool."""
     for tool in tools:
         if isinstance(tool, ServerTool) and tool.data.get("name") == name:
             return tool.kind

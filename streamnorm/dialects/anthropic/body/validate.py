@@ -204,7 +204,7 @@ def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def prefill(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a trailing assistant message, unless it waits for server tools."""
+    """Yield a trailing assistant message, unless the message waits for server tools."""
     messages = messages_of(facts.body)
     if _is_prefilled(messages):
         yield Finding(f"messages[{messages[-1].number}]")
@@ -353,7 +353,7 @@ def marked_empty_texts(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def image_media_types(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inline images of a media type other than the vendor's four."""
+    """Yield inline images of a media type other than the four that the vendor accepts."""
     yield from _find_media_types(facts, "image", _IMAGES)
 
 
@@ -383,7 +383,7 @@ def tool_ids(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def inputs(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inputs of calls that are not JSON objects."""
+    """Yield call inputs that are not JSON objects."""
     for block in blocks_of(facts.body):
         value = block.value.get("input") if block.type in _CALLS else None
         if value is not None and not is_object(value):
@@ -449,28 +449,28 @@ def temperature_and_top_p(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def temperature_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a temperature other than 1 while the model thinks."""
+    """Yield a temperature other than 1 in a request with thinking."""
     temperature = facts.body.get("temperature")
     if _thinks(facts.body) and temperature is not None and temperature != 1:
         yield Finding("temperature", temperature)
 
 
 def top_p_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a `top_p` below 0.95 while the model thinks."""
+    """Yield a `top_p` below 0.95 in a request with thinking."""
     top_p = _number(facts.body.get("top_p"))
     if _thinks(facts.body) and top_p is not None and top_p < _LEAST_TOP_P:
         yield Finding("top_p", top_p, limit=_LEAST_TOP_P)
 
 
 def top_k_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `top_k` while the model thinks."""
+    """Yield `top_k` in a request with thinking."""
     top_k = facts.body.get("top_k")
     if _thinks(facts.body) and top_k is not None:
         yield Finding("top_k", top_k)
 
 
 def fields_of_old_versions(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields and blocks removed in version 2026-10-21, if the request uses it."""
+    """Yield fields and blocks removed in version 2026-10-21, if the request uses that version."""
     body = facts.body
     version = facts.headers.get("anthropic-version") or body.get("anthropic_version")
     if version != _VERSION:
@@ -509,7 +509,7 @@ def _has_toolset(facts: RequestFacts) -> bool:
 
 
 def deferred_tools(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the tools if all of them are deferred."""
+    """Yield the tools if every tool is deferred."""
     tools = [tool for _, _, tool in tools_of(facts.body)]
     if tools and all(tool.get("defer_loading") is True for tool in tools):
         yield Finding("tools")

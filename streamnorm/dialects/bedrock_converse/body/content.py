@@ -81,7 +81,7 @@ _REASONING = frozenset({"text", "signature"})
 
 
 def member_of(block: object) -> tuple[str, Any]:
-    """Return the name and value of a union's member.
+    """Return the name and value of the only member of a union.
 
     Raises:
         DecodeError: The value is no object with one member; a null is no member.
@@ -198,7 +198,7 @@ def _call_from_wire(value: object) -> ToolCall | ServerToolCall:
 
 
 def _result_from_wire(value: object) -> ToolResult | ServerToolResult:
-    """Return a `toolResult` as a server tool's result if it has a `type`, else as a client's."""
+    """Return a `toolResult` with a `type` as a server tool's result, others as a client tool's."""
     result = as_object(value)
     id, content = require_str(result, "toolUseId"), get_array(result, "content") or []
     if result.get("type") is not None:

@@ -266,7 +266,7 @@ def _legal_name(title: str | None) -> str:
 
 
 def file_to_wire(block: File, name: str, losses: Losses, path: str) -> _Value | None:
-    """Return a file as its block; None if the API cannot read it (counted as a loss).
+    """Return a file as a content block; None if the API cannot read it (counted as a loss).
 
     The API fetches nothing: a file is inline, or in S3.
 

@@ -1,4 +1,4 @@
-"""Requests of Converse in both directions: body, and options of single models.
+"""Requests of Converse in both directions: body, and fields that only some models have.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (read
 2026-11-27, botocore 1.44.8).  The path names the model and whether the answer is a stream.
@@ -258,7 +258,7 @@ def _reasoning_to_wire(options: ReasoningOptions, writing: Writing) -> tuple[_Fi
 
 
 def _known_betas(betas: tuple[str, ...], writing: Writing) -> list[str]:
-    """Return the betas that the server accepts; the others are counted as losses."""
+    """Return the betas that the server accepts; count all other betas as losses."""
     known = writing.context.capabilities.allowed_betas
     kept = [beta for beta in betas if known is None or beta in known]
     for _ in range(len(betas) - len(kept)):

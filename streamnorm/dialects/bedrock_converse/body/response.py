@@ -66,7 +66,7 @@ _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a whole response, as its stream would have them.
+    """Return the events of a whole response, equal to the events of a streamed response.
 
     Raises:
         DecodeError: The body is no response of Converse, or exceeds a limit.
@@ -230,7 +230,7 @@ _INVOKED_BODY = f"$.{_INPUT}.{_INVOKED}.body"
 
 
 class _Count(CountCodec, frozen=True):
-    """Codec of `count-tokens`."""
+    """Codec of token counts: requests to `count-tokens` and their responses."""
 
     def read_invocation(self, body: dict[str, Any]) -> bytes | None:
         """Return the body in `input.invokeModel`; None if the input is of another kind.

@@ -125,7 +125,7 @@ def _function_from_wire(value: object) -> Tool:
 
 
 def _server_tool(kind: str, entry: dict[str, Any]) -> ServerTool:
-    """Return an AWS tool or a leading cache point, both entries of `tools`, as a server tool."""
+    """Return an entry of `tools` as a server tool: an AWS tool, or a leading cache point."""
     name = (get_object(entry, kind) or {}).get("name") if kind == _SYSTEM else None
     return ServerTool(_KINDS.get(str(name), str(name or kind)), DIALECT, entry)
 
@@ -161,7 +161,7 @@ def _choice_from_wire(value: object) -> ToolChoice:
 
 
 def config_to_wire(writing: Writing) -> dict[str, Any]:
-    """Return tools and tool choice as `toolConfig`, required if the history has calls.
+    """Return tools and tool choice as `toolConfig`, which a history with calls requires.
 
     The API has no choice `none`: tools are left out, unless the history has calls.
 

@@ -71,7 +71,7 @@ def messages_of(facts: RequestFacts) -> list[Message]:
 
 
 def missing_messages(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `messages` if there are none."""
+    """Yield the field `messages` if it is missing or empty."""
     if not facts.body.get("messages"):
         yield Finding("messages")
 
@@ -91,7 +91,7 @@ def first_message(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def alternation(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with the same role as the previous one."""
+    """Yield messages with the same role as the previous message."""
     for before, message in pairwise(messages_of(facts)):
         if message.role == before.role and message.role in ("user", "assistant"):
             yield Finding(message.path)
@@ -176,7 +176,7 @@ def _blocks_of(facts: RequestFacts) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def lone_members(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield blocks whose number of union members is not one."""
+    """Yield blocks without a union member, or with several members."""
     for path, block in _blocks_of(facts):
         count = sum(value is not None for value in block.values())
         if count != 1:
@@ -184,7 +184,7 @@ def lone_members(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def tool_inputs(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inputs of calls that are not objects."""
+    """Yield call inputs that are not objects."""
     for message in messages_of(facts):
         for path, dotted, call in message.blocks("toolUse"):
             if not is_object(call.get("input")):
@@ -218,7 +218,7 @@ def document_names(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def duplicate_documents(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield document names that repeat an earlier one."""
+    """Yield document names that repeat an earlier name."""
     seen: set[str] = set()
     for path, name in _documents_of(facts):
         if name in seen:

@@ -219,7 +219,7 @@ def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
 
 
 def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
-    """Return a block as a part, unless it is a tool call or result.
+    """Return a block as a part; client tool calls and results are refused.
 
     Raises:
         EncodeError: The dialect has no part for the block.
@@ -261,7 +261,7 @@ def _sign(part: dict[str, Any], block: Text | Reasoning | ToolCall, context: Wri
 def _file_from_wire(
     field: str, value: dict[str, Any], modifiers: dict[str, Any]
 ) -> File | OpaqueBlock:
-    """Return a file part as a block; opaque if it has neither typed Base64 data nor a URI.
+    """Return a file part as a file; as an opaque block if it has no usable data or URI.
 
     Args:
         field: `inlineData` or `fileData`.
@@ -317,7 +317,7 @@ def _kind_of(media_type: str) -> type[File]:
 
 
 def _take_detail(fields: dict[str, Any]) -> str | None:
-    """Remove and return a part's resolution as an image detail; None if no detail matches."""
+    """Remove `mediaResolution` and return the equal image detail; None if no detail matches."""
     resolution = fields.get("mediaResolution")
     if not is_object(resolution) or len(resolution) != 1:
         return None
@@ -370,7 +370,7 @@ def _uri_to_wire(block: File, uri: str, context: WriteContext) -> dict[str, str]
 def _call_from_wire(
     value: dict[str, Any], signed: Signed | None, modifiers: dict[str, Any]
 ) -> InputBlock:
-    """Return a `functionCall` as a tool call; opaque if it is only a fragment.
+    """Return a `functionCall` as a tool call; a fragment of a call as an opaque block.
 
     Args:
         value: The `functionCall`.
@@ -432,7 +432,7 @@ def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
 
 
 def _count_inexact_numbers(arguments: str, context: WriteContext) -> None:
-    """Count the numbers in JSON text that a double cannot hold as losses.
+    """Count as losses the numbers in JSON text that a double cannot represent exactly.
 
     Google stores arguments in a protocol buffer whose only number is the double.
     """
@@ -493,7 +493,7 @@ def _result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolR
 
 
 def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
-    """Return whether a response is an error, its text, and its JSON if the text is lossy.
+    """Return a tool response's error flag and text, and its JSON unless `text` restores it.
 
     By convention a response holds its value under `output` or `error` alone.
     """
@@ -507,7 +507,7 @@ def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
 
 
 def _file_of_result(part: object, path: str) -> Any:
-    """Return an entry of a result's `parts` as a file, or as an opaque block without a file."""
+    """Return an entry of a tool result's `parts` as a file, else as an opaque block."""
     try:
         wire = to_camel(as_object(part, "$"))
     except DecodeError as exc:

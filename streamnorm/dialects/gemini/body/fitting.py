@@ -1,4 +1,4 @@
-"""Signatures that named servers require, added to bodies of the same dialect.
+"""Placeholder signatures in Gemini bodies that go to a Gemini server named by the caller.
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-23).  Vertex AI and the
 Gemini API refuse the first call of a step without a signature.  A server that the caller names
@@ -19,7 +19,7 @@ _SIGNATURE = "thoughtSignature"
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body with a signature on the first call of each content, if a server is named."""
+    """Return a request body with placeholder signatures where the named server requires them."""
     placeholder, contents = context.capabilities.signature_placeholder, body.get(_CONTENTS)
     if not context.named or placeholder is None or not is_array(contents):
         return body

@@ -116,7 +116,7 @@ def _join_fragments(blocks: list[InputBlock]) -> list[InputBlock]:
 
 
 def _join_run(fragments: list[InputBlock]) -> InputBlock:
-    """Return consecutive fragments joined to one block, with the last one's signature."""
+    """Return consecutive fragments joined to one block with the last fragment's signature."""
     last = fragments[-1]
     if len(fragments) == 1:
         return last
@@ -157,7 +157,7 @@ class ContentsWriter:
         self._tool_names: dict[str, str] = {}  # by call id; a result must name its tool
 
     def write(self, messages: tuple[InputMessage, ...]) -> list[dict[str, Any]]:
-        """Return messages as contents.
+        """Return messages as Gemini's `contents`.
 
         Raises:
             EncodeError: A message has no legal form.
@@ -211,7 +211,7 @@ class ContentsWriter:
                 return block_to_wire(block, self._context)
 
     def _complete_turn(self, blocks: tuple[InputBlock, ...], parts: list[dict[str, Any]]) -> None:
-        """Add a placeholder signature to a turn's first call; count joined blocks as losses.
+        """Add a placeholder signature to an unsigned first call; count joined blocks as losses.
 
         Gemini 3 refuses the first call of a turn without a signature; parallel calls need none.
         """

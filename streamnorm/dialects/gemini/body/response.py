@@ -77,7 +77,7 @@ _OWN_CAPABILITIES = structs.replace(CAPABILITIES, citation_fields=True)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a whole response, as its stream would have them.
+    """Return the events that a stream of the same response would give.
 
     Raises:
         DecodeError: The body is no response of Gemini, or has no finish reason.
@@ -123,7 +123,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model and creation time, unless they are None."""
+    """Return a response with its model and creation time replaced; None replaces nothing."""
     body = body if model is None else {**body, "modelVersion": model}
     return body if created is None else {**body, "createTime": _time_to_wire(created)}
 
@@ -133,7 +133,7 @@ def _time_to_wire(created: float) -> str:
 
 
 class _OpenBlock(Struct):
-    """An open block of the message.
+    """A block that has started and not stopped, with its content so far.
 
     Attributes:
         block: Unified block of the start.
@@ -205,7 +205,7 @@ class _ResponseWriter:
                 pass
 
     def _add_opaque(self, event: Opaque) -> None:
-        """Add opaque data of this dialect, to the candidate or as a part."""
+        """Add an opaque event's data to the candidate or the parts; else count a loss."""
         target, fields = opaque_to_wire(event)
         if target == "candidate":  # a stream repeats metadata that has grown: the last is complete
             self._metadata |= fields
@@ -228,7 +228,7 @@ class _ResponseWriter:
                 pass
 
     def _stop_text(self, index: int, block: _OpenBlock) -> None:
-        """Add a block's text as a part, or to the part of a merged earlier block."""
+        """Add a block's text as a part, or to the part of the earlier block it is merged with."""
         before = self._projector.merged.get(index)
         if before is None:
             thought = {"thought": True} if isinstance(block.block, Reasoning) else {}
@@ -246,7 +246,7 @@ class _ResponseWriter:
             self._cited.append(block)
 
     def response(self, message: Message, created: float | None) -> dict[str, Any]:
-        """Return the response."""
+        """Return the response body of the message whose events were pushed."""
         for number, texts in self._texts.items():
             self._parts[number]["text"] = "".join(texts)
         chunk = _select_fields(message.extra, CHUNK_LEVEL_FIELDS)
@@ -307,7 +307,7 @@ class _Count(CountCodec, frozen=True):
     """Codec of `countTokens`."""
 
     def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return `generateContentRequest`, else the body itself.
+        """Return the request in `generateContentRequest`, or the body if this field is missing.
 
         Vertex AI has the fields of the request at the top level, as `generateContent` has them.
         """

@@ -1,4 +1,4 @@
-"""Tools and tool choice in both directions, and Google's schemas.
+"""Tools and tool choice in both directions, and Google's `Schema` as JSON Schema.
 
 https://ai.google.dev/api/caching#Tool (read 2026-11-23).  One entry of `tools` holds any number
 of functions and MCP servers, and each kind of server tool once.  `parameters` is Google's own
@@ -331,7 +331,7 @@ def _lower_case_value(name: str, value: Any) -> Any:
 
 
 def _convert_keyword(name: str, value: Any) -> Any:
-    """Return a keyword's value in JSON Schema; None if the keyword is dropped."""
+    """Return the JSON Schema value of a keyword of Google's `Schema`; None if it is dropped."""
     if name == "type":
         # Clients of protocol buffers may send the number of a type.
         value = _TYPES.get(value, value) if type(value) is int else value

@@ -1,4 +1,4 @@
-"""Checks of a request's options against Gemini's rules, and all checks by name.
+"""Checks of a request's options against Gemini's rules, and the table of all request checks.
 
 https://ai.google.dev/api/generate-content (read 2026-11-23), and the errors that the API answers
 with.
@@ -55,7 +55,7 @@ def _has_functions(facts: RequestFacts) -> bool:
 
 
 def _has_flag(facts: RequestFacts) -> bool:
-    """Return whether the request asks for server tool calls in the answer's parts."""
+    """Return whether the request sets `includeServerSideToolInvocations` to true."""
     return option_of(facts.body, _CONFIG, "includeServerSideToolInvocations").value is True
 
 
@@ -228,5 +228,5 @@ _CHECKS: Mapping[str, RequestCheck] = {
 
 
 def request_checks() -> Mapping[str, RequestCheck]:
-    """Return the checks by name."""
+    """Return all request checks of Gemini by name."""
     return _CHECKS

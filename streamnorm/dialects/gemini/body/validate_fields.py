@@ -117,7 +117,7 @@ class Content(NamedTuple):
     value: dict[str, Any]
 
     def with_data(self, name: str) -> list[Part]:
-        """Return the parts that have a data field."""
+        """Return the parts that have the data field `name`."""
         return [part for part in self.parts if name in part.data]
 
 
@@ -212,7 +212,7 @@ def declarations_of(body: dict[str, Any]) -> Iterator[Field]:
 
 
 def _fields_of_message(fields: str) -> Mapping[str, str]:
-    """Return the field names of a message type, each with its own message type or ""."""
+    """Return the message type of each field in text such as "model parts:Part"; "" if none."""
     names = (field.partition(":") for field in fields.split())
     return {name: message for name, _, message in names}
 
@@ -289,7 +289,7 @@ _KNOWN: Mapping[str, Mapping[str, str]] = {
 
 
 def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that no message type of the vendor has."""
+    """Yield the fields of an object that its protobuf message type does not have."""
     for holder, message in _walk_messages(Field("", "", facts.body), _REQUEST):
         for name, value in holder.value.items():
             if value is not None and name not in _KNOWN[message]:
@@ -322,7 +322,7 @@ def _unknown(holder: Field, name: str) -> Finding:
 
 
 def _walk_messages(field: Field, message: str) -> Iterator[tuple[Field, str]]:
-    """Yield an object and all messages within it, each with its message type."""
+    """Yield an object and all objects within it, each with its protobuf message type."""
     yield field, message
     for name, inner in _MESSAGES[message].items():
         if inner:
@@ -332,7 +332,7 @@ def _walk_messages(field: Field, message: str) -> Iterator[tuple[Field, str]]:
 
 
 def messages(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield values that are not messages where the vendor expects messages."""
+    """Yield values other than objects in fields that hold a protobuf message."""
     for holder, message in _walk_messages(Field("", "", facts.body), _REQUEST):
         for name, inner in _MESSAGES[message].items():
             found = field_of(holder.value, name, holder.path, holder.location)
@@ -345,7 +345,7 @@ def messages(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def call_ids(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield ids of calls and responses, for servers without such a field."""
+    """Yield ids of calls and responses; this check is for servers without these id fields."""
     for content in contents_of(facts.body):
         for part in content.parts:
             for name in ("functionCall", "functionResponse"):
@@ -355,7 +355,7 @@ def call_ids(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def arguments(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield arguments of calls, and responses, that are not JSON objects."""
+    """Yield call arguments and function responses that are not JSON objects."""
     for content in contents_of(facts.body):
         for part in content.parts:
             for name, inner in (("functionCall", "args"), ("functionResponse", "response")):
@@ -438,7 +438,7 @@ def empty_parts(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def part_data(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the second data field of a part, which may have only one."""
+    """Yield every data field of a part after the first: a part may have only one data field."""
     for content in contents_of(facts.body):
         for part in content.parts:
             fields = list(part.data.items())
@@ -471,7 +471,7 @@ def response_turns(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def response_counts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield contents whose number of responses differs from the preceding calls'."""
+    """Yield contents whose number of responses differs from the number of calls to answer."""
     for content, after in pairwise(contents_of(facts.body)):
         calls = content.with_data(_CALL)
         responses = after.with_data(_RESPONSE)

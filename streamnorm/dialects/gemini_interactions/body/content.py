@@ -1,4 +1,4 @@
-"""Contents of a step as blocks, in both directions: text and files.
+"""Text and file contents of a step as blocks, in both directions.
 
 google-genai 3.6.1, `_gaos/types/interactions/content.py` (read 2026-11-27).  `extra` of a block
 holds the unknown fields of its content; mapped fields win when both are written.
@@ -107,7 +107,7 @@ def _text_from_wire(content: dict[str, Any]) -> Text:
 
 
 def _file_from_wire(kind: str, content: dict[str, Any]) -> File | None:
-    """Return a file content as a block; None without exactly one of data and URI."""
+    """Return a file content as a block; None unless it has either data or a URI."""
     media_type, data, uri = (get_str(content, name) for name in ("mime_type", "data", "uri"))
     if (data is None) is (uri is None):
         return None
@@ -139,7 +139,7 @@ def _file_by_uri(kind: str, media_type: str | None, uri: str, unknown: dict[str,
 
 
 def _take_detail(unknown: dict[str, Any]) -> str | None:
-    """Remove and return an image's resolution as a detail; None if no detail matches."""
+    """Remove `resolution` and return the equal image detail; None if no detail matches."""
     resolution = unknown.get("resolution")
     detail = _RESOLUTIONS.get(resolution) if isinstance(resolution, str) else None
     if detail is not None:

@@ -112,7 +112,7 @@ def _entries_of(value: object) -> list[Any]:
 
 
 def _are_contents(items: list[Any]) -> bool:
-    """Return whether the entries of `input` are contents of one message, and not steps."""
+    """Return whether the entries of `input` are contents of one message instead of steps."""
     return bool(items) and all(
         is_object(item) and string_of(item, "type") in CONTENTS for item in items
     )
@@ -159,7 +159,7 @@ class _StepReader:
         self._messages.append(structs.replace(part, source=source))
 
     def _sign(self, call: ToolCall) -> ToolCall:
-        """Move the signature of an empty thought to the call after it, and return this call."""
+        """Return a call with the signature of the preceding empty thought; remove this thought."""
         last = self._blocks[-1] if self._blocks else None
         is_bare = isinstance(last, Reasoning) and not last.parts and last.extra is None
         if not (is_bare and isinstance(last, Reasoning) and last.issuer == ISSUER):
@@ -177,7 +177,7 @@ class _StepReader:
 
 
 def _output_from_wire(value: object) -> InputBlock:
-    """Return a content of the model as a block; an unknown content as an opaque step."""
+    """Return a content of a `model_output` step as a block; unknown content as an opaque step."""
     block = block_from_wire(value)
     if isinstance(block, OpaqueBlock) and block.kind not in CONTENTS:
         return OpaqueBlock(DIALECT, OUTPUT, compact({"type": OUTPUT, "content": [value]}))
@@ -185,7 +185,7 @@ def _output_from_wire(value: object) -> InputBlock:
 
 
 def _block_of(kind: str, step: dict[str, Any]) -> InputBlock:
-    """Return a step of the model as a block, if it is neither text nor a client tool call."""
+    """Return a thought, server tool call, server tool result or unknown step as a block."""
     if kind == THOUGHT:
         return _thought_from_wire(step)
     if kind.endswith(CALL_SUFFIX):
@@ -293,7 +293,7 @@ def _message_to_wire(
 
 
 def _steps_of(block: InputBlock, context: WriteContext) -> list[dict[str, Any]] | None:
-    """Return a block as steps; None if it is written as a content within a step."""
+    """Return a block as steps; None if the block must be a content within a step."""
     match block:
         case Reasoning():
             return [_thought_to_wire(block, block.parts, block.signature, context)]
@@ -317,7 +317,7 @@ def _steps_of(block: InputBlock, context: WriteContext) -> list[dict[str, Any]] 
 
 
 def server_call_fields(kind: str, name: str) -> dict[str, Any]:
-    """Return a server tool call's step type, and its name unless the type implies it."""
+    """Return a server tool call's `type` and, unless the type implies the tool, `name`."""
     step = kind.removesuffix(KIND_SUFFIX)
     return {"type": step} if step == name + CALL_SUFFIX else {"type": step, "name": name}
 
@@ -366,7 +366,7 @@ def result_to_wire(result: ToolResult, context: WriteContext) -> dict[str, Any]:
 
 
 def _contents_of(result: ToolResult, context: WriteContext) -> str | list[dict[str, Any]]:
-    """Return a tool result's content: a string for a single plain text, else contents."""
+    """Return a tool result's content: a string for a single plain text, else a list of contents."""
     first = result.content[0] if result.content else Text()
     is_text = isinstance(first, Text) and not (first.citations or first.extra)
     if len(result.content) < 2 and isinstance(first, Text) and is_text:

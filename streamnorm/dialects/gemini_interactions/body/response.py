@@ -44,7 +44,7 @@ _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a whole interaction, as its stream would have them.
+    """Return the events that a stream of the same interaction would give.
 
     Raises:
         DecodeError: The body is no interaction, or one that has not ended.
@@ -91,7 +91,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return an interaction with another model and creation time, unless they are None."""
+    """Return an interaction with its model and creation time replaced; None replaces nothing."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created": _time_to_wire(created)}
 
@@ -149,7 +149,7 @@ def _fold(stream: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _extend(step: dict[str, Any], text: TextBuffer, delta: dict[str, Any]) -> None:
-    """Add a delta to a step; collect its text in `text` until the step stops."""
+    """Add a delta to a step, and the delta's text to `text` until the step stops."""
     match delta["type"]:
         case "text":
             text.append(delta["text"])

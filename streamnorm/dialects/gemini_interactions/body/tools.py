@@ -151,7 +151,7 @@ def _mcp_server_to_wire(server: MCPServer, writing: Writing) -> dict[str, Any]:
 
 
 def choice_from_wire(reading: Reading) -> dict[str, Any]:
-    """Return the tool choice; a choice without a unified form is an unknown field.
+    """Return the tool choice; store a choice that `ToolChoice` cannot express as an unknown field.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
@@ -177,7 +177,7 @@ def choice_from_wire(reading: Reading) -> dict[str, Any]:
 
 
 def choice_to_wire(writing: Writing) -> dict[str, Any]:
-    """Return a tool choice for the wire; a forced tool is the only allowed one."""
+    """Return the tool choice; a forced tool becomes the only entry of `allowed_tools`."""
     choice: ToolChoice = writing.part.tool_choice
     word = "any" if choice.mode in ("required", "named") else choice.mode
     if not choice.names:

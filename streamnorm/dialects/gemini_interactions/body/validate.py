@@ -1,4 +1,4 @@
-"""Checks of a request against the rules of the Interactions API, and all checks by name.
+"""Checks of a request against the rules of the Interactions API.
 
 google-genai 3.6.1, `_gaos/types/interactions` (read 2026-11-27), and what the vendor's
 documentation of the steps demands.
@@ -78,7 +78,7 @@ def call_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_calls(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield results of calls that `input` lacks, unless an earlier interaction may have them."""
+    """Yield results without their call in `input`, if the request continues no interaction."""
     if any(facts.body.get(name) is not None for name in _STATE):
         return
     called: set[str] = set()
@@ -106,7 +106,7 @@ def function_names(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def allowed_names(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield names in the tool choice that no tool of the request has."""
+    """Yield tool names in the tool choice that no tool of the request has."""
     options = facts.body.get("generation_config")
     choice = options.get("tool_choice") if is_object(options) else None
     allowed = choice.get("allowed_tools") if is_object(choice) else None
@@ -133,5 +133,5 @@ _CHECKS: Mapping[str, RequestCheck] = {
 
 
 def request_checks() -> Mapping[str, RequestCheck]:
-    """Return the checks by name."""
+    """Return all request checks of the Interactions API by name."""
     return _CHECKS

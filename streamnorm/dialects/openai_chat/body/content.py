@@ -62,12 +62,12 @@ _AUDIO_FORMATS = {
 
 
 def as_extra(fields: dict[str, Any]) -> Extra:
-    """Return unknown fields as `extra`; None if there are none."""
+    """Return unknown fields as the `extra` of a unified value; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
 def add_unknown_fields(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
-    """Add the unknown fields in `extra` to a written object; return the object."""
+    """Add the unknown fields in `extra` to a wire object; return the object."""
     return add_unknown(value, unknown_of(extra, DIALECT)) if extra else value
 
 

@@ -1,4 +1,4 @@
-"""Adaptation of an encoded body to its server, apart from dropped fields.
+"""Adaptation of an encoded request body to its server: changes to messages and cache marks.
 
 They apply to messages that were encoded and to messages that stay spelt as the client sent them.
 """
@@ -27,7 +27,7 @@ _Message: TypeAlias = "dict[str, Any]"
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body adapted to its server.
+    """Return a request body with the messages and cache marks that its server accepts.
 
     Raises:
         EncodeError: Arguments of a call are not JSON, and the server accepts JSON only.
@@ -55,7 +55,7 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
 
 
 def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body without its first cache marks if it has too many for the server.
+    """Return a body with only the last cache marks if the server accepts fewer marks.
 
     A mark covers the whole prompt before it, so the last marks cover what the first ones do.
     """
@@ -98,7 +98,7 @@ def _is_marked(part: dict[str, Any]) -> bool:
 
 
 def _has_demands(target: BodyCapabilities) -> bool:
-    """Return whether the server requires changes to messages, other than fewer cache marks."""
+    """Return whether the server has requirements for messages, cache marks aside."""
     return bool(
         target.reasoning_required
         or target.reasoning_signed
@@ -175,7 +175,7 @@ def _is_unsigned(detail: object) -> bool:
 def _add_signature_placeholder(
     value: _Message, calls: list[_Message], context: WriteContext
 ) -> _Message:
-    """Return a message with a signature placeholder on its calls, as Gemini requires."""
+    """Return a message with a placeholder signature for its calls, as Gemini requires."""
     if value.get(_DETAILS):
         return value
     # Gemini refuses calls without a signature, and accepts the placeholder for a foreign call.

@@ -112,7 +112,7 @@ def _build_message(
     mapped: Set[str],
     inner: dict[str, Any] | None = None,
 ) -> InputMessage:
-    """Return a message with its cache mark moved to its last block."""
+    """Return a unified message; the wire message's cache mark goes to the last block."""
     name = get_str(value, "name")
     if not blocks:
         rest = unknown_fields(value, mapped, with_nulls=True)
@@ -126,7 +126,7 @@ def _build_message(
 def _read_details(
     value: dict[str, Any], blocks: list[InputBlock]
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Append the reasoning in `reasoning_details`, as OpenRouter sends it.
+    """Append the blocks of OpenRouter's `reasoning_details`; return call signatures and the rest.
 
     Returns:
         Google's signatures by call id, and the unknown details.
@@ -233,7 +233,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
 
 
 def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | list[Any]:
-    """Return texts as one string, which all servers accept; other content as parts."""
+    """Return an assistant's blocks as one string if they are plain text, else as parts."""
     texts = [block.text for block in blocks if isinstance(block, Text) and block.extra is None]
     if len(texts) < len(blocks):
         return [part_to_wire(block, context) for block in blocks]
@@ -355,7 +355,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], InputMessage]] = {
 
 
 def messages_to_wire(messages: Sequence[InputMessage], writing: Writing) -> list[dict[str, Any]]:
-    """Return the messages of a request; each tool result becomes a message.
+    """Encode the messages of a request; each tool result becomes a message of its own.
 
     Raises:
         EncodeError: A message has a block that has no field.

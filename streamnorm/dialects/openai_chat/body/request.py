@@ -105,7 +105,7 @@ def reasoning_from_wire(body: _Fields, rest: _Fields) -> ReasoningOptions | None
 
 
 def _join(options: _Fields, further: _Fields) -> _Fields | None:
-    """Return reasoning options of two fields merged; None if they contradict each other."""
+    """Return the merged reasoning options of two fields; None if the options contradict."""
     joined = options | further
     if len({_is_on(options), _is_on(further)} - {None}) > 1 or {_BUDGET, "effort"} <= joined.keys():
         return None
@@ -117,14 +117,14 @@ def _join(options: _Fields, further: _Fields) -> _Fields | None:
 
 
 def _is_on(options: _Fields) -> bool | None:
-    """Return whether options turn reasoning on or off; None if neither."""
+    """Return whether options turn reasoning on (True) or off (False); None if neither."""
     if "mode" in options:
         return bool(options["mode"] != "off")
     return False if options.get("effort") == "none" else None
 
 
 def _read_reasoning(value: object) -> tuple[_Fields | None, _Fields]:
-    """Read OpenRouter's `reasoning`: an effort, a budget, or a switch."""
+    """Read reasoning options from OpenRouter's `reasoning`: an effort, a budget, or a switch."""
     if not is_object(value) or len(value) != 1:
         return None, {}
     match value:
@@ -139,7 +139,7 @@ def _read_reasoning(value: object) -> tuple[_Fields | None, _Fields]:
 
 
 def _read_thinking(value: object) -> tuple[_Fields | None, _Fields]:
-    """Read `thinking`, such as `{"type": "enabled"}`, which may have a budget."""
+    """Read reasoning options from `thinking`: `{"type": "enabled"}`, with or without a budget."""
     if not is_object(value):
         return None, {}
     kind, budget = string_of(value, "type"), value.get("budget_tokens")
@@ -154,17 +154,17 @@ def _read_thinking(value: object) -> tuple[_Fields | None, _Fields]:
 
 
 def _read_switch(value: object) -> tuple[_Fields | None, _Fields]:
-    """Read `enable_thinking`."""
+    """Read the reasoning switch `enable_thinking`."""
     return (_ON if value else _OFF) if isinstance(value, bool) else None, {}
 
 
 def _read_budget(value: object) -> tuple[_Fields | None, _Fields]:
-    """Read `thinking_budget`."""
+    """Read the reasoning budget `thinking_budget`."""
     return {_BUDGET: value} if type(value) is int else None, {}
 
 
 def _read_template(value: object) -> tuple[_Fields | None, _Fields]:
-    """Read the reasoning switch in chat template arguments, named differently by model."""
+    """Read the reasoning switch in chat template arguments; models name the switch differently."""
     if not is_object(value):
         return None, {}
     for name in ("enable_thinking", "thinking"):
@@ -186,7 +186,7 @@ REASONING_FIELDS = (_EFFORT, *_READERS)
 
 
 def reasoning_to_wire(request: Request, context: WriteContext) -> _Fields:
-    """Return reasoning options as the fields of the server's profile, or as an effort."""
+    """Return reasoning options as the fields that the server's profile names, or as an effort."""
     options = request.reasoning or ReasoningOptions()
     template = context.capabilities.reasoning_fields.get(options.mode or "")
     if template is None:
@@ -203,7 +203,7 @@ def reasoning_to_wire(request: Request, context: WriteContext) -> _Fields:
 
 
 def _fill_budget(value: Any, budget: int) -> Any:
-    """Return a profile's template value with the budget filled in."""
+    """Return a value of the profile's `reasoning_fields` with the budget filled in."""
     if is_object(value):
         return {name: _fill_budget(item, budget) for name, item in value.items()}
     return budget if value == _BUDGET_MARK else value

@@ -131,7 +131,7 @@ def _unknown_fields(message: Message) -> _UnknownFields:
 
 
 def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
-    """Add an opaque field to its chunk, choice or message."""
+    """Add an opaque event's field to the response, its choice, or the choice's message."""
     (choice,) = body["choices"]
     objects = {"chunk": body, "choice": choice, "delta": choice["message"]}
     objects["end"] = choice["message"]
@@ -145,7 +145,7 @@ def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
 
 
 def _join(owner: dict[str, Any], name: str, value: Any) -> None:
-    """Set a field; join it to an earlier piece if the field arrives in pieces."""
+    """Set a field of `owner`; join arrays and objects with an earlier piece of the field."""
     before = owner.get(name)
     if is_array(before) and is_array(value):
         before += value
@@ -159,7 +159,7 @@ def _join(owner: dict[str, Any], name: str, value: Any) -> None:
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model and creation time, unless they are None."""
+    """Return a response with its model and creation time replaced; None replaces nothing."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created": int(created)}
 

@@ -135,14 +135,14 @@ def _tool_from_wire(value: dict[str, Any]) -> AnyTool:
 
 
 def _function_from_wire(value: dict[str, Any]) -> Tool:
-    """Return a function tool from an object without nested fields."""
+    """Return a function tool from an object with `name`, `description` and `parameters`."""
     fields, unknown = _FUNCTION.read(value)
     fields.setdefault("input_schema", _NO_PARAMETERS)
     return Tool(**fields, extra=_extra_of({}, "function", unknown))
 
 
 def _extra_of(value: dict[str, Any], kind: str, inner: dict[str, Any]) -> Extra:
-    """Return a tool's unknown fields, including its inner object's."""
+    """Return the unknown fields of a tool and of the inner object under its type."""
     if len(value) == 2 and not inner:
         return None
     rest = unknown_fields(value, {"type", kind}, with_nulls=True)

@@ -1,4 +1,4 @@
-"""Checks of requests against Chat Completions' rules, by name.
+"""Checks of requests against the rules of Chat Completions and compatible servers.
 
 First the checks of the vendor's own API, then the checks of compatible servers, whose chat
 templates and upstreams refuse more.  A check is written from what the server refuses and
@@ -137,7 +137,7 @@ def long_labels(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def excess_breakpoints(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the fifth cache breakpoint, with the total number."""
+    """Yield the first cache breakpoint above the limit of four, with the total number."""
     marks = [
         path for path, _, part in _parts(facts) if part.get("prompt_cache_breakpoint") is not None
     ]
@@ -185,7 +185,7 @@ def _name_of(tool: dict[str, Any]) -> str | None:
 
 
 def unanswered_calls(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages that follow tool calls without a result.
+    """Yield messages that follow a tool call before its result.
 
     The vendor accepts results only in the `tool` messages directly after the calls.
     """
@@ -417,7 +417,7 @@ def _is_json(text: str) -> bool:
 
 
 def excess_marks(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the fifth `cache_control` mark, with the total number."""
+    """Yield the first `cache_control` mark above the limit of four, with the total number."""
     marks: list[str] = []
     for place, tool in objects_at(facts.body.get("tools"), "tools"):
         marks += _marks(place, tool)
@@ -476,5 +476,5 @@ _CHECKS: Mapping[str, RequestCheck] = {
 
 
 def request_checks() -> Mapping[str, RequestCheck]:
-    """Return the checks by name."""
+    """Return all request checks of Chat Completions by name."""
     return _CHECKS

@@ -1,4 +1,4 @@
-"""Content parts of messages and tool results, and server-side calls, in both directions.
+"""Content parts of messages and tool results, and server tool calls, in both directions.
 
 `extra` of a block holds the unknown fields of its part.
 """
@@ -60,7 +60,7 @@ _FILE = frozenset({"type", "file_data", "file_url", "file_id", "filename"})
 
 
 def as_extra(fields: dict[str, Any]) -> Extra:
-    """Return unknown fields as `extra`; None if there are none."""
+    """Return unknown fields as the `extra` of a unified value; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
@@ -173,7 +173,7 @@ def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
 
 
 def _decode_text(media_type: str, data: str) -> tuple[str, str] | None:
-    """Return the media type and text of a text file; None if it is not UTF-8 in Base64."""
+    """Return the media type and text of a text file; None if `data` is not UTF-8 in Base64."""
     try:
         return media_type, base64.b64decode(data, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -269,7 +269,7 @@ def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
 
 
 def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
-    """Return a server-side call, whose arguments are the item's remaining fields."""
+    """Return an item as a server tool call; the item's unmapped fields become the arguments."""
     kind, id = string_of(item, "type"), string_of(item, "id")
     fields = unknown_fields(item, {"id", "type", "status"})
     status = {"status": item["status"]} if "status" in item else {}
@@ -279,7 +279,7 @@ def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
 
 
 def hosted_call_to_wire(block: ServerToolCall) -> dict[str, Any]:
-    """Return a server-side call as its item."""
+    """Return a server tool call as an item."""
     item: dict[str, Any] = {"type": block.kind}
     if block.id:
         item["id"] = block.id

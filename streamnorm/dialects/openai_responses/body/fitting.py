@@ -1,4 +1,4 @@
-"""Adaptation of an encoded body to its server, apart from dropped fields.
+"""Adaptation of an encoded request body to its server: items, item ids and tool choice.
 
 They apply to items that were encoded and to items that stay spelt as the client sent them.
 """
@@ -17,7 +17,7 @@ _MINTED_ID = re.compile(r"[a-z]+_sn_")
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body adapted to its server."""
+    """Return a request body with the items, item ids and tool choice that its server accepts."""
     target = context.capabilities
     items = body.get("input")
     # vLLM and Azure refuse output messages without the fields that the schema requires.

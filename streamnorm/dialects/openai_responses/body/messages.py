@@ -121,7 +121,7 @@ class AssistantMessageBuilder:
         self._blocks += blocks
 
     def open_call(self, id: str, *, is_awaited: bool) -> None:
-        """Record a call; `is_awaited` if a later item is its result."""
+        """Record a call; `is_awaited` states whether the result of the call follows."""
         self._awaited += is_awaited - self._open_calls.get(id, False)
         self._open_calls[id] = is_awaited
         self._call_ids.append(id)
@@ -191,7 +191,7 @@ class InputReader:
             read(self, item)
 
     def _read_other(self, item: _Item) -> None:
-        """Read an item whose type is not in `_READERS`."""
+        """Read an item without a reader of its own in `_READERS`."""
         kind = get_str(item, "type")
         if kind is None:
             if "role" in item:
@@ -325,7 +325,7 @@ class InputReader:
         return call
 
     def _is_hosted(self, item: _Item) -> bool:
-        """Return whether a custom call was executed by the server, as xAI's searches are."""
+        """Return whether the server has executed a custom call, as xAI executes its searches."""
         if self._declared_names is None or item.get("namespace"):
             return False
         is_declared = string_of(item, "name") in self._declared_names
@@ -355,7 +355,7 @@ class InputReader:
 
 
 def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
-    """Return a block with its message's unknown fields added to `extra`.
+    """Return a block with the unknown fields of the wire message added to its `extra`.
 
     `part` within `extra` holds the unknown fields of the part.  `role` marks an opaque block
     as a part rather than an item.
@@ -378,7 +378,7 @@ def _texts_of(item: _Item, text: types.TextType) -> tuple[str, ...]:
 
 
 def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> list[_Item]:
-    """Return messages as input items; unchanged messages keep their original items."""
+    """Return messages as input items; a message unchanged since decoding keeps its source items."""
     writer = _InputWriter(context)
     write = context.memoize(writer.items_of)
     for number, message in enumerate(messages):
@@ -551,7 +551,7 @@ class _InputWriter:
         return item | fields
 
     def _encrypted_content(self, block: Reasoning | RedactedReasoning) -> str | None:
-        """Return `encrypted_content`, tagged unless the target issued it."""
+        """Return the `encrypted_content` of reasoning, tagged unless the target has issued it."""
         if isinstance(block, RedactedReasoning):
             return block.data if self._verifies(block) else redacted_to_wire(block)
         if block.signature is None or self._verifies(block):
@@ -559,7 +559,7 @@ class _InputWriter:
         return tag_signature(block.signature, block.issuer, block.id)
 
     def _verifies(self, block: Reasoning | RedactedReasoning) -> bool:
-        """Return whether the target issued the encrypted content of reasoning."""
+        """Return whether the target issued, and so accepts, the encrypted content of reasoning."""
         issuer = self._context.capabilities.reasoning_issuer
         return issuer is not None and block.issuer == issuer
 

@@ -80,7 +80,7 @@ def input_items(body: _Value) -> list[_Value]:
 
 
 def references_in(items: list[_Value]) -> dict[int, str]:
-    """Return the ids of referenced stored items, by the position of the reference."""
+    """Return the ids that item references name, by the position of the reference in `items`."""
     references: dict[int, str] = {}
     # The AI SDK sends references to all items of earlier answers.
     for number, item in enumerate(items):
@@ -138,7 +138,7 @@ def _items_of(value: object) -> list[Any]:
 
 
 def _declared_names(tools: list[AnyTool]) -> frozenset[str] | None:
-    """Return the names of the client's tools; None if `tools` may be incomplete."""
+    """Return the names of the client's tools; None if further tools may be loaded later."""
     if not tools or any(
         isinstance(tool, ServerTool) and tool.kind in ("tool_search", CLIENT_SEARCH)
         for tool in tools
@@ -148,7 +148,7 @@ def _declared_names(tools: list[AnyTool]) -> frozenset[str] | None:
 
 
 def _tool_key(tool: AnyTool) -> object:
-    """Return the key that identifies a tool within a request."""
+    """Return a tool's key within a request: name or kind, and namespace."""
     if isinstance(tool, (Tool, CustomTool)):
         return tool.name, tool.namespace and tool.namespace.name
     return (tool.kind, None) if isinstance(tool, ServerTool) else (tool.name, None)
@@ -275,7 +275,7 @@ def _cache_to_wire(mark: CacheMark, writing: Writing) -> _Value:
 
 
 def _compaction_from_wire(value: object) -> int | None:
-    """Return the compaction threshold in `context_management`; None if it has other edits."""
+    """Return the compaction threshold in `context_management`; None for any other entries."""
     if not is_array(value):
         raise unexpected(value, "an array", "$")
     entry = value[0] if len(value) == 1 else None

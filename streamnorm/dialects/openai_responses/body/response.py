@@ -60,7 +60,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
 
 
 def _check(body: dict[str, Any]) -> None:
-    """Refuse malformed fields that the stream decoder would treat as empty."""
+    """Raise for malformed fields, which the stream decoder would treat as empty."""
     name = body.get("object", _OBJECT)
     if name != _OBJECT:
         raise unexpected(name, "response", "$.object")
@@ -114,7 +114,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model and creation time, unless they are None."""
+    """Return a response with its model and creation time replaced; None replaces nothing."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created_at": int(created)}
 

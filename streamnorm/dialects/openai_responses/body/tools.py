@@ -74,7 +74,7 @@ def _grammar_from_wire(value: object) -> Grammar | WithRest | None:
 
 
 def _allowed_from_wire(value: object) -> tuple[str, ...] | None:
-    """Return the names of the allowed tools; None for filters by other properties."""
+    """Return the names of the allowed tools; None for a filter by other properties."""
     if is_object(value):
         return get_strings(value, "tool_names") if value.keys() == {"tool_names"} else None
     return tuple(read_array(value, as_str))
@@ -138,7 +138,7 @@ def tools_from_wire(body: _Value) -> list[AnyTool]:
 
 
 def _entry_from_wire(entry: _Value) -> list[AnyTool]:
-    """Return the tools in an entry of `tools`: one, or all of a namespace."""
+    """Return the tools in an entry of `tools`: one tool, or all tools of a namespace."""
     if entry.get("type") != "namespace":
         return [_tool_from_wire(entry, None)]
     namespace = Namespace(require_str(entry, "name"), get_str(entry, "description") or "")
@@ -255,7 +255,7 @@ _CHOICE_TYPES = {
 
 
 def choice_from_wire(body: _Value) -> tuple[ToolChoice, Any]:
-    """Return the tool choice, and its JSON if `ToolChoice` cannot hold all of it.
+    """Return the tool choice, and the wire value if `ToolChoice` cannot express all of it.
 
     Raises:
         DecodeError: The value is not a Responses choice.
@@ -275,7 +275,7 @@ def choice_from_wire(body: _Value) -> tuple[ToolChoice, Any]:
 
 
 def type_in_tools(body: _Value) -> str | None:
-    """Return the type in `tools` of the server tool in `tool_choice`, if the two types differ.
+    """Return the type that `tools` has for the server tool in `tool_choice`, if the types differ.
 
     None if `tool_choice` names a type in `tools`, or a tool that `tools` does not have.
     """
@@ -320,7 +320,7 @@ def _is_client_tool(tool: _Value) -> bool:
 
 
 def _is_exact(value: _Value) -> bool:
-    """Return whether `ToolChoice` can hold a whole value of `tool_choice`."""
+    """Return whether `ToolChoice` can express all fields of a `tool_choice` object."""
     kind, fields = value["type"], {"type", "name"}
     if kind == "allowed_tools":
         tools = objects_of(value.get("tools"))
@@ -333,7 +333,7 @@ def _is_exact(value: _Value) -> bool:
 
 
 def _is_plain_choice(tool: _Value) -> bool:
-    """Return whether `ToolChoice` can hold all fields of an allowed tool."""
+    """Return whether `ToolChoice` can express all fields of an allowed tool."""
     return tool.keys() <= ({"type", "name"} if _is_client_tool(tool) else {"type"})
 
 
@@ -360,7 +360,7 @@ def _named_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> _Value:
 
 
 def _type_of(kind: str, tools: Iterable[AnyTool]) -> str:
-    """Return the type that `tool_choice` has for a server tool.
+    """Return the type that names a server tool in `tool_choice`.
 
     The API refuses a type that `tools` does not have, such as `web_search_preview` with the
     tool `web_search` (raine/claude-code-proxy#26).

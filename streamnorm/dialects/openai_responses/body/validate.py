@@ -1,4 +1,4 @@
-"""Checks of requests against Responses' rules, by name.
+"""Checks of requests against the rules of Responses and compatible servers.
 
 A check is written from what the server refuses and shares no code with the encoders.  It
 accepts any JSON: another rule reports a value of the wrong type.
@@ -53,7 +53,7 @@ _SEARCHES = frozenset(
 
 
 def _items(facts: RequestFacts, kind: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the input items, all or of one type, with their paths."""
+    """Yield each input item with its path; with `kind`, only the items of this type."""
     for path, item in objects_at(facts.body.get("input"), "input"):
         if kind is None or item.get("type") == kind:
             yield path, item
@@ -84,7 +84,7 @@ def _parts(facts: RequestFacts) -> Iterator[tuple[str, bool, dict[str, Any]]]:
 
 
 def _has_state(facts: RequestFacts) -> bool:
-    """Return whether the server may store items that the input omits."""
+    """Return whether the server may have stored items that the input omits."""
     if any(facts.body.get(name) is not None for name in _STATE):
         return True
     return any(_kind(item) == "item_reference" for _, item in _items(facts))
@@ -171,7 +171,7 @@ def calls_without_namespace(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_choices(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a choice of a tool that is not in `tools`."""
+    """Yield `tool_choice` if it names a tool that is not in `tools`."""
     choice = facts.body.get("tool_choice")
     if not is_object(choice):
         return
@@ -215,7 +215,7 @@ def undescribed_searches(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unverifiable_reasoning(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield reasoning whose `encrypted_content` is tagged or whose id is minted."""
+    """Yield reasoning whose `encrypted_content` streamnorm has tagged or whose id it has minted."""
     for path, item in _items(facts, "reasoning"):
         encrypted, id = string_of(item, "encrypted_content"), string_of(item, "id")
         if _TAG.match(encrypted) or (encrypted and _MINTED_ID.match(id)):
@@ -312,5 +312,5 @@ _CHECKS: Mapping[str, RequestCheck] = {
 
 
 def request_checks() -> Mapping[str, RequestCheck]:
-    """Return the checks by name."""
+    """Return all request checks of Responses by name."""
     return _CHECKS

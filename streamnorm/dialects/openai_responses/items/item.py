@@ -1,4 +1,4 @@
-"""Base classes of output items: blocks, texts in progress, limits."""
+"""Base class of output items; their block opener, and progress of their texts."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Item(ABC):
 
     @property
     def has_content(self) -> bool:
-        """Whether content has arrived since the start; False for items that arrive complete."""
+        """Whether content has arrived after the start; False for item types that arrive whole."""
         return False
 
     @property
     def is_answer(self) -> bool:
-        """Whether the item is part of the answer, which the terminal must contain."""
+        """Whether the item is part of the answer, which the terminal event must repeat."""
         return False
 
     def start(self, events: list[Event]) -> None:  # noqa: B027 - most kinds wait for content
@@ -69,14 +69,14 @@ class Item(ABC):
 
     @abstractmethod
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Append the complete item's content that no event carried; stop its blocks.
+        """Append what no event carried of the complete item's content; stop the item's blocks.
 
         Raises:
             Fatal: The complete item contradicts the events.
         """
 
     def compare(self, item: dict[str, Any]) -> None:  # noqa: B027 - few kinds compare
-        """Compare a repeated complete item with the received content.
+        """Check that a complete item that is sent again agrees with the received content.
 
         Raises:
             Fatal: They contradict each other.
@@ -103,7 +103,7 @@ class Item(ABC):
 
 
 def id_of(item: dict[str, Any]) -> str:
-    """Return the `id` of an item, else its `call_id`."""
+    """Return the `id` of an item; if it is missing, the `call_id`."""
     return string_of(item, "id") or string_of(item, "call_id")
 
 
@@ -119,7 +119,7 @@ def extra_fields(item: dict[str, Any], *mapped: str) -> dict[str, Any]:
 
 
 def part_position(part_index: int | None, parts: Collection[int]) -> int:
-    """Return the index of the part that an event belongs to.
+    """Return the index of the part that an event is about, inferred if the event has no index.
 
     Args:
         part_index: Index in the event; None without one.
@@ -136,7 +136,7 @@ def part_position(part_index: int | None, parts: Collection[int]) -> int:
 
 
 def align_parts(received: dict[int, T], positions: list[int]) -> dict[int, T]:
-    """Return the received parts by their positions in the complete item.
+    """Return the received parts, keyed by the position in the complete item.
 
     vLLM numbers the only part of a message 1, so equal counts are matched in order.
 
@@ -154,7 +154,7 @@ _KEYS_PER_BLOCK = 16
 
 
 class ResponseBlockOpener:
-    """Block opener of one response, within its limits.
+    """Block opener of one response, which enforces the limits.
 
     Args:
         limits: Bounds.
@@ -179,7 +179,7 @@ class ResponseBlockOpener:
         self._call_ids: dict[str, None] = {}
 
     def begin_response(self, id: str) -> None:
-        """Set the response's id, from which ids are derived for calls that lack one."""
+        """Set the response's id, from which ids of calls without an id are derived."""
         self._opener.seed = (id,)
 
     def open(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
@@ -254,7 +254,7 @@ class TextProgress:
         return self._length
 
     def add(self, delta: str) -> str:
-        """Add a delta; return its text without half a surrogate pair at the end."""
+        """Add a delta; return its text, with half a surrogate pair at the end held back."""
         self.count()
         if self.high_surrogate:
             delta, self.high_surrogate = rejoin(self.high_surrogate, delta)
@@ -274,7 +274,7 @@ class TextProgress:
             self._append(text, text.encode())
 
     def add_missing_tail(self, complete_text: str) -> str | None:
-        """Add and return the rest of `complete_text`; None if it contradicts the deltas."""
+        """Add and return what the deltas lack of `complete_text`; None if the two contradict."""
         length = self.length
         if len(complete_text) < length or crc32(complete_text[:length].encode()) != self._crc:
             return None
@@ -294,7 +294,7 @@ class TextProgress:
         return crc32(complete_text.encode("utf-8", "surrogatepass")) == self._crc
 
     def flush(self) -> str:
-        """Return the replacement character for half a surrogate pair at the end, if any."""
+        """Return U+FFFD for half a surrogate pair that was held back; "" if nothing is held."""
         if not self.high_surrogate:
             return ""
         self.high_surrogate = ""
@@ -306,7 +306,7 @@ class TextProgress:
 
 
 class StoredText(TextProgress):
-    """A partially received text that is also stored.
+    """A partially received text that is stored, besides its length and checksum.
 
     The delta run counts the bytes of what it adds to `uncounted`.
 
@@ -337,7 +337,7 @@ class StoredText(TextProgress):
 
 
 class OpenText(Struct, frozen=True):
-    """A text of an open block, with the indexes in its deltas.
+    """A text that deltas may extend on the fast path, with the indexes in these deltas.
 
     Attributes:
         delta: A unified delta of the block and part.

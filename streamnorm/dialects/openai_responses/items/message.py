@@ -57,7 +57,7 @@ class _ContentPart(Struct):
 
 
 class MessageItem(Item):
-    """A message item."""
+    """An output item of the type `message`, whose parts are text, refusals or unknown."""
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
@@ -93,7 +93,7 @@ class MessageItem(Item):
             self._append(part, text, events)
 
     def open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
-        """Return the open text that `delta` extends; None if later deltas need the slow path."""
+        """Return the open text that deltas like `delta` extend; None to keep the slow path."""
         part = self._find_part(Text, delta.part)
         if part is None or part.is_whole or not part.is_open or part.progress.high_surrogate:
             return None
@@ -157,7 +157,7 @@ class MessageItem(Item):
     def complete_text(
         self, part_index: int | None, event: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append the rest of a complete text; its part stays open.
+        """Append what no delta carried of a complete text; the part stays open.
 
         Raises:
             Fatal: The complete text contradicts the text so far.
@@ -172,7 +172,7 @@ class MessageItem(Item):
     def complete_part(
         self, part_index: int | None, part: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append a complete part's content that no event carried; stop its block.
+        """Append what no event carried of a complete part's content; stop the part's block.
 
         Raises:
             Fatal: The complete part contradicts the part so far.
@@ -210,7 +210,7 @@ class MessageItem(Item):
         self.complete(item, [])
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Append the content of the item's start, if any; then stop the blocks."""
+        """Append the content in the item's start, if the start has content; stop the blocks."""
         content = objects_of(self._initial.get(OUTPUT_TEXT.field))
         is_empty = not any(string_of(part, key) for part in content for key in _TEXT_KEYS.values())
         self.complete({} if is_empty and self.is_answer else self._initial, events)
@@ -221,11 +221,11 @@ class MessageItem(Item):
         return [part for parts in self._parts.values() for part in parts.values()]
 
     def _find_part(self, kind: PartKind, part_index: int | None) -> _ContentPart | None:
-        """Return the part that an event belongs to; None if it never started."""
+        """Return the part that an event is about; None if the part never started."""
         return self._parts[kind].get(part_position(part_index, self._parts[kind]))
 
     def _part(self, kind: PartKind, part_index: int | None, events: list[Event]) -> _ContentPart:
-        """Return the part that a delta belongs to; open it if it never started."""
+        """Return the part that a delta extends; open a part that never started."""
         part = self._find_part(kind, part_index)
         return part or self._open_part(kind, part_index or 0, {}, events)
 
@@ -271,7 +271,7 @@ class MessageItem(Item):
         self._stop(known, events)
 
     def _reconcile(self, known: _ContentPart, part: dict[str, Any], events: list[Event]) -> None:
-        """Append text, log probabilities and annotations that no event carried."""
+        """Append the text, log probabilities and annotations of a part that no event carried."""
         if isinstance(part.get(_TEXT_KEYS[known.kind]), str):
             self._reconcile_text(known, string_of(part, _TEXT_KEYS[known.kind]), events)
         if known.kind is Refusal:
@@ -288,7 +288,7 @@ class MessageItem(Item):
             self._cite(known, annotation, events)
 
     def _reconcile_text(self, known: _ContentPart, text: str, events: list[Event]) -> None:
-        """Append the rest of a complete text that no delta carried."""
+        """Append what no delta carried of a part's complete text."""
         progress, length = known.progress, known.progress.length
         if known.is_whole or not known.is_open or self.is_done:
             tail = "" if progress.holds(text) else None
@@ -321,7 +321,7 @@ class MessageItem(Item):
             events.append(BlockStop(part.index))
 
     def _add_opaque_part(self, position: int, part: dict[str, Any], events: list[Event]) -> None:
-        """Append a complete part of an unknown type, once."""
+        """Append a complete part of an unknown type, unless it was appended before."""
         if position in self._opaque_parts or self.is_done:
             return
         self._opener.count_stored()

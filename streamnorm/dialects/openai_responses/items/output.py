@@ -68,7 +68,7 @@ class OutputItems:
         return bool(self._items)
 
     def set_declared_tools(self, tools: object) -> None:
-        """Store the tool names that the response lists, if the list is complete."""
+        """Store the names in the response's `tools`, unless further tools may be loaded."""
         declared = objects_of(tools)
         if declared and not any(tool.get("type") in _TOOL_LOADERS for tool in declared):
             nested = [inner for tool in declared for inner in objects_of(tool.get("tools"))]
@@ -76,7 +76,7 @@ class OutputItems:
             self._declared_tools = frozenset(names)
 
     def find(self, output_index: int | None, item_id: str | None) -> Item | None:
-        """Return the item with an index or id; None if it is new.
+        """Return the item with an output index or id; None if the item is new.
 
         Raises:
             Fatal: The index names one item, and the id another or an unknown one.
@@ -103,7 +103,7 @@ class OutputItems:
         )
 
     def peek(self, output_index: int | None, item_id: str | None) -> Item | None:
-        """Return the item that matches an index and an id; None if none or several match."""
+        """Return the item that an index and an id name; None if they name no item or several."""
         try:
             return self.find(output_index, item_id)
         except Fatal:
@@ -117,7 +117,7 @@ class OutputItems:
         item_id: str | None,
         events: list[Event],
     ) -> K:
-        """Return the item that a delta belongs to; start it if it never started.
+        """Return the item that a delta extends; start an item that never started.
 
         Raises:
             Fatal: The keys match an item of another type, or several items.
@@ -170,7 +170,7 @@ class OutputItems:
     def complete_item(
         self, data: dict[str, Any], output_index: int | None, events: list[Event]
     ) -> None:
-        """Complete an item; emit it whole if it never started.
+        """Complete an item; an item that never started is added first.
 
         Raises:
             Fatal: The item contradicts its events, or its keys belong to another item.
@@ -196,7 +196,7 @@ class OutputItems:
     def reconcile_with_terminal(
         self, output: object, events: list[Event], *, is_complete: bool
     ) -> None:
-        """Complete items from the terminal's `output`, then close all items.
+        """Complete items from the terminal event's `output`, then close all items.
 
         An entry matches by call id and item id, else by position; an unmatched one is
         emitted whole.
@@ -254,7 +254,7 @@ class OutputItems:
         return growing[0] if growing else None
 
     def _item_of(self, data: dict[str, Any], output_index: int | None) -> Item | None:
-        """Return the item that the complete item `data` belongs to; None if it is new."""
+        """Return the received item that `data` completes; None if the item is new."""
         item_type, id = string_of(data, "type"), string_of(data, "id")
         called = self._by_call_id.get((item_type, string_of(data, "call_id")))
         if not id and called is not None and called.id == id_of(data):
@@ -284,7 +284,7 @@ class OutputItems:
         return bool(id and item.id) and item.id != id and not self.ids_change
 
     def _match(self, entries: list[dict[str, Any]]) -> list[Item | None]:
-        """Return the item for each entry of the terminal's output."""
+        """Return the received item that matches each entry of the terminal event's `output`."""
         matches: list[Item | None] = [None] * len(entries)
         free = set(self._items)
         placed = self._items_in_order(len(entries))
@@ -298,7 +298,7 @@ class OutputItems:
         return matches
 
     def _match_by(self, key: str, data: dict[str, Any], placed: list[Item]) -> Item | None:
-        """Return the item that an entry of the terminal's output matches by one key."""
+        """Return the item that an entry of the terminal event's `output` matches by `key`."""
         if key == "call_id":
             return self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
         if key == "position":
@@ -308,7 +308,7 @@ class OutputItems:
         return named[0] if len(named) == 1 else None
 
     def _items_in_order(self, count: int) -> list[list[Item]]:
-        """Return the candidate items for each position of the terminal's output."""
+        """Return the items that may match each position of the terminal event's `output`."""
         if not self._by_index:
             found = [[item] for item in self._items]
         elif len(self._by_index) == count:  # the indexes may have gaps
@@ -354,7 +354,7 @@ class OutputItems:
         return _CLASSES.get(item_type, default)
 
     def _is_server_tool(self, data: dict[str, Any]) -> bool:
-        """Return whether the server runs the custom tool of a call, as xAI does its searches."""
+        """Return whether the server runs the custom tool of a call, as xAI runs its searches."""
         if self._declared_tools is None or data.get("namespace"):
             return False
         return string_of(data, "name") not in self._declared_tools
@@ -364,7 +364,7 @@ _Value: TypeAlias = dict[str, Any]
 
 
 class ItemEvents:
-    """Handlers of item events, by event type.
+    """Reader of the events of output items, with a handler for each event type.
 
     Args:
         output: The items of the response.
@@ -374,11 +374,11 @@ class ItemEvents:
         self._output = output
 
     def read(self, event_type: str, value: _Value, events: list[Event]) -> None:
-        """Handle an event of a type in `HANDLERS`."""
+        """Read an item event by the handler of its type in `HANDLERS`."""
         self.HANDLERS[event_type](self, value, events)
 
     def read_unknown(self, event_type: str, value: _Value, events: list[Event]) -> None:
-        """Append an event of an unknown type as `Opaque`, with its item's block."""
+        """Append an event of an unknown type as an opaque event that names the item's block."""
         item = self._output.peek(_output_index(value), string_of(value, "item_id"))
         value.pop("obfuscation", None)
         index = item.index if item is not None and item.index >= 0 else None
@@ -450,7 +450,7 @@ class ItemEvents:
         item.append_text(field, part_index, _delta(value), events)
 
     def _reasoning_done(self, value: _Value, events: list[Event]) -> None:
-        """Complete the text of a reasoning part."""
+        """Append what no delta carried of a reasoning part's complete text."""
         item, (field, part_index) = self._reasoning(value, events), _reasoning_part(value)
         item.complete_text(field, part_index, string_of(_part(value) or value, "text"), events)
 
@@ -517,7 +517,7 @@ def _content_index(value: _Value) -> int | None:
 
 
 def _reasoning_part(value: _Value) -> tuple[str, int | None]:
-    """Return the field and the part index of a reasoning event."""
+    """Return the item field (`summary` or `content`) and the part index of a reasoning event."""
     if "summary" in value["type"]:
         return SUMMARY, _part_index(value.get(types.SUMMARY_TEXT.index_key))
     return CONTENT, _content_index(value)

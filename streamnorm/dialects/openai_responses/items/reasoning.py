@@ -75,11 +75,11 @@ class _FieldBlock(Struct):
     started: deque[_ReasoningPart] = msgspec.field(default_factory=deque[_ReasoningPart])
 
     def is_held(self, part: _ReasoningPart) -> bool:
-        """Return whether an earlier part is open, so that a part's text must wait."""
+        """Return whether a part's text must wait because an earlier part is open."""
         return bool(self.started) and self.started[0].part < part.part
 
     def end(self, part: _ReasoningPart) -> list[_ReasoningPart]:
-        """End a part; return the parts that waited for it, in order."""
+        """End a part; return the parts that waited for this end, in order."""
         part.has_ended = True
         if not self.started or self.started[0] is not part:
             return []
@@ -102,7 +102,7 @@ class ReasoningItem(Item):
         self._is_open = False  # block of the start, before a field gets it
 
     def start(self, events: list[Event]) -> None:
-        """Append the block start; another vendor's redacted reasoning is complete at once."""
+        """Append the block start; append redacted reasoning of another vendor as a whole block."""
         extra = extra_fields(self._initial, SUMMARY, CONTENT, "encrypted_content", "format")
         redacted = redacted_from_wire(self._initial)
         if redacted is not None:
@@ -148,7 +148,7 @@ class ReasoningItem(Item):
             raise malformed("delta of reasoning that is complete, expected an open one")
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        """Return the open text that `delta` extends; None if later deltas need the slow path."""
+        """Return the open text that deltas like `delta` extend; None to keep the slow path."""
         block = self._blocks.get(field_of(delta))
         part = self._find_part(block, delta.part) if block is not None and block.is_open else None
         if block is None or part is None or part.is_whole or part.progress.high_surrogate:
@@ -161,7 +161,7 @@ class ReasoningItem(Item):
     def complete_text(
         self, field: str, part_index: int | None, text: str, events: list[Event]
     ) -> None:
-        """Append the rest of a part's complete text."""
+        """Append what no delta carried of a part's complete text."""
         if not text:
             block = self._blocks.get(field)
             part = None if block is None else self._find_part(block, part_index)
@@ -191,11 +191,11 @@ class ReasoningItem(Item):
 
     @staticmethod
     def _find_part(block: _FieldBlock, part_index: int | None) -> _ReasoningPart | None:
-        """Return the part that an event belongs to; None if it never started."""
+        """Return the part that an event is about; None if the part never started."""
         return block.parts.get(part_position(part_index, block.parts))
 
     def _part(self, field: str, part_index: int | None, events: list[Event]) -> _ReasoningPart:
-        """Return the part that an event belongs to; open it if it never started."""
+        """Return the part that an event is about; open a part that never started."""
         block = self._open_block(field, events)
         part = self._find_part(block, part_index)
         if part is None:
@@ -252,7 +252,7 @@ class ReasoningItem(Item):
             part.held, part.held_bytes = TextBuffer(), 0
 
     def _reconcile(self, field: str, part: _ReasoningPart, text: str, events: list[Event]) -> None:
-        """Append the rest of a complete text, unless it contradicts the deltas."""
+        """Append what no delta carried of a complete text; note a text that contradicts deltas."""
         length = part.progress.length
         if part.is_whole:
             tail = "" if part.progress.holds(text) else None
@@ -267,7 +267,7 @@ class ReasoningItem(Item):
         self._end_part(field, part, events)
 
     def _stop(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Stop the open blocks, the first with the item's signature."""
+        """Stop the open blocks; sign the first block with the item's signature."""
         open_indexes = [block.index for block in self._blocks.values()]
         if not self._blocks and self._is_open:
             open_indexes = [self.index]

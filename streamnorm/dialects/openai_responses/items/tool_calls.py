@@ -1,4 +1,4 @@
-"""Items of client tool calls, server-side calls and their results, and opaque items."""
+"""Items of client tool calls, server tool calls, results of server tools, and unknown types."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class ToolCallItem(Item):
         return text if text.startswith(begun) else begun + text
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        """Return the arguments that `delta` extends; None if later deltas need the slow path."""
+        """Return the arguments that deltas like `delta` extend; None to keep the slow path."""
         is_known = self._is_open and self.can_grow and not self._begun
         if not is_known or self._progress.high_surrogate:
             return None
@@ -129,7 +129,7 @@ class ToolCallItem(Item):
         return OpenText(unified, self._progress, delta.output_index, delta.part, stored)
 
     def complete_arguments(self, event: dict[str, Any], events: list[Event]) -> None:
-        """Append the rest of the complete arguments, if the event has them.
+        """Append what no delta carried of the complete arguments in an event.
 
         Raises:
             Fatal: The arguments or the name contradict earlier events.
@@ -202,7 +202,7 @@ class ToolCallItem(Item):
             events.append(BlockStop(self.index, self.is_cut and not self._is_function))
 
     def _accept_equal(self, arguments: str, length: int) -> None:
-        """Accept complete arguments with other text but the same JSON value."""
+        """Accept complete arguments that differ in text, if the JSON value is the same."""
         if not self._is_same(arguments):
             raise malformed(
                 f"complete arguments of {len(arguments)} characters that contradict"
@@ -211,7 +211,7 @@ class ToolCallItem(Item):
         self._opener.note("resent_arguments", "ToolCall")
 
     def _check_start(self) -> None:
-        """Check that the arguments begin with the start's, or equal them as JSON."""
+        """Check that the arguments begin with those in the item's start, or are equal as JSON."""
         initial = self._arguments_of(self._initial) or ""
         if self._is_start_checked or initial in _NO_ARGUMENTS:
             return
@@ -228,14 +228,14 @@ class ToolCallItem(Item):
             raise malformed("item with another namespace than its start, expected the same")
 
     def _arguments_of(self, value: dict[str, Any]) -> str | None:
-        """Return the arguments of an item or event as text; None if it has none."""
+        """Return the arguments in an item or event as text; None if the field is missing."""
         arguments = value.get(self._text.key)
         if isinstance(arguments, str):
             return string_of(value, self._text.key)
         return compact(arguments) if is_object(arguments) else None
 
     def _is_same(self, arguments: str) -> bool:
-        """Return whether `arguments` are the same JSON value as the received ones."""
+        """Return whether `arguments` are the same JSON value as the received arguments."""
         if not self._is_function:
             return False
         if self._value is None:  # digest once: its cost is linear in the arguments
@@ -244,7 +244,7 @@ class ToolCallItem(Item):
 
 
 def _value_digest(text: str) -> bytes:
-    """Return a digest of a JSON value, whatever its spelling; b"" if it is invalid."""
+    """Return a digest that is equal for equal JSON values; b"" for invalid JSON."""
     try:
         value = msgspec.json.decode(text or "{}")
         return sha256(msgspec.json.encode(value, order="sorted")).digest()
@@ -256,7 +256,7 @@ _USUAL_STATUS = ("completed", "in_progress")
 
 
 class ServerToolItem(Item):
-    """A server-side call, whose arguments are the item's remaining fields."""
+    """An item of a server tool call; the item's unmapped fields are the arguments."""
 
     def start(self, events: list[Event]) -> None:
         id, name = string_of(self._initial, "id"), string_of(self._initial, "name")
@@ -302,7 +302,7 @@ class DeferredItem(Item):
 
 
 class ResultItem(DeferredItem):
-    """The result of a server-side call."""
+    """An item with the result of a server tool call."""
 
     def block(self, item: dict[str, Any]) -> Block:
         return ServerToolResult(string_of(item, "call_id"), self.type, item)
@@ -316,7 +316,7 @@ class OpaqueItem(DeferredItem):
 
 
 def result_to_wire(block: ServerToolResult, item_id: object) -> dict[str, Any]:
-    """Return a result as an item, rebuilt if it comes from another dialect."""
+    """Return a server tool result as an item; a result of this dialect as its original item."""
     content = block.content
     if is_object(content) and content.get("type") == block.kind:
         return content

@@ -1,4 +1,4 @@
-"""Table of item types and their texts: names of fields, parts and events.
+"""Table of item types and of the texts in items, with the names of fields, parts and events.
 
 https://platform.openai.com/docs/api-reference/responses/object and
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).  Decoder,
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class TextType(Struct, frozen=True):
-    """A text field of an item, sent in deltas and then whole.
+    """A type of text in an item, sent first in deltas and then whole.
 
     Attributes:
         events: Prefix of the types of its events.
@@ -86,7 +86,7 @@ ANNOTATION_ADDED = f"{OUTPUT_TEXT.events}.annotation.added"
 
 
 class ItemType(Struct, frozen=True):
-    """A type of item.
+    """A type of item, with its texts, events and fields.
 
     Attributes:
         name: The `type`.
@@ -118,7 +118,7 @@ class ItemType(Struct, frozen=True):
 
 
 def _server_call(name: str, *states: str, **fields: Any) -> ItemType:
-    """Return the `ItemType` of a server-side call."""
+    """Return the `ItemType` of a server tool call."""
     return ItemType(name, states=states, is_server_call=True, **fields)
 
 
@@ -163,5 +163,5 @@ ITEM_TYPES = {
 
 
 def item_type_of(name: str) -> ItemType:
-    """Return the `ItemType` of a type; for unknown types, one without texts."""
+    """Return the `ItemType` with a name; an `ItemType` without texts for unknown names."""
     return ITEM_TYPES.get(name) or ItemType(name)

@@ -101,7 +101,7 @@ class Step(Struct):
 
 
 def read_part(kind: str, part: dict[str, Any], step: Step) -> None:
-    """Add a part of an answer to its step.
+    """Add a part of an answer to `step`.
 
     Args:
         kind: Type of the part.
@@ -216,7 +216,7 @@ def _file_from_wire(part: dict[str, Any]) -> InputBlock:
 
 
 def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
-    """Add a call, and its result if its state has one.
+    """Add a call, and the result if the part's state implies a result.
 
     Raises:
         DecodeError: Its state is unknown, or its id is that of another call of the step.
@@ -296,7 +296,7 @@ def _outcome_of(part: dict[str, Any], state: str) -> tuple[Any, bool] | None:
 
 
 def _approval_of(part: dict[str, Any], state: str) -> tuple[bool, str | None]:
-    """Return whether the user approved a call, and the stated reason."""
+    """Return whether the user approved a call, and the reason that the user stated."""
     approval = get_object(part, "approval") or {}
     if state in (_REQUESTED, _RESPONDED) and not isinstance(approval.get("id"), str):
         raise DecodeError("no approval with an id, expected one", path="$.approval")
@@ -475,7 +475,7 @@ def add_result(part: dict[str, Any], result: ToolResult, losses: Losses) -> None
 def server_result_to_part(
     result: ServerToolResult, call: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
-    """Merge a server tool's result into the part of its call; return a new part without a call."""
+    """Merge a server tool's result into the call's part; without a call, return a new part."""
     added: list[dict[str, Any]] = []
     if call is None:
         empty = ServerToolCall(result.tool_call_id, result.kind or "tool")
@@ -492,7 +492,7 @@ def server_result_to_part(
 
 
 def _file_to_part(block: Media, losses: Losses) -> dict[str, Any]:
-    """Return a file as a part; clients before v7 lose the id of an uploaded file."""
+    """Return a file as a part; clients before AI SDK v7 lose the id of an uploaded file."""
     part: dict[str, Any] = {"type": "file", "mediaType": block.media_type or _default_type(block)}
     part["url"] = data_url(block, _UNTYPED) if block.data is not None else block.url or ""
     if isinstance(block, Document) and block.title is not None:

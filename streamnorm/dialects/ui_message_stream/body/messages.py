@@ -174,7 +174,7 @@ class _Chat:
             self._add_message(message, tuple(others))
 
     def count_failed_calls(self) -> None:
-        """Count incomplete calls without a result as losses: they are shown as errors."""
+        """Count as losses the incomplete calls without a result, which were written as errors."""
         for part in self._calls.values():
             if has_failed(part):
                 self._losses.add("result_filled", "messages", "written as an error")
@@ -193,7 +193,7 @@ class _Chat:
         self.messages.append({"id": self._new_id(""), "role": role, "parts": parts})
 
     def _add_step(self, message: ChatMessage) -> None:
-        """Add a step to the open answer, or to a new one."""
+        """Add a step to the open answer; start an answer if none is open."""
         answer, received = self._answer, message.answer
         if answer is None:
             id = self._new_id("" if received is None else received.id)
@@ -225,7 +225,7 @@ class _Chat:
         return parts
 
     def _add_server_result(self, result: ServerToolResult) -> list[dict[str, Any]]:
-        """Merge a server tool's result into its call's part; return a new part without a call."""
+        """Merge a server tool's result into the call's part; without a call, return a new part."""
         call = self._calls.pop(result.tool_call_id, None)
         if call is None and result.tool_call_id in self._call_ids:
             self._losses.add("duplicate_result", "messages", "dropped")
