@@ -57,6 +57,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_companion_bytes: int = 256 * 1024 * 1024
 
 
+# More than the batches of a stream's open texts hold.
+_NEAR_BYTES = 1024 * 1024
+
+
 class StoredBytes:
     """Counter of the bytes that one part of a stream stores, up to `max_accumulated_bytes`.
 
@@ -77,6 +81,11 @@ class StoredBytes:
 
     def __init__(self, bound: int = Limits().max_accumulated_bytes) -> None:
         self.bound = self.left = bound
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the bound is near: each text is then counted as it arrives, not in a batch."""
+        return self.left < _NEAR_BYTES
 
     def reserve(self, size: int) -> bool:
         """Count bytes and return True; False, without counting, if they exceed the bound."""

@@ -1,6 +1,6 @@
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.codec.framing import Splitter
-from streamnorm._core.codec.templates import BlockSinks, Numbers, ReadText
+from streamnorm._core.codec.templates import BlockSinks, EventNumbers, Numbers, ReadText
 from streamnorm._core.text import TextBuffer
 
 SOURCE: str
@@ -24,11 +24,13 @@ class TemplateReader:
         head: bytes,
         middle: bytes,
         tail: bytes,
+        end: bytes,
         between: bytes,
         repeats: bool,
         spaced: bool,
         otherwise: ReadText,
         framing: Splitter | None,
+        numbers: EventNumbers | None,
         /,
     ) -> TemplateReader: ...
     def read(self, data: bytes, /) -> str | None: ...

@@ -20,6 +20,7 @@ from streamnorm._core.codec.framing import Splitter
 from streamnorm._core.codec.templates import (
     CountPair,
     Digits,
+    EventNumbers,
     Extend,
     ReadText,
     Templates,
@@ -76,6 +77,7 @@ class DeltaRun(ABC):
         text_of_read: Decodes a read that ends exactly one event, whose beginning may be in the
             read before, without splitting it; "" also for one that only begins an event.  Called
             only if `reads_are_events`.
+        numbers: Numbers of the events; None if they have none.
         idle_frames: Number of frames that gave no text.
         can_learn: Whether further templates may be learned since the last `allow_templates`.
     """
@@ -87,6 +89,7 @@ class DeltaRun(ABC):
     reports_usage: bool = False
     counts: Digits | None = None
     counts_before: Digits | None = None
+    numbers: EventNumbers | None = None
 
     def __init__(self) -> None:
         self.text_of: ReadText = self._text_of_lines
@@ -131,6 +134,7 @@ class DeltaRun(ABC):
         fresh: list[str] | None = None,
         takes_inner: bool = False,
         counts: CountPair | None = None,
+        number: tuple[int, int] | None = None,
     ) -> None:
         """Learn a template from a delta's payload; later payloads that fit it need no decoding.
 
@@ -145,12 +149,16 @@ class DeltaRun(ABC):
             fresh: Takes up to `MAX_FRESH` short texts in place of `extend`; None if it needs all.
             takes_inner: Whether `fresh` takes inner fragments alone, as of `is_inner`.
             counts: Token counts of the payload that may differ in others.
+            number: Offsets of the event's number from the end of the payload; in other payloads
+                it is `numbers.next`.
         """
         if not text:
             return
         self._attempts_left -= 1
         self.can_learn = self._attempts_left > 0
         template = learn_template(payload, text, peek, self.padding, counts)
+        if template is not None and number is not None:
+            template = template.numbered(number)
         if template is None:
             return
         templates = self._templates

@@ -76,6 +76,8 @@ class Template(Struct, frozen=True):
         repeats: Whether the text stands in the payload twice.
         spaced: Whether the padding is spaces, not letters.
         counts: The token counts that stand in place of the padding; None if there are none.
+        end: Bytes after the number of the event, which stands behind the tail; empty if the events
+            have no numbers there.
     """
 
     head: bytes
@@ -84,6 +86,18 @@ class Template(Struct, frozen=True):
     repeats: bool = False
     spaced: bool = False
     counts: CountPair | None = None
+    end: bytes = b""
+
+    def numbered(self, number: tuple[int, int]) -> Template | None:
+        """Return the template without the event's number; None if that stands before the text.
+
+        Args:
+            number: Offsets of the number from the end of the payload, below zero.
+        """
+        start, end = number
+        if -start >= len(self.tail):
+            return None
+        return replace(self, tail=self.tail[:start], end=self.tail[end:])
 
 
 class Templates:
@@ -152,22 +166,25 @@ class Templates:
         """
         if (last := self.last) is None:
             raise ValueError("no template, expected one")
-        head, middle, tail = before + last.head, last.middle, last.tail + behind
-        start, skip, stop = len(head), len(middle), -len(tail)
+        numbers = run.numbers if last.end else None
+        tail, end = (last.tail, last.end + behind) if last.end else (last.tail + behind, b"")
+        head, middle = before + last.head, last.middle
+        start, skip, tail_size = len(head), len(middle), len(tail)
         repeats, spaced = last.repeats, last.spaced
         between = b"" if last.counts is None else last.counts.between
         most = len(between) + MAX_DIGITS
         known = {before + other: of for other, of in self._known.items()}
         if kernel.TemplateReader is not None:
             return kernel.TemplateReader(
-                *(run, known, before, head, middle, tail, between, repeats, spaced, otherwise),
-                framing,
+                *(run, known, before, head, middle, tail, end, between, repeats, spaced),
+                *(otherwise, framing, numbers),
             ).read
         delta, extend, fresh, takes_inner = known[head]
         counts: Digits | None = None
+        number = 0
 
         def read(data: bytes) -> str | None:
-            nonlocal head, delta, extend, fresh, takes_inner, counts
+            nonlocal head, delta, extend, fresh, takes_inner, counts, number
             event = data
             if framing is not None:
                 if framing.carries:
@@ -176,7 +193,15 @@ class Templates:
                     event = framing.held + data
                 if len(event) > framing.safe_bytes:
                     return otherwise(data)
-            if event[stop:] != tail:
+            tail_end = len(event)
+            if numbers is not None:
+                number = numbers.next or 0  # a template was learned from a number
+                numbered = b"%b%d%b" % (tail, number, end)
+                tail_end -= len(numbered) - tail_size
+                if not event.endswith(numbered):
+                    return otherwise(data)
+            stop = tail_end - tail_size
+            if event[max(stop, 0) : tail_end] != tail:
                 return otherwise(data)
             if (found := event[:start]) != head:
                 if found not in known:
@@ -219,6 +244,8 @@ class Templates:
                 run.delta = delta
                 if between:
                     run.counts_before, run.counts = run.counts, counts
+            if numbers is not None:
+                numbers.next, numbers.last_event = number + 1, event
             if framing is not None:
                 framing.frames += 1
                 if event is not data:
@@ -292,6 +319,18 @@ def learn_template(
         spaced = middle[-1:] != b'"'
         return Template(head + b'"', b'"' + middle, tail, spaced=spaced)
     return Template(head + b'"', b"", b'"' + tail)
+
+
+class EventNumbers(Protocol):
+    """Numbers that a server gives its events.
+
+    Attributes:
+        next: Number of the next event if none is missing; None before the first.
+        last_event: The last event, or its payload.
+    """
+
+    next: int | None
+    last_event: str | bytes
 
 
 class Numbers(Protocol):

@@ -125,8 +125,6 @@ COMPLETE_ENDS = frozenset('}]" \t\r\n')
 _MARKS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 _MAX_NULL_CHARS = 16
 _MAX_FRESH = 16  # fragments before they are packed
-# Closer to the bound each fragment is counted as it arrives: more than some calls have in `fresh`.
-_NEAR_BYTES = 1024 * 1024
 _CLOSERS = ("}", "]", '"')
 _CLOSER_OF = {"{": "}", "[": "]", '"': '"'}
 
@@ -215,7 +213,7 @@ class Arguments:
         self._fresh.clear()
         self.stored.left -= text_bytes(text)
         self._append(text)
-        if self.stored.left < _NEAR_BYTES:
+        if self.stored.is_near:
             self.close_fresh()
 
     @property
@@ -232,7 +230,7 @@ class Arguments:
         What `is_inner` accepts neither completes an object nor repeats it nor begins another, so
         that nothing has to be checked.
         """
-        return self._fresh if self._is_object and self.stored.left >= _NEAR_BYTES else None
+        return self._fresh if self._is_object and not self.stored.is_near else None
 
     def close_fresh(self) -> None:
         """Refuse further inner fragments, so that the delta run offers them to `try_append`."""

@@ -6,10 +6,13 @@ the deviations of compatible servers.  `items/` handles the events of output ite
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias, Unpack
 
 import msgspec
+from msgspec import structs
 
 from streamnorm._core.blocks import Text
 from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, read_no_json
@@ -33,6 +36,7 @@ from streamnorm._core.failures import (
 )
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
 from streamnorm._core.limits import text_bytes
+from streamnorm._core.text import LONG_CHARS, MAX_FRESH
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.content import event_from_wire
 from streamnorm.dialects.openai_responses.items.item import OpenText, ResponseBlockOpener
@@ -321,14 +325,14 @@ class SequenceNumbers:
 
     Attributes:
         next: Number of the next event if none is missing; None before the first number.
-        last_payload: Payload of the last event that had a number.
+        last_event: The last event that had a number, or its payload.
     """
 
-    __slots__ = ("_first", "_note", "last_payload", "next")
+    __slots__ = ("_first", "_note", "last_event", "next")
 
     def __init__(self, note: Callable[[str, str], None]) -> None:
         self.next: int | None = None
-        self.last_payload: str | bytes = ""
+        self.last_event: str | bytes = ""
         self._first = 0
         self._note = note
 
@@ -349,28 +353,33 @@ class SequenceNumbers:
             self._note("gap", "sequence_number")
         elif number < expected:
             return self._accept_again(number, expected - 1, payload)
-        self.next, self.last_payload = number + 1, payload
+        self.next, self.last_event = number + 1, payload
         return True
 
     def _accept_again(self, number: int, last_number: int, payload: str) -> bool:
         """Accept an event whose number is not above the last number; return False if repeated."""
         has_advanced = last_number > self._first
         if number == last_number:
-            last = self.last_payload
-            if payload == (last if isinstance(last, str) else last.decode(errors="replace")):
+            last = self.last_event
+            if payload == (last if isinstance(last, str) else _payload_of(last)):
                 self._note("resent_event", "frame")
                 return False
         if number < last_number or has_advanced:
             message = f"sequence number {number} after {last_number}, expected a higher one"
             raise Fatal(StreamError("malformed", message))
-        self.last_payload = ""  # numbers that stay the first one show no repetition
+        self.last_event = ""  # numbers that stay the first one show no repetition
         return True
 
 
-# Bounds on `TextProgress.uncounted`: number of deltas, and characters of a single delta.
-_MAX_UNCOUNTED = 16
-_MAX_UNCOUNTED_CHARS = 256
+def _payload_of(event: bytes) -> str:
+    """Return the payload of an event in one line of data, or of a payload itself."""
+    if event.startswith(b"event:"):
+        event = event.partition(b"\ndata: ")[2]
+    return event.rstrip(b"\r\n").decode(errors="replace")
 
+
+_NUMBER = re.compile(rb'"sequence_number" *: *([0-9]+)')
+_PROBED_NUMBER = 987_654_321
 
 # Bytes before the payload and decoder of the payload, by the type of the delta.
 _FORMATS = {
@@ -386,11 +395,15 @@ class ResponsesRun(DeltaRun):
         numbers: The sequence numbers of the stream.
     """
 
+    # OpenAI pads each delta with random letters against traffic analysis.
+    padding = re.compile(rb'"obfuscation" *: *"([0-9A-Za-z]*)"')
+
     def __init__(self, numbers: SequenceNumbers) -> None:
         super().__init__()
-        self._numbers = numbers
+        self.numbers = self._numbers = numbers
         self._texts: dict[str | None, OpenText] = {}  # by item id
         self._blocks: set[int] = set()  # block indexes of `_texts`
+        self._newest = (-1, 0)  # block index, and index of the part, of the newest text so far
         self._type: type[wire.DeltaEvent] = wire.OutputTextDelta  # of all deltas in the run
         self.prefix, decoder = _FORMATS[self._type]
         self._decode = decoder.decode
@@ -399,6 +412,8 @@ class ResponsesRun(DeltaRun):
         """Expect no deltas on the fast path, since items may have changed."""
         self._texts.clear()
         self._blocks.clear()
+        if self._read_payload is not None:
+            self.clear_templates()
 
     def expect(self, event: wire.DeltaEvent, text: OpenText) -> None:
         """Expect further deltas of a text on the fast path, besides texts expected already.
@@ -421,8 +436,15 @@ class ResponsesRun(DeltaRun):
             self.forget()
         self._texts[event.item_id] = text
         self._blocks.add(index)
+        place = index, event.part or 0
+        if place > self._newest:  # once for each text, however often it is interrupted
+            self._newest = place
+            self.allow_templates()
 
     def decode(self, payload: bytes) -> str | None:
+        read = self._read_payload
+        if read is not None and (text := read(payload)) is not None:
+            return text
         try:
             event = self._decode(payload)
         except FAST_ERRORS:
@@ -434,19 +456,59 @@ class ResponsesRun(DeltaRun):
             or number != numbers.next
             or event.output_index != known.output_index
             or event.part != known.part
+            or not _extend(known, text)
         ):
             return None
-        stored = known.stored
-        if stored is not None:
-            size = len(text) if text.isascii() else text_bytes(text)
-            if size > stored.left:
-                return None
-            stored.left -= size
         if number is not None:
-            numbers.next, numbers.last_payload = number + 1, payload
-        progress = known.progress
-        progress.uncounted.append(text)
-        if len(progress.uncounted) >= _MAX_UNCOUNTED or len(text) > _MAX_UNCOUNTED_CHARS:
-            progress.count()
+            numbers.next, numbers.last_event = number + 1, payload
         self.delta = known.delta
+        if self.can_learn:
+            self._learn(payload, event, known)
         return text
+
+    def _learn(self, payload: bytes, event: wire.DeltaEvent, text: OpenText) -> None:
+        """Learn the template of a delta, unless its number stands before the text."""
+        place = None if event.sequence_number is None else self._find_number(payload)
+        if event.sequence_number is None or place is not None:
+            self.learn(
+                payload,
+                event.delta,
+                partial(self._peek, event),
+                delta=text.delta,
+                extend=partial(_extend, text),
+                fresh=text.progress.fresh,
+                number=place,
+            )
+
+    def _find_number(self, payload: bytes) -> tuple[int, int] | None:
+        """Return the offsets of an event's number from the end; None if it is not certain."""
+        found = _NUMBER.search(payload)
+        if found is None:
+            return None
+        start, end = found.span(1)
+        try:
+            other = self._decode(b"%b%d%b" % (payload[:start], _PROBED_NUMBER, payload[end:]))
+        except FAST_ERRORS:
+            return None
+        size = len(payload)
+        return (start - size, end - size) if other.sequence_number == _PROBED_NUMBER else None
+
+    def _peek(self, event: wire.DeltaEvent, payload: bytes) -> str | None:
+        """Return the text of a delta that differs from `event` in nothing else."""
+        other = self._decode(payload)
+        return other.delta if structs.replace(event, delta=other.delta) == other else None
+
+
+def _extend(known: OpenText, text: str) -> bool:
+    """Append to an open text; return False, without appending, beyond the bound."""
+    progress, stored = known.progress, known.stored
+    if stored is not None:
+        progress.take_fresh()
+        size = len(text) if text.isascii() else text_bytes(text)
+        if size > stored.left:
+            return False
+        stored.left -= size
+    progress.uncounted.append(text)
+    if len(progress.uncounted) >= MAX_FRESH or len(text) > LONG_CHARS:
+        progress.count()
+    return True

@@ -40,7 +40,17 @@ REPEATED = Template(b'{"t":"', b'","u":"', b'"}', repeats=True)
 PLAIN = Template(b'{"t":"', b"", b'"}')
 COUNTED = Template(b'{"t":"', b'","n":', b"}", counts=CountPair(9, 16, b',"m":'))
 PAIR = b"\\ud83d\\ude00"
-TEMPLATES = (PLAIN, PADDED, SPACED, REPEATED, COUNTED)
+NUMBERED = Template(b'{"t":"', b"", b'","n":', end=b"}")
+PADDED_NUMBERED = Template(b'{"t":"', b'","p":"', b'","n":', end=b"}")
+TEMPLATES = (PLAIN, PADDED, SPACED, REPEATED, COUNTED, NUMBERED, PADDED_NUMBERED)
+
+
+class Numbers:
+    """Numbers of events, of which the first is the seventh."""
+
+    def __init__(self) -> None:
+        self.next: int | None = 7
+        self.last_event: str | bytes = b""
 
 
 class Run(DeltaRun):
@@ -68,6 +78,7 @@ class Reader:
     def __post_init__(self) -> None:
         self.run = Run()
         self.run.delta = TextDelta(9, "")
+        self.run.numbers = self.numbers = Numbers()
         otherwise, end = self.run.decode, b""
         if self.framing is not None:
             otherwise, end = self.run._text_of_read_lines, b"\n\n"
@@ -84,6 +95,7 @@ class Reader:
                 self.template.repeats,
                 self.template.spaced,
                 self.template.counts,
+                self.template.end,
             )
             takes_inner = self.extends == "inner"
             templates.add(other, TextDelta(index, ""), extend, fresh, takes_inner=takes_inner)
@@ -97,7 +109,7 @@ class Reader:
         """Return all that a reader may have changed."""
         run, framing = self.run, self.framing
         seen: list[object] = [self.extended, self.fresh, run.delta, run.counts, run.counts_before]
-        seen.append(run.refused)
+        seen += [run.refused, self.numbers.next, self.numbers.last_event]
         if framing is not None:
             seen += [framing.held, framing.carries, framing.holds_original, framing.frames]
         return seen
@@ -140,6 +152,8 @@ def payloads(draw: Callable[[Any], Any], template: Template) -> bytes:
     elif template.middle:
         rest = draw(paddings)
     payload = template.head + literal + template.middle + rest + template.tail
+    if template.end:
+        payload += draw(st.sampled_from([b"7", b"7", b"8", b"9", b"", b"07"])) + template.end
     match draw(st.sampled_from(["whole", "whole", "whole", "changed", "cut", "other head"])):
         case "changed":
             at = draw(st.integers(0, len(payload) - 1))
@@ -182,6 +196,10 @@ def cases(draw: Callable[[Any], Any]) -> tuple[Template, list[bytes]]:
 @example((PLAIN, [b'data: {"t":"}\n\n', b'data: {"t":""}\n\n']), "nothing")
 @example((PLAIN, [b'data: {"t":"' + b"\\n" * 90 + b'"}\n\n']), "nothing")
 @example((PLAIN, [b'data: {"t":"%b"}\n\n' % each for each in (PAIR, PAIR[:6])]), "extend")
+@example((NUMBERED, [b'data: {"t":"a","n":%d}\n\n' % each for each in (7, 8, 8, 10)]), "extend")
+@example((NUMBERED, [b'data: {"t":"a","n":%b}\n\n' % each for each in (b"07", b"")]), "nothing")
+@example((NUMBERED, [b'data: {"t":"a","n":%d7}\n\n' % 10**each for each in (16, 17)]), "fresh")
+@example((NUMBERED, [b'data: {"n":7}\n\n', b"data: 7}\n\n", b'data: {"t":"7}\n\n']), "nothing")
 @example((PLAIN, [b'data: {"t":"\xed\xa0\x80"}\n\n', b'data: {"t":"\\x"}\n\n']), "nothing")
 def test_template_is_read_as_by_its_twin(case: tuple[Template, list[bytes]], extends: str) -> None:
     assert_twins_agree(*case, extends)
@@ -277,7 +295,9 @@ def test_misuse_is_a_type_error() -> None:
     with pytest.raises(AttributeError):
         COMPILED.DeltaFrames(b"", b"", "no buffer")
     with pytest.raises(ValueError, match="head of no block"):
-        COMPILED.TemplateReader(None, {}, b"", b"a", b"", b"", b"", False, False, None, None)
+        COMPILED.TemplateReader(
+            None, {}, b"", b"a", b"", b"", b"", b"", False, False, None, None, None
+        )
     with kernel_of(COMPILED), pytest.raises(TypeError, match="bytes"):
         Reader(PLAIN, None).read("text")  # type: ignore[arg-type]
 

@@ -36,6 +36,7 @@ from streamnorm import (
     StreamError,
     TextDelta,
 )
+from streamnorm._core.text import MAX_FRESH
 from streamnorm.codec import decoder
 from streamnorm.dialects.openai_responses.decode import ResponsesRun
 from streamnorm.sse import Frame
@@ -69,10 +70,10 @@ def test_deltas_without_sequence_numbers_are_on_the_run(delta_type: str) -> None
     assert reading.on_run[2:] == [0, 1, 1]
 
 
-@pytest.mark.parametrize(("size", "most"), [(1, 15), (300, 0)])
+@pytest.mark.parametrize(("size", "most"), [(1, MAX_FRESH), (300, 0)])
 def test_run_stores_few_deltas_until_they_are_counted(size: int, most: int) -> None:
     stored = []
-    for count in range(1, 40):
+    for count in range(1, MAX_FRESH + 20):
         deltas = [item_delta("response.output_text.delta", "a" * size)] * count
         reader = decoder("openai_responses")
         reader.feed(b"".join([START, OPENING["response.output_text.delta"], *deltas]))

@@ -1,10 +1,8 @@
 /* The kernel: payloads compared with a template, and texts written into frames.
  *
  * Both have a twin in Python, `Templates.text_reader` and `delta_frames`, which says what they do
- * and stands in where this file is not compiled.  What is rare is not written a second time:
- * msgspec decodes a string with unusual escapes, and what does not fit is given to `otherwise`, as
- * the twin gives it.  Nothing is stored here that the twin stores elsewhere: the framing owns the
- * bytes that are held, and the run its delta and its counts.
+ * and stands in where this file is not compiled.  What is rare is left to msgspec, and to
+ * `otherwise`, as the twin leaves it.  Nothing is stored here but the block that came last.
  *
  * The limited API suffices, so that one build serves all versions from 3.11 on.
  */
@@ -23,7 +21,8 @@ static PyObject *decode_string;  /* msgspec's decoder of one string */
 static PyObject *fast_errors;    /* what it raises for untrusted input */
 static Py_ssize_t max_fresh, batch, long_chars, max_digits;
 static PyObject *name_carries, *name_irregular, *name_held, *name_safe_bytes, *name_frames;
-static PyObject *name_original, *name_delta, *name_counts, *name_counts_before, *name_number;
+static PyObject *name_original, *name_delta, *name_counts, *name_counts_before, *name_next_number,
+    *name_next, *name_last_event;
 static PyObject *empty_bytes, *empty_text;
 
 /* Put a new reference in the place of another one. */
@@ -223,37 +222,29 @@ write_frame(const Bytes *head, const char *digits, Py_ssize_t digits_size, const
 
 typedef struct {
     PyObject_HEAD
-    Bytes prefix, head, middle, tail, between;
+    Bytes prefix, head, middle, tail, end, between;
     int repeats, spaced;
-    PyObject *run, *known, *otherwise, *framing;  /* framing: NULL if the data are whole payloads */
-    PyObject *delta, *extend, *fresh;             /* of the block whose head came last */
-    int takes_inner;                              /* whether `fresh` takes such fragments alone */
+    PyObject *run, *known, *otherwise;
+    PyObject *framing;                 /* NULL if the data are whole payloads */
+    PyObject *numbers;                 /* of the events, between tail and end; or NULL */
+    PyObject *delta, *extend, *fresh;  /* of the block whose head came last */
+    int takes_inner;                   /* whether `fresh` takes such fragments alone */
 } TemplateReader;
 
 static int
 reader_traverse(TemplateReader *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->run);
-    Py_VISIT(self->known);
-    Py_VISIT(self->otherwise);
-    Py_VISIT(self->framing);
-    Py_VISIT(self->delta);
-    Py_VISIT(self->extend);
-    Py_VISIT(self->fresh);
+    for (PyObject **each = &self->run; each <= &self->fresh; each++)
+        Py_VISIT(*each);
     return 0;
 }
 
 static int
 reader_clear(TemplateReader *self)
 {
-    Py_CLEAR(self->run);
-    Py_CLEAR(self->known);
-    Py_CLEAR(self->otherwise);
-    Py_CLEAR(self->framing);
-    Py_CLEAR(self->delta);
-    Py_CLEAR(self->extend);
-    Py_CLEAR(self->fresh);
+    for (PyObject **each = &self->run; each <= &self->fresh; each++)
+        Py_CLEAR(*each);
     return 0;
 }
 
@@ -263,11 +254,8 @@ reader_dealloc(TemplateReader *self)
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     PyObject_GC_UnTrack(self);
     reader_clear(self);
-    Py_CLEAR(self->prefix.owner);
-    Py_CLEAR(self->head.owner);
-    Py_CLEAR(self->middle.owner);
-    Py_CLEAR(self->tail.owner);
-    Py_CLEAR(self->between.owner);
+    for (Bytes *bytes = &self->prefix; bytes <= &self->between; bytes++)
+        Py_CLEAR(bytes->owner);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
@@ -291,13 +279,13 @@ select_block(TemplateReader *self, PyObject *entry)
 static PyObject *
 reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *run, *known, *prefix, *head, *middle, *tail, *between, *otherwise, *framing;
+    PyObject *run, *known, *parts[6], *otherwise, *framing, *numbers;
     int repeats, spaced;
-    if (!PyArg_ParseTuple(args, "OO!SSSSSppOO:TemplateReader", &run, &PyDict_Type, &known, &prefix,
-                          &head, &middle, &tail, &between, &repeats, &spaced, &otherwise,
-                          &framing))
+    if (!PyArg_ParseTuple(args, "OO!SSSSSSppOOO:TemplateReader", &run, &PyDict_Type, &known,
+                          parts, parts + 1, parts + 2, parts + 3, parts + 4, parts + 5, &repeats,
+                          &spaced, &otherwise, &framing, &numbers))
         return NULL;
-    PyObject *entry = PyDict_GetItemWithError(known, head);
+    PyObject *entry = PyDict_GetItemWithError(known, parts[1]);
     if (entry == NULL)
         return PyErr_Format(PyExc_ValueError, "head of no block");
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -310,12 +298,12 @@ reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->known = Py_NewRef(known);
     self->otherwise = Py_NewRef(otherwise);
     self->framing = framing == Py_None ? NULL : Py_NewRef(framing);
-    if (set_bytes(&self->prefix, prefix) < 0 || set_bytes(&self->head, head) < 0 ||
-        set_bytes(&self->middle, middle) < 0 || set_bytes(&self->tail, tail) < 0 ||
-        set_bytes(&self->between, between) < 0 || select_block(self, entry) < 0) {
-        Py_DECREF(self);
-        return NULL;
-    }
+    self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
+    int failed = select_block(self, entry) < 0;
+    for (int i = 0; i < 6; i++)
+        failed |= set_bytes(&self->prefix + i, parts[i]) < 0;
+    if (failed)
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -343,19 +331,16 @@ size_of(PyObject *object, PyObject *name)
     return size;
 }
 
-/* Count one more frame.  -1 with an exception. */
-static int
-count_frame(PyObject *framing)
+/* Add one to the value of an attribute, and return the value before; -1 with an exception. */
+static Py_ssize_t
+increment(PyObject *object, PyObject *name)
 {
-    Py_ssize_t frames = size_of(framing, name_frames);
-    if (frames < 0)
-        return -1;
-    PyObject *value = PyLong_FromSsize_t(frames + 1);
-    if (value == NULL)
-        return -1;
-    int failed = PyObject_SetAttr(framing, name_frames, value);
-    Py_DECREF(value);
-    return failed;
+    Py_ssize_t before = size_of(object, name);
+    PyObject *value = before < 0 ? NULL : PyLong_FromSsize_t(before + 1);
+    if (value == NULL || PyObject_SetAttr(object, name, value) < 0)
+        before = -1;
+    Py_XDECREF(value);
+    return before;
 }
 
 /* Set what the framing holds of an event.  -1 with an exception. */
@@ -488,6 +473,21 @@ report(TemplateReader *self, PyObject *counts)
     return failed ? -1 : 0;
 }
 
+/* Return where the number of the next event begins, before the end; NULL if that is another. */
+static const char *
+number_start(TemplateReader *self, const char *data, const char *stop)
+{
+    const char *last = stop - self->end.size, *at = last;
+    if (!equals(last, &self->end))
+        return NULL;
+    Py_ssize_t number = 0, unit = 1;
+    for (; at > data && is_digit(at[-1]) && last - at < max_digits; unit *= 10)
+        number += (*--at - '0') * unit;
+    if (at == last || (*at == '0' && last - at > 1))
+        return NULL;
+    return number == size_of(self->numbers, name_next) ? at : NULL;
+}
+
 /* Return the text of an event; NULL without an exception if it does not fit. */
 static PyObject *
 match(TemplateReader *self, PyObject *event)
@@ -496,19 +496,23 @@ match(TemplateReader *self, PyObject *event)
     Py_ssize_t size;
     if (PyBytes_AsStringAndSize(event, &data, &size) < 0)
         return NULL;
-    Py_ssize_t start = self->head.size;
-    if (size < start + self->tail.size)
+    Py_ssize_t head_size = self->head.size;
+    if (size < head_size + self->tail.size + self->end.size)
         return NULL;
-    const char *stop = data + size - self->tail.size;
-    if (!equals(stop, &self->tail))
+    const char *at = data, *stop = data + size;
+    if (self->numbers != NULL && (stop = number_start(self, data, stop)) == NULL)
         return NULL;
-    if (!equals(data, &self->head)) {
+    stop -= self->tail.size;
+    if (stop - at < head_size || !equals(stop, &self->tail))
+        return NULL;
+    if (!equals(at, &self->head)) {
         PyObject *head, *entry;
-        Py_ssize_t at = 0;
+        Py_ssize_t place = 0;
         while (1) {  /* a few, which differ in a digit or two */
-            if (!PyDict_Next(self->known, &at, &head, &entry))
+            if (!PyDict_Next(self->known, &place, &head, &entry))
                 return NULL;
-            if (PyBytes_Size(head) == start && memcmp(data, PyBytes_AsString(head), start) == 0)
+            if (PyBytes_Size(head) == head_size &&
+                memcmp(at, PyBytes_AsString(head), (size_t)head_size) == 0)
                 break;
         }
         if (select_block(self, entry) < 0)
@@ -516,11 +520,14 @@ match(TemplateReader *self, PyObject *event)
         replace(&self->head.owner, Py_NewRef(head));
         self->head.start = PyBytes_AsString(head);
     }
+    at += head_size;
     PyObject *counts = NULL, *text = NULL;
-    const char *end = text_end(self, data + start, stop, &counts);
-    if (end != NULL && (text = decode_text(data + start, end - data - start)) != NULL) {
+    const char *end = text_end(self, at, stop, &counts);
+    if (end != NULL && (text = decode_text(at, end - at)) != NULL) {
         int extended = extend_block(self, text);
-        if (extended < 1 || report(self, counts) < 0)
+        if (extended < 1 || report(self, counts) < 0 ||
+            (self->numbers != NULL && (increment(self->numbers, name_next) < 0 ||
+             PyObject_SetAttr(self->numbers, name_last_event, event) < 0)))
             Py_CLEAR(text);
     }
     Py_XDECREF(counts);
@@ -541,7 +548,7 @@ match_read(TemplateReader *self, PyObject *data)
         if (PyBytes_Size(data) > safe_bytes)
             return NULL;
         if ((text = match(self, data)) != NULL) {
-            if (count_frame(framing) == 0)
+            if (increment(framing, name_frames) >= 0)
                 return text;
             Py_DECREF(text);
             return NULL;
@@ -561,7 +568,8 @@ match_read(TemplateReader *self, PyObject *data)
         return NULL;
     text = PyBytes_Size(event) > safe_bytes ? NULL : match(self, event);
     Py_DECREF(event);
-    if (text != NULL && (count_frame(framing) < 0 || hold(framing, empty_bytes, Py_False) < 0))
+    if (text != NULL &&
+        (increment(framing, name_frames) < 0 || hold(framing, empty_bytes, Py_False) < 0))
         Py_CLEAR(text);
     return text;
 }
@@ -669,19 +677,6 @@ frames_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-/* Write the number of the next event into a room, and count it.  -1 with an exception. */
-static int
-take_number(DeltaFrames *self, char *room, size_t size)
-{
-    Py_ssize_t number = size_of(self->numbers, name_number);
-    PyObject *next = PyErr_Occurred() ? NULL : PyLong_FromSsize_t(number + 1);
-    if (next == NULL)
-        return -1;
-    int failed = PyObject_SetAttr(self->numbers, name_number, next);
-    Py_DECREF(next);
-    return failed ? -1 : PyOS_snprintf(room, size, "%zd", number);
-}
-
 /* Store a text as `TextBuffer.append` does, which ends a batch.  -1 with an exception. */
 static int
 store(DeltaFrames *self, PyObject *text, Py_ssize_t characters)
@@ -704,9 +699,13 @@ frames_write(DeltaFrames *self, PyObject *text)
         return NULL;
     self->characters += characters;
     char number[24];
-    int digits = self->numbers == NULL ? 0 : take_number(self, number, sizeof(number));
-    if (digits < 0)
-        return NULL;
+    int digits = 0;
+    if (self->numbers != NULL) {
+        Py_ssize_t value = increment(self->numbers, name_next_number);
+        if (value < 0)
+            return NULL;
+        digits = PyOS_snprintf(number, sizeof(number), "%zd", value);
+    }
     return write_frame(&self->head, number, digits, &self->middle, text, &self->tail);
 }
 
@@ -772,7 +771,8 @@ PyInit__kernel(void)
         {&name_carries, "carries"}, {&name_irregular, "is_irregular"}, {&name_held, "held"},
         {&name_safe_bytes, "safe_bytes"}, {&name_frames, "frames"},
         {&name_original, "holds_original"}, {&name_delta, "delta"}, {&name_counts, "counts"},
-        {&name_counts_before, "counts_before"}, {&name_number, "next_number"},
+        {&name_counts_before, "counts_before"}, {&name_next_number, "next_number"},
+        {&name_next, "next"}, {&name_last_event, "last_event"},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if ((*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL)

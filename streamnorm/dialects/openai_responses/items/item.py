@@ -14,8 +14,14 @@ from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import Fatal, malformed, too_large
 from streamnorm._core.json import rejoin, string_of
-from streamnorm._core.limits import USUAL_FIELDS_BYTES, Limits, StoredBytes, value_bytes
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.limits import (
+    USUAL_FIELDS_BYTES,
+    Limits,
+    StoredBytes,
+    text_bytes,
+    value_bytes,
+)
+from streamnorm._core.text import MAX_FRESH, TextBuffer
 
 T = TypeVar("T")
 
@@ -248,6 +254,11 @@ class TextProgress:
         self._crc = 0  # of the text in UTF-8, so that the text need not be stored
 
     @property
+    def fresh(self) -> list[str] | None:
+        """List to which the delta run may append short deltas directly; None if there is none."""
+        return self.uncounted
+
+    @property
     def length(self) -> int:
         """Number of characters received."""
         self.count()
@@ -266,8 +277,11 @@ class TextProgress:
         self._append(delta, data)
         return delta
 
+    def take_fresh(self) -> None:  # of `uncounted` there is nothing to do
+        """Take the deltas in `fresh`, before another one is added."""
+
     def count(self) -> None:
-        """Update length and checksum with the deltas in `uncounted`."""
+        """Update length and checksum with the deltas that the delta run has appended."""
         if self.uncounted:
             text = "".join(self.uncounted)
             self.uncounted.clear()
@@ -308,18 +322,43 @@ class TextProgress:
 class StoredText(TextProgress):
     """A partially received text that is stored, besides its length and checksum.
 
-    The delta run counts the bytes of what it adds to `uncounted`.
+    The delta run counts the bytes of what it adds to `uncounted`; those of `fresh` are counted
+    together.
 
     Args:
         store: Counts stored text; raises `Fatal` beyond the limit.
+        counter: Counter of what the decoder stores.
     """
 
-    __slots__ = ("_store", "_stored")
+    __slots__ = ("_counter", "_fresh", "_store", "_stored")
 
-    def __init__(self, store: Callable[[str], object]) -> None:
+    def __init__(self, store: Callable[[str], object], counter: StoredBytes) -> None:
         super().__init__()
         self._store = store
+        self._counter = counter
         self._stored = TextBuffer()
+        self._fresh: list[str] = []
+
+    @property
+    def fresh(self) -> list[str] | None:
+        return None if self._counter.is_near else self._fresh
+
+    def take_fresh(self) -> None:
+        fresh = self._fresh
+        if not fresh:
+            return
+        super().count()
+        self.uncounted.append(text := "".join(fresh))
+        fresh.clear()
+        self._counter.left -= text_bytes(text)
+        super().count()
+        if self._counter.is_near:
+            fresh.extend([""] * MAX_FRESH)  # as many as a list may have
+            self._fresh = []
+
+    def count(self) -> None:
+        self.take_fresh()
+        super().count()
 
     def add(self, delta: str) -> str:
         self._store(delta)

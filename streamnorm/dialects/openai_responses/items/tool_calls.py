@@ -42,7 +42,7 @@ class ToolCallItem(Item):
         self._is_function = self.type == "function_call"
         (self._text,) = ITEM_TYPES[self.type].texts
         self._call_id = string_of(initial, "call_id")
-        self._progress = StoredText(opener.store_text)
+        self._progress = StoredText(opener.store_text, opener.stored)
         self._namespace = ""
         self._is_open = False
         self._is_whole = False  # whether an event stated the complete arguments

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streamnorm._core.limits import StoredBytes
+from streamnorm._core.text import MAX_FRESH
 from streamnorm.dialects.openai_responses.items.item import StoredText, TextProgress
 
 
@@ -69,13 +71,28 @@ def test_text_holds_what_arrived() -> None:
 
 def test_stored_text_is_counted_as_it_is_added() -> None:
     counted: list[str] = []
-    stored = StoredText(counted.append)
+    stored = StoredText(counted.append, StoredBytes())
     stored.add("ab")
     stored.uncounted.append("c")  # by the delta run, which counts it
     stored.add("\r\n")
     assert stored.add_missing_tail("abc\r\nd") == "d"
     assert (stored.text, stored.length) == ("abc\r\nd", 6)
     assert counted == ["ab", "\r\n", "d"]
+
+
+def test_stored_deltas_that_nobody_has_asked_about_are_counted_together() -> None:
+    counter = StoredBytes(1024 * 1024 + 6)
+    stored = StoredText(lambda _: None, counter)
+    fresh = stored.fresh
+    assert fresh == []
+    stored.uncounted.append("a")
+    fresh += ["é", "c"]
+    stored.take_fresh()
+    assert (stored.text, stored.length, counter.left) == ("aéc", 3, 1024 * 1024 + 3)
+    assert stored.fresh is fresh
+    fresh += ["de", "ff"]
+    assert stored.holds("aécdeff")
+    assert (counter.left, len(fresh), stored.fresh) == (1024 * 1024 - 1, MAX_FRESH, None)
 
 
 def test_half_a_surrogate_pair_is_no_text_that_is_held() -> None:
