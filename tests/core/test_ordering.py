@@ -37,6 +37,7 @@ from streamnorm import (
     UsageUpdate,
 )
 from streamnorm._core.grammar import Sequencer
+from streamnorm._core.text import BATCH, LONG_CHARS
 from streamnorm.validation import validate
 
 
@@ -387,12 +388,13 @@ def test_sinks_of_two_parts_hold_their_text_in_its_order() -> None:
     first, second = (sequencer.held_sink(ReasoningDelta(1, "", part)) for part in (0, 1))
     assert first is not None
     assert second is not None
-    first("a")
-    first("b")
+    for text in ("a", "b", *"x" * BATCH, "y" * (LONG_CHARS + 1)):
+        first(text)
     second("c")
     first("d")
     sequencer.push(BlockStop(1))
+    texts = "ab" + "x" * BATCH + "y" * (LONG_CHARS + 1)
     assert sequencer.push(BlockStop(0)) == [
-        *(BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "ab")),
+        *(BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, texts)),
         *(ReasoningDelta(1, "c", 1), ReasoningDelta(1, "d"), BlockStop(1)),
     ]

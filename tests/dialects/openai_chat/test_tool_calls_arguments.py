@@ -288,6 +288,30 @@ def test_stopped_call_takes_no_further_fragments_unseen() -> None:
     assert call.arguments.text() == '{"a":12'
 
 
+def test_fragments_taken_unseen_stand_before_those_that_follow() -> None:
+    arguments = Arguments(StoredBytes())
+    arguments.append('{"a":{}')
+    fresh = arguments.fresh
+    assert fresh is not None
+    assert arguments.closes_object()
+    fresh.append(',"b":')
+    assert not arguments.closes_object()
+    fresh.append("1")
+    arguments.append("2}")
+    assert arguments.text() == '{"a":{},"b":12}'
+
+
+def test_call_with_half_a_character_takes_no_fragments_unseen() -> None:
+    call = Call("x", "f", Arguments(StoredBytes()), index=0)
+    call.arguments.append('{"a":')
+    call.update_appendable()
+    fresh = call.arguments.fresh
+    call.carry = "\ud83d"
+    call.update_appendable()
+    assert fresh is not None
+    assert len(fresh) == MAX_FRESH
+
+
 def test_no_fragments_are_taken_unseen_near_the_bound() -> None:
     stored = StoredBytes(1024 * 1024 + 9)
     arguments = Arguments(stored)

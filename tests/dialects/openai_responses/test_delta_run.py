@@ -38,7 +38,7 @@ from streamnorm import (
 )
 from streamnorm._core.text import MAX_FRESH
 from streamnorm.codec import decoder
-from streamnorm.dialects.openai_responses.decode import ResponsesRun
+from streamnorm.dialects.openai_responses.decode import ResponsesRun, SequenceNumbers
 from streamnorm.sse import Frame
 
 
@@ -81,6 +81,28 @@ def test_run_stores_few_deltas_until_they_are_counted(size: int, most: int) -> N
         (text,) = reader.run._texts.values()
         stored.append(len(text.progress.uncounted))
     assert max(stored) == most
+
+
+def test_payload_of_a_known_shape_is_read_by_itself() -> None:
+    chunks = numbered(TEXT, "a", "b", "c")
+    reader = decoder("openai_responses")
+    for chunk in (START, MESSAGE, *chunks[:2]):
+        reader.feed(chunk)
+    assert isinstance(run := reader.run, ResponsesRun)
+    payload = chunks[2].split(b"data: ")[1].rstrip()
+    assert (run.decode(payload), run.decode(payload)) == ("c", None)
+    assert reader.next_sequence_number == 3
+
+
+@pytest.mark.parametrize(
+    "number",
+    [b'"sequence\\u005fnumber":2', b'"sequence_number":4e18', b'"sequence_number":4e1'],
+)
+def test_number_in_another_spelling_is_in_no_template(number: bytes) -> None:
+    run = ResponsesRun(SequenceNumbers(lambda _kind, _where: None))
+    payload = b'{"type":"response.output_text.delta","delta":"a",%b}'
+    assert run._find_number(payload % number) is None
+    assert run._find_number(payload % b'"sequence_number" : 24') == (-3, -1)
 
 
 def test_items_without_an_output_index_are_distinguished_by_their_ids() -> None:
