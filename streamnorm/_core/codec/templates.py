@@ -169,7 +169,7 @@ class Templates:
         numbers = run.numbers if last.end else None
         tail, end = (last.tail, last.end + behind) if last.end else (last.tail + behind, b"")
         head, middle = before + last.head, last.middle
-        start, skip, tail_size = len(head), len(middle), len(tail)
+        start, skip = len(head), len(middle)
         repeats, spaced = last.repeats, last.spaced
         between = b"" if last.counts is None else last.counts.between
         most = len(between) + MAX_DIGITS
@@ -193,16 +193,13 @@ class Templates:
                     event = framing.held + data
                 if len(event) > framing.safe_bytes:
                     return otherwise(data)
-            tail_end = len(event)
+            rest = tail
             if numbers is not None:
                 number = numbers.next or 0  # a template was learned from a number
-                numbered = b"%b%d%b" % (tail, number, end)
-                tail_end -= len(numbered) - tail_size
-                if not event.endswith(numbered):
-                    return otherwise(data)
-            stop = tail_end - tail_size
-            if event[max(stop, 0) : tail_end] != tail:
+                rest = b"%b%d%b" % (tail, number, end)
+            if not event.endswith(rest):
                 return otherwise(data)
+            stop = len(event) - len(rest)
             if (found := event[:start]) != head:
                 if found not in known:
                     return otherwise(data)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from streamnorm._core.blocks import Text
-from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, read_no_json
+from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun, kernel, read_no_json
 from streamnorm._core.codec.socket_events import NOT_OF_A_RESPONSE
 from streamnorm._core.events import (
     Completed,
@@ -393,8 +393,13 @@ class ResponsesRun(DeltaRun):
 
     Args:
         numbers: The sequence numbers of the stream.
+
+    Attributes:
+        has_templates: Whether templates are learned.
     """
 
+    # Without the kernel a typed decoder costs less than comparing numbered events.
+    has_templates = kernel.TemplateReader is not None
     # OpenAI pads each delta with random letters against traffic analysis.
     padding = re.compile(rb'"obfuscation" *: *"([0-9A-Za-z]*)"')
 
@@ -437,7 +442,8 @@ class ResponsesRun(DeltaRun):
         self._texts[event.item_id] = text
         self._blocks.add(index)
         place = index, event.part or 0
-        if place > self._newest:  # once for each text, however often it is interrupted
+        # Once for each text, however often it is interrupted.
+        if place > self._newest and self.has_templates:
             self._newest = place
             self.allow_templates()
 
@@ -456,8 +462,13 @@ class ResponsesRun(DeltaRun):
             or number != numbers.next
             or event.output_index != known.output_index
             or event.part != known.part
-            or not _extend(known, text)
         ):
+            return None
+        if known.stored is None:
+            known.progress.uncounted.append(text)
+            if len(known.progress.uncounted) >= MAX_FRESH or len(text) > LONG_CHARS:
+                known.progress.count()
+        elif not _extend(known, text):
             return None
         if number is not None:
             numbers.next, numbers.last_event = number + 1, payload
