@@ -1,4 +1,4 @@
-"""`python -m streamnorm`, which is the command `streamnorm`."""
+"""Entry point of `python -m streamnorm`, which is the command `streamnorm`."""
 
 import sys
 

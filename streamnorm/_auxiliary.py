@@ -325,7 +325,7 @@ def encode_models(
     query: Mapping[str, str] | None = None,
     model_map: Mapping[str, str] | None = None,
 ) -> Encoded:
-    """Return one page of a model list.
+    """Return the page of a model list that the client's query names, encoded.
 
     Args:
         models: All models of the server.

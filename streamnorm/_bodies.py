@@ -70,7 +70,7 @@ class Encoded(Struct, frozen=True):
 
 
 class EncodeOptions(TypedDict):
-    """The keywords of `encode_request`."""
+    """Keyword arguments of `encode_request`."""
 
     server: str | None
     version: str | None

@@ -242,7 +242,7 @@ class UpstreamExchange:
         return None if stored is None else Put(self._scope, stored)
 
     def observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
-        """Improve token estimates with a count that the provider reported."""
+        """Improve token estimates with the input token count that the provider reported."""
         if isinstance(outcome, Completed) and sent.request is not None:
             self._options.estimator.observe(sent.request, outcome.usage.input_tokens)
 

@@ -182,7 +182,7 @@ def framing_of(dialect: str | None, framing: Framing | None = None) -> Framing:
 
 
 def stated_framing(content_type: str | None, headers: Mapping[str, str]) -> Framing | None:
-    """Return the framing that a response's headers state; None for server-sent events.
+    """Return the framing that a response's headers state; None for SSE or unknown media types.
 
     Framings of one media type differ in the further headers of their responses.
 
@@ -329,7 +329,7 @@ def capabilities(
 
 
 def _own_options(known: Dialect, keywords: dict[str, Any]) -> dict[str, DialectOptions]:
-    """Return the options in `keywords` that only this dialect has, as its `options` struct."""
+    """Return the dialect's own options in `keywords` as the keyword `options`; {} without any."""
     if known.options is None:
         return {}
     names = known.options.__struct_fields__

@@ -238,7 +238,7 @@ class Transcoder:
     def _read_in_full(
         self, data: bytes, frames: list[RawFrame], position: int, parts: list[bytes]
     ) -> list[bytes]:
-        """Finish `feed` on the slow path, from the first frame that is not a delta.
+        """Finish `feed` from the first frame that the delta run could not read.
 
         Args:
             data: The bytes of the read.
@@ -464,7 +464,7 @@ class Transcoder:
         return b"".join(self._writer.write(accepted, ends=self._decoder.outcome is not None))
 
     def _name_message(self, events: list[Event], reply: Reply) -> list[Event]:
-        """Return events whose `MessageStart` has an id and a model."""
+        """Return events; a `MessageStart` without id or model gets the id or model of `reply`."""
         named: list[Event] = []
         for event in events:
             if isinstance(event, MessageStart):

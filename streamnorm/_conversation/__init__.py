@@ -415,7 +415,7 @@ def _unpack_all(parts: tuple[P, ...], values: list[dict[str, Any]]) -> tuple[P, 
 
 
 def _unpack(part: P, value: dict[str, Any]) -> P:
-    """Return a part with its packed source unpacked.
+    """Return a request, message or tool with its packed source unpacked.
 
     Args:
         part: The part, without sources.
@@ -440,7 +440,7 @@ def _unpack(part: P, value: dict[str, Any]) -> P:
 
 
 def _restore_part(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
-    """Return a part as it was decoded: the fields in `changed` have their original values."""
+    """Return a request, message or tool whose `changed` fields have their decoded values."""
     if not changed:
         return part
     read = _convert({**value, **changed, "source": None}, type(part))

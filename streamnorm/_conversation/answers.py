@@ -230,7 +230,7 @@ class OpenCalls:
         return (self._messages[id], id) in self._filled if id in self._open else id in self._late
 
     def order(self) -> dict[str, int]:
-        """Return the order of the calls of the last turn, by id."""
+        """Return the position of each tool call of the last assistant turn, by call id."""
         return self._turn
 
     def add(self, message: InputMessage, position: int) -> None:

@@ -306,7 +306,7 @@ def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
 
 
 def _check_names(body: dict[str, Any]) -> None:
-    """Refuse a field whose name differs from the name of a known field only in case.
+    """Refuse a field whose name differs from a known field's name only in case.
 
     Raises:
         DecodeError: There is such a field; servers in Go would read it.

@@ -126,7 +126,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Size of the body in bytes, even after `release`; 0 if it never was in memory."""
+        """Size of the body in bytes, even after `release`; 0 if the body never was in memory."""
         return len(self.body or b"") or self.released_bytes
 
     def release(self) -> None:

@@ -287,7 +287,7 @@ class Pump(ABC, Generic[T]):
         self._fail(error)
 
     def _gate_feed(self, data: object) -> bytes | None:
-        """Return the bytes that the gate lets pass; None while it is closed."""
+        """Feed the gate; return the bytes that pass, or None while the gate is closed."""
         if not isinstance(data, bytes):
             raise TypeError(f"source gives {type(data).__name__}, expected bytes")
         gate = self._gate or self._make_gate()

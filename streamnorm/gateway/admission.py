@@ -537,7 +537,7 @@ class ClientKeys:
         return self.position_in(headers, names) > 0
 
     def position_in(self, headers: Mapping[str, str], names: Iterable[str]) -> int:
-        """Return the number of the key in the headers, counted from 1; 0 without a valid key.
+        """Return the position of the client's key among the valid keys, from 1; 0 if it is none.
 
         Args:
             headers: As those of `accept`.

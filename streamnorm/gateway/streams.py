@@ -191,7 +191,7 @@ class LoggedStreams:
         received: ClientRequest,
         client: Dialect,
     ) -> LoggedRequest:
-        """Return the stream of a background response.
+        """Return the request to log a background response under, with the id of its stream.
 
         Args:
             turn: The turn, whose response gets the id of the stream.

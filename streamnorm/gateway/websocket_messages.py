@@ -76,7 +76,7 @@ def read_message(data: bytes, limits: Limits) -> MessageHead:
 
 
 def strip_handshake(received: ClientRequest, client: Dialect) -> ClientRequest:
-    """Return the handshake without WebSocket headers, as the request of each `response.create`."""
+    """Return the request that each `response.create` stands for: the handshake as an HTTP POST."""
     headers = {
         name: value
         for name, value in received.headers.items()

@@ -95,7 +95,7 @@ class Histories:
 
 
 class ConnectionState:
-    """The histories of one connection's lanes.
+    """The conversations on one WebSocket, by their `stream_id`.
 
     Args:
         histories: Those of all connections.

@@ -260,7 +260,7 @@ class LogStore(Protocol):
         ...
 
     async def afollow(self, followed: Streams, produced: Streams) -> set[str]:
-        """Record which streams have readers; return the epochs of `produced` without readers.
+        """Record which streams have readers; return the ids of producers' runs without a reader.
 
         Nobody follows an epoch that was not noted for its `linger_s`, from its start on.
 

@@ -47,7 +47,7 @@ class Splitter(Protocol):
 
 
 class PayloadContent(Protocol):
-    """Reader and replacer of the texts in a message payload, complete or not."""
+    """Reader and replacer of the texts in the payload of a framed message or of its beginning."""
 
     def texts_of(self, payload: bytes) -> list[bytes]:
         """Return the texts in a payload, in order."""

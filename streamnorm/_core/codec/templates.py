@@ -253,7 +253,7 @@ class Templates:
 
 
 def is_inner(text: str, before: list[str]) -> bool:
-    """Return whether a fragment of JSON neither closes a brace nor begins with one.
+    """Return whether a fragment of JSON contains no `}`, and does not begin with `{`.
 
     White space at its beginning might stand before one, unless it follows inner fragments.
 

@@ -391,7 +391,7 @@ class VendorFields(Struct, eq=False):
     carried: frozenset[str] = frozenset()
 
     def drop(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the vendor fields of an event that the target writes; count the others as lost."""
+        """Return the vendor fields that the target can write; count all others as lost."""
         left = self.without_lost(fields)
         if fields is not None and left is not fields:
             for name in fields.keys() - (left or {}).keys():

@@ -239,7 +239,7 @@ class NotEnforced(Exception):
 
 
 class EnforcedSchema(NamedTuple):
-    """The result of `fit_enforced`: an enforceable schema and its changed keywords.
+    """A schema that a provider's strict mode can enforce, and the keywords that were changed.
 
     Attributes:
         schema: The schema.

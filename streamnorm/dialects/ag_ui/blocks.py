@@ -91,7 +91,7 @@ class Span(Struct):
 
 
 class MessageBlocks:
-    """The open messages, span and calls of one run.
+    """The open messages, reasoning span and tool calls of one run.
 
     Args:
         limits: Bounds on blocks, calls and stored bytes.
@@ -121,7 +121,7 @@ class MessageBlocks:
 
     @property
     def has_client_call(self) -> bool:
-        """Whether a call waits for the client's result."""
+        """Whether a client tool call of the run has no result yet."""
         return bool(self._unanswered)
 
     # Text
@@ -155,7 +155,7 @@ class MessageBlocks:
         self._append(block, text, events)
 
     def end_text(self, id: str, metadata: Any, events: list[Event]) -> None:
-        """Close a text message; its metadata may hold citations."""
+        """Close a text message, and emit the citations in its `metadata`."""
         block = self.texts.pop(id, None)
         if block is None:
             self._note("extra_block_stop", "text")
@@ -372,7 +372,7 @@ def _parts_of(content: Any) -> list[Any]:
 
 
 def _part_from_wire(part: Any) -> Text | OpaqueBlock:
-    """Return a part of a result as text, or as an opaque block."""
+    """Return one part of a tool result as text, or as an opaque block."""
     if isinstance(part, str):
         return Text(clean(part))
     if is_object(part) and part.get("type") == "text":

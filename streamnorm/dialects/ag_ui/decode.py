@@ -385,7 +385,7 @@ class AGUIRun(DeltaRun):
 
 
 def _peek(kind: str, message_id: str, call_id: str, payload: bytes) -> str | None:
-    """Return the text of a content event of a block; None for any other payload."""
+    """Return the text of a content event; None if the event belongs to another block."""
     event = wire.decode_content(payload)
     is_of_block = (event.type, event.message_id, event.call_id) == (kind, message_id, call_id)
     return event.delta if is_of_block else None

@@ -130,7 +130,7 @@ class AGUIEncoder(RunEncoder):
         return turn + self._heads[index] + dumps(event.text) + _DELTA_END
 
     def _start_part(self, index: int, part: int) -> bytes:
-        """Start a message for a reasoning part: one message per part."""
+        """Return the event that starts a message for one part of a reasoning block."""
         self._parts[index] = part
         count = self._part_counts[index] = self._part_counts.get(index, -1) + 1
         id = f"{self._ids[index]}.{count}"
@@ -246,7 +246,7 @@ class AGUIEncoder(RunEncoder):
         return call + self._result(id, fields)
 
     def _has_earlier_call(self, result: ServerToolResult | ToolResult) -> bool:
-        """Return whether a result's call precedes the run in the thread."""
+        """Return whether an earlier run of the thread made the call of a result."""
         if self.earlier_calls is not None:
             return result.tool_call_id in self.earlier_calls
         # Only the application answers calls of an earlier run.

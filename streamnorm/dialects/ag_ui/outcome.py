@@ -31,7 +31,7 @@ def stop_to_wire(stop: MessageStop) -> dict[str, Any]:
 
 
 def outcome_to_wire(pending: Iterable[str]) -> dict[str, Any]:
-    """Return the `outcome` of a run: success, even if calls wait for the client.
+    """Return the `outcome` of a run: success, with the ids of pending client calls.
 
     Args:
         pending: Ids of these calls.

@@ -275,7 +275,7 @@ _SPAN, _STEP, _SUBAGENT_KIND = "reasoning span", "step", "subagent"
 
 
 class _Bracket(Struct, frozen=True):
-    """The effect of an event on a message, call, span, step or subagent.
+    """What an event does (start, content or end), and the kind of object it does that to.
 
     Attributes:
         kind: What it is.
@@ -448,7 +448,7 @@ class AGUIChecker(Checker):
         yield from self._check_bracket(kind, bracket, event, event.get("subagentRunId"))
 
     def _owner_of_lane(self, bracket: _Bracket, id: object, owner: object) -> object:
-        """Return the agent whose lane a chunk continues, even if the chunk names no agent."""
+        """Return the agent of the lane that a chunk continues, even if the chunk names no agent."""
         if owner is not None:
             return owner
         held = [

@@ -131,7 +131,7 @@ class OpenBlock(Struct):
 
 
 def open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:
-    """Return a new block for a `content_block_start`; its unified index is not set yet.
+    """Return a new block for a `content_block_start`; the block's unified index is set later.
 
     Raises:
         Fatal: The block lacks its type or a required field.

@@ -151,7 +151,7 @@ def complete_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlo
 
 
 def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
-    """Return an opaque block as the block of its `content_block_start`, and its delta or None."""
+    """Return the block for an opaque block's `content_block_start`, and its delta or None."""
     line = encode_line(block.data)
     if block.kind != "compaction":
         return msgspec.Raw(line), None
@@ -198,7 +198,7 @@ def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
 
 
 def result_from_wire(kind: str, call_id: str, block: dict[str, Any]) -> ServerToolResult:
-    """Return the result of a server tool, which is complete in its block's start."""
+    """Return a server tool's result from its `content_block_start`, which holds all of it."""
     return ServerToolResult(clean(call_id), clean(kind), block.get("content"))
 
 

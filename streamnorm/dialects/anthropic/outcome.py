@@ -78,7 +78,7 @@ class UsageReader:
         self._extra: dict[str, Any] = {}
 
     def merge(self, counts: dict[str, Any]) -> bool:
-        """Merge a `usage` object; return whether the snapshot changed."""
+        """Merge a `usage` object; return whether the accumulated counts changed."""
         # Servers that count the input in `message_start` send zeros for it in `message_delta`.
         # A zero next to another input count is genuine: the API has replaced 55,096 cached
         # tokens by 181 uncached and 0 cached ones.
@@ -121,7 +121,7 @@ class UsageReader:
 
 
 def usage_to_wire(usage: Usage) -> dict[str, Any]:
-    """Return a snapshot as a `usage` object; unknown counts are 0.
+    """Return token counts as a `usage` object; unknown counts are 0.
 
     Claude Code crashes without input and output tokens (glidea/claude-worker-proxy#19).
     """

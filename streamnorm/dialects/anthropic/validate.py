@@ -518,7 +518,7 @@ class BlockChecker:
             yield f"block {self._blank_index} is white space, all the text there is, expected none"
 
     def _check_call(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
-        """Count a call, and check its id."""
+        """Count a tool call, and yield the problems of its id."""
         if kind not in TOOLS:
             return
         self.client_tools += kind == "tool_use"

@@ -220,7 +220,7 @@ class ConverseRun(DeltaRun):
         self._block_delta: Delta  # of that block
 
     def expect(self, events: list[Event]) -> None:
-        """Select the kind of delta to expect next, after an event on the slow path."""
+        """Select the delta type to expect after the events of a frame read on the slow path."""
         self._index = None
         if self._templates.last is not None:  # the block of one may have changed
             self.clear_templates()

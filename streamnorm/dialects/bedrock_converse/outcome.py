@@ -112,7 +112,7 @@ def _first_count(counts: dict[str, Any], names: tuple[str, ...]) -> int | None:
 
 
 def usage_to_wire(usage: Usage) -> dict[str, Any]:
-    """Return a snapshot as `usage`; unknown counts are 0, since clients of boto3 sum counts."""
+    """Return token counts as `usage`; unknown counts are 0, since clients of boto3 sum counts."""
     read, write = usage.cache_read_tokens, usage.cache_write_tokens
     output = usage.output_tokens or 0
     # Servers may report more cached tokens than tokens of input; no count is negative here.

@@ -188,7 +188,7 @@ class UsageReader:
     def find_changing(
         self, payload: bytes, numbers: tuple[int | None, ...]
     ) -> ChangingCounts | None:
-        """Return the two counts that the next chunk may change: last changed, else usually growing.
+        """Return the two counts that may change in the next chunk: recently changed counts first.
 
         None if more than two differ, or if they are not found in the payload.
 

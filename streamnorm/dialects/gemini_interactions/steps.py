@@ -111,7 +111,7 @@ class OpenSteps:
                 self._add(step, raw_step, events)
 
     def compare(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
-        """Check the final event's steps against the streamed ones; append missing calls.
+        """Check the final event's steps against the streamed steps; append missing calls.
 
         Raises:
             Fatal: The last event has another answer, or another call of the same id.
@@ -480,7 +480,7 @@ class ServerToolCallStep(_CallStep):
 
 
 class ResultStep(OpenStep):
-    """A step with a tool result that the provider sends; the stop makes the result one block."""
+    """A step with a tool result from the provider; the step's stop emits the result as a block."""
 
     def start(self, events: list[Event]) -> None:
         # `google_search_result` starts without its result, which a delta brings

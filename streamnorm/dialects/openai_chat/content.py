@@ -311,7 +311,7 @@ _Position: TypeAlias = Literal["chunk", "choice", "delta", "end"]
 
 
 def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
-    """Return where in a chunk an opaque event's field belongs, and the field; None if nowhere.
+    """Return an opaque event's position in a chunk and its field; None if chunks lack this field.
 
     Annotations belong to the end of the choice, where all of them are written.
     """

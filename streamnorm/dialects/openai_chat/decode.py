@@ -514,7 +514,7 @@ class ChatRun(DeltaRun):
             self._usage.usage = self._before
 
     def _merge_usage(self, usage: dict[str, object]) -> bool:
-        """Merge a chunk's usage into the snapshot; return False to refuse it unchanged.
+        """Merge a chunk's usage into the snapshot; return False if the usage needs the slow path.
 
         False, and nothing changes, if it nests too deep or changes the stored unknown fields.
         """

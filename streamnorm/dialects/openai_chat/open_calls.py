@@ -85,7 +85,7 @@ class PendingStarts(Struct, eq=False):
         self._count(content)
 
     def pop(self, *, force: bool) -> Call | HeldText | HeldEvents | None:
-        """Remove and return the next item to emit; None if it must wait.
+        """Remove and return the first queued item; None if the item must wait.
 
         The first item waits until any item has content: until then a name may still grow,
         even between the fragments of parallel calls.  A call without a name always waits.
@@ -150,7 +150,7 @@ class ToolCalls(Struct, eq=False):
     _unsettled: dict[int, Call] = {}
 
     def resolve(self, fragment: CallFragment, chunk_id: ChunkId) -> Call:
-        """Return the call that a fragment belongs to; a new one if the fragment starts it.
+        """Return the call that a fragment continues, or a new call if the fragment starts a call.
 
         Raises:
             Fatal: The fragment fits no call, or two.
@@ -233,7 +233,7 @@ class ToolCalls(Struct, eq=False):
             raise too_large("max_held_bytes", max_held_bytes)
 
     def _find_call(self, fragment: CallFragment) -> Call | None:
-        """Return the call that a fragment continues; None if it starts a call."""
+        """Return the call that a fragment continues; None if the fragment starts a call."""
         index = fragment.index
         if index in self._left:
             raise malformed(f"tool call index {index} again after it had drifted")

@@ -208,7 +208,7 @@ class Arguments:
                 self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")
 
     def _take_fresh(self) -> None:
-        """Append the inner fragments; near the bound, no more of them are taken."""
+        """Append the fragments in `fresh`; accept no further fragments there near the bound."""
         text = "".join(self._fresh)
         self._fresh.clear()
         self.stored.left -= text_bytes(text)
@@ -225,7 +225,7 @@ class Arguments:
 
     @property
     def fresh(self) -> list[str] | None:
-        """List for inner fragments, as the delta run knows them; None if it may take none.
+        """List for fragments that `is_inner` accepts; None near the bound or before an object.
 
         What `is_inner` accepts neither completes an object nor repeats it nor begins another, so
         that nothing has to be checked.
@@ -233,7 +233,7 @@ class Arguments:
         return self._fresh if self._is_object and not self.stored.is_near else None
 
     def close_fresh(self) -> None:
-        """Refuse further inner fragments, so that the delta run offers them to `try_append`."""
+        """Accept no more fragments in `fresh`; the delta run calls `try_append` instead."""
         if self._fresh:
             self._take_fresh()
         self._fresh.extend([""] * MAX_FRESH)  # as many as a list may have

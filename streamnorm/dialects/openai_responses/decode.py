@@ -478,7 +478,7 @@ class ResponsesRun(DeltaRun):
         return text
 
     def _learn(self, payload: bytes, event: wire.DeltaEvent, text: OpenText) -> None:
-        """Learn the template of a delta, unless its number stands before the text."""
+        """Learn the template of a delta that has its number behind the text, or has no number."""
         place = None if event.sequence_number is None else self._find_number(payload)
         if event.sequence_number is None or place is not None:
             self.learn(
@@ -492,7 +492,7 @@ class ResponsesRun(DeltaRun):
             )
 
     def _find_number(self, payload: bytes) -> tuple[int, int] | None:
-        """Return the offsets of an event's number from the end; None if it is not certain."""
+        """Return the offsets of an event's number from the payload's end; None if uncertain."""
         found = _NUMBER.search(payload)
         if found is None:
             return None
@@ -505,7 +505,7 @@ class ResponsesRun(DeltaRun):
         return (start - size, end - size) if other.sequence_number == _PROBED_NUMBER else None
 
     def _peek(self, event: wire.DeltaEvent, payload: bytes) -> str | None:
-        """Return the text of a delta that differs from `event` in nothing else."""
+        """Return the text of a delta that equals `event` except for the text; else None."""
         other = self._decode(payload)
         return other.delta if structs.replace(event, delta=other.delta) == other else None
 

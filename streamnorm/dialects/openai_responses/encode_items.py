@@ -154,7 +154,7 @@ class ReasoningWriter(ItemWriter):
 
     @property
     def delta_writer(self) -> Callable[[str], bytes]:
-        """The serializer of further deltas of the summary that was written last."""
+        """Serializer of further deltas for the summary whose delta was written last."""
         return self._writers[self._last]
 
     def sign(self, encrypted: str) -> None:

@@ -204,7 +204,7 @@ class MessageBlocks:
     def append(
         self, kind: PartKind, id: str, text: str, metadata: object, events: list[Event]
     ) -> None:
-        """Add a `text-delta` or `reasoning-delta` to its part.
+        """Add a `text-delta` or `reasoning-delta` to the part with its id.
 
         Raises:
             Fatal: No part of the id is open, as for the client.
@@ -383,7 +383,7 @@ class MessageBlocks:
     def _settle_input(
         self, call: Call, value: object, data: str, *, is_text: bool, events: list[Event]
     ) -> None:
-        """Append a call's complete input; if deltas had streamed it, compare both."""
+        """Append a call's complete input, or compare it with the input that deltas streamed."""
         streamed = "".join(call.fragments)
         if not streamed:
             text = clean(value) if is_text and isinstance(value, str) else input_text(data, value)
@@ -476,7 +476,7 @@ def _takes_text(value: Chunk) -> bool:
 
 
 def _other_fields(value: Chunk, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields of a chunk without a unified field."""
+    """Return the fields of a chunk that have no unified field."""
     fields: dict[str, Any] = clean_tree({k: item for k, item in value.items() if k not in known})
     return fields
 

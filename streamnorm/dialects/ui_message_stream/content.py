@@ -154,7 +154,7 @@ KINDS = frozenset(
 
 
 def citation_to_wire(citation: Citation, source_id: str) -> Chunk:
-    """Return a citation as a source chunk: `source-url` if it has a URL, else a document."""
+    """Return a citation as a `source-url` if it has a URL, else as a `source-document`."""
     own: dict[str, Any] = {
         "kind": citation.kind,
         "citedText": citation.cited_text,

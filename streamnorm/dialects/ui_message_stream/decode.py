@@ -358,7 +358,7 @@ class UIMessageRun(DeltaRun):
         return True
 
     def _select_call(self, id: str) -> Call | None:
-        """Select and return the call of a delta; None if it cannot be extended."""
+        """Select and return the call of a delta; None if deltas cannot extend the call."""
         call = self._blocks.calls.get(id)
         if call is None or not call.is_open or not call.fragments or call.carry:
             return None
@@ -369,7 +369,7 @@ class UIMessageRun(DeltaRun):
 
 
 def _peek(kind: type[wire.TextDelta | wire.ReasoningDelta], id: str, payload: bytes) -> str | None:
-    """Return the text of a delta of a part; None for any other payload."""
+    """Return the text of a text or reasoning delta; None if the payload belongs to another part."""
     chunk = wire.decode_delta(payload)
     return (
         chunk.delta
@@ -380,7 +380,7 @@ def _peek(kind: type[wire.TextDelta | wire.ReasoningDelta], id: str, payload: by
 
 
 def _peek_input(id: str, payload: bytes) -> str | None:
-    """Return the text of a delta of a call's input; None for any other payload."""
+    """Return the text of an input delta; None if the payload belongs to another call."""
     chunk = wire.decode_delta(payload)
     return (
         chunk.inputTextDelta if type(chunk) is wire.InputDelta and chunk.toolCallId == id else None

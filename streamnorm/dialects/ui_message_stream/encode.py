@@ -228,7 +228,7 @@ class UIMessageEncoder(RunEncoder):
         return self._call_of_result(result) + written
 
     def _call_of_result(self, result: ServerToolResult | ToolResult) -> bytes:
-        """Return the call chunk for a result whose call the message lacks.
+        """Return a call chunk if the message lacks the call of a result, else no bytes.
 
         The client fails at the result of an unknown call.  OpenAI's results of a shell name an id
         that their call has beside its own.

@@ -187,7 +187,7 @@ class UIMessageChecker(Checker):
                 return ["no finish, expected one"]
 
     def _is_followed(self) -> bool:
-        """Return whether parts are still checked; checks stop once too many ids are stored."""
+        """Return whether few enough ids are stored for further checks of parts."""
         return len(self._open) + len(self._call_steps) <= _MAX_IDS
 
     def _check_part(self, kind: str, chunk: dict[str, Any]) -> Iterator[str]:

@@ -162,7 +162,7 @@ def _find_answered(messages: Sequence[InputMessage], start: int, calls: _OpenCal
 def _add_result_ids(
     blocks: tuple[InputBlock, ...], calls: _OpenCalls, losses: Losses
 ) -> tuple[InputBlock, ...]:
-    """Return blocks whose results have ids, and mark the calls that they answer."""
+    """Return the blocks with an id in each tool result, and mark the answered calls."""
     named: list[InputBlock] = []
     for block in blocks:
         if isinstance(block, ToolResult) and block.tool_call_id not in calls.ids:

@@ -1,4 +1,4 @@
-"""Request bodies of pages: `RunAgentInput` and its messages.
+"""Request bodies that web pages send: `RunAgentInput` and its messages.
 
 Read `request.py` first, then `messages.py` (the turns of a thread), `content.py` (parts of
 messages) and `tools.py`.  Nothing reads such a body but an agent, so none is written; its messages

@@ -246,7 +246,7 @@ def _encrypted_extra(value: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
 
 
 def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dict[str, Any]]:
-    """Return a chat's messages as AG-UI messages.
+    """Return the messages of a conversation as AG-UI messages.
 
     Args:
         history: The messages, oldest first.
@@ -278,7 +278,7 @@ class _ThreadWriter:
         self._broken: dict[str, str] = {}  # problems of calls of the client without a result
 
     def add(self, message: ChatMessage) -> None:
-        """Write a user message, or the messages that make up an answer."""
+        """Write a message as AG-UI messages; an assistant message may become several."""
         if message.role == "assistant":
             self.end_answer()
             if self.messages and self.messages[-1]["role"] in ("assistant", "reasoning"):

@@ -1,4 +1,4 @@
-"""Tools that the page executes."""
+"""Tools that the web page executes, decoded from request bodies."""
 
 from __future__ import annotations
 

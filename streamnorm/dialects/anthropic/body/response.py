@@ -149,7 +149,7 @@ def _merge_fields(unknown: dict[str, Any] | None, fields: dict[str, Any] | None)
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model's name; responses have no creation time."""
+    """Return a response with its model name replaced by `model`, unless `model` is None."""
     return body if model is None else {**body, "model": model}
 
 

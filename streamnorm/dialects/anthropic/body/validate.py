@@ -1,4 +1,4 @@
-"""Checks of a request's messages and options against Anthropic's rules, and all checks by name.
+"""Checks of a request's messages and options against Anthropic's rules, and the table of checks.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22), and the errors that the API
 answers with.  The vendor joins consecutive messages of one role to one turn.
@@ -254,14 +254,14 @@ def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def empty_texts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield empty text blocks, named by the top-level field that holds them."""
+    """Yield empty text blocks; each finding is named after the top-level field of its block."""
     for block in blocks_of(facts.body):
         if block.type == "text" and block.value.get("text") == "":
             yield Finding(f"{block.path}.text", name=block.path.partition("[")[0])
 
 
 def blank_texts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield texts of only white space, named by the top-level field that holds them."""
+    """Yield texts of only white space; each finding is named after the text's top-level field."""
     for block in blocks_of(facts.body):
         if block.type == "text" and _is_blank(block.value.get("text")):
             yield Finding(f"{block.path}.text", name=block.path.partition("[")[0])
@@ -391,12 +391,12 @@ def inputs(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def signatures(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield thinking signatures that are not Base64, so not from the vendor."""
+    """Yield thinking signatures that are not Base64, which Anthropic cannot have issued."""
     yield from _find_forged(facts, "thinking", "signature")
 
 
 def redacted_data(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield redacted thinking that is not Base64, so not from the vendor."""
+    """Yield redacted thinking that is not Base64, which Anthropic cannot have issued."""
     yield from _find_forged(facts, "redacted_thinking", "data")
 
 

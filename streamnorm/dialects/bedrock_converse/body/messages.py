@@ -179,7 +179,7 @@ def _add_text_to_documents(message: dict[str, Any], context: WriteContext) -> di
 def _put_reasoning_first(
     blocks: tuple[InputBlock, ...], context: WriteContext
 ) -> tuple[InputBlock, ...]:
-    """Return an answer's blocks with its reasoning first.
+    """Return an assistant message's blocks, with reasoning moved before the other blocks.
 
     The API refuses to continue an answer with calls that begins with anything else
     (RooCodeInc/Roo-Code#11238).

@@ -203,7 +203,7 @@ def _with_extras(message: Message) -> Iterable[InputBlock]:
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response unchanged: it has no model name and no creation time."""
+    """Return a response unchanged: Converse's responses state no model and no creation time."""
     return body
 
 

@@ -84,7 +84,7 @@ def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def first_message(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the first message if it is the assistant's."""
+    """Yield the first message if its role is `assistant`."""
     for message in messages_of(facts)[:1]:
         if message.role == "assistant":
             yield Finding(message.path)
@@ -98,7 +98,7 @@ def alternation(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def blank_texts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield message texts that are empty or only spaces; tool results may have such texts.
+    """Yield texts that are empty or only spaces, except texts in tool results.
 
     A recording of pydantic-ai has a line end as a text, which the API accepts.
     """
@@ -119,7 +119,7 @@ def lone_documents(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _calls_of(message: Message) -> list[str]:
-    """Return the ids of the client's calls in an answer."""
+    """Return the ids of the client tool calls in an assistant message."""
     return [
         string_of(call, "toolUseId")
         for _, _, call in message.blocks("toolUse")

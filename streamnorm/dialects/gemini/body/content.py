@@ -493,7 +493,7 @@ def _result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolR
 
 
 def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
-    """Return a tool response's error flag and text, and its JSON unless `text` restores it.
+    """Return a tool response's error flag, text and JSON; None as JSON if the text restores it.
 
     By convention a response holds its value under `output` or `error` alone.
     """

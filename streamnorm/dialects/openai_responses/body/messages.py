@@ -507,7 +507,7 @@ class _InputWriter:
                 )
 
     def _text_to_wire(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
-        """Return a text block as an item; plain text needs neither parts nor id."""
+        """Return a text block as an item: a bare string if possible, else an output message."""
         # Citations need an output message, whose id and status are required.
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}

@@ -75,7 +75,7 @@ class Item(ABC):
 
     @abstractmethod
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Append what no event carried of the complete item's content; stop the item's blocks.
+        """Append the complete item's content that no event carried; stop the item's blocks.
 
         Raises:
             Fatal: The complete item contradicts the events.
@@ -255,7 +255,7 @@ class TextProgress:
 
     @property
     def fresh(self) -> list[str] | None:
-        """List to which the delta run may append short deltas directly; None if there is none."""
+        """List to which the delta run may append short deltas; None near the limit of storage."""
         return self.uncounted
 
     @property
@@ -278,7 +278,7 @@ class TextProgress:
         return delta
 
     def take_fresh(self) -> None:  # of `uncounted` there is nothing to do
-        """Take the deltas in `fresh`, before another one is added."""
+        """Count the deltas in `fresh` as received, before another delta is added."""
 
     def count(self) -> None:
         """Update length and checksum with the deltas that the delta run has appended."""
@@ -288,7 +288,7 @@ class TextProgress:
             self._append(text, text.encode())
 
     def add_missing_tail(self, complete_text: str) -> str | None:
-        """Add and return what the deltas lack of `complete_text`; None if the two contradict."""
+        """Add and return the rest of `complete_text`; None if the deltas contradict this text."""
         length = self.length
         if len(complete_text) < length or crc32(complete_text[:length].encode()) != self._crc:
             return None

@@ -157,7 +157,7 @@ class MessageItem(Item):
     def complete_text(
         self, part_index: int | None, event: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append what no delta carried of a complete text; the part stays open.
+        """Append the rest of a complete text that the deltas lacked; the part stays open.
 
         Raises:
             Fatal: The complete text contradicts the text so far.
@@ -172,7 +172,7 @@ class MessageItem(Item):
     def complete_part(
         self, part_index: int | None, part: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append what no event carried of a complete part's content; stop the part's block.
+        """Append a complete part's content that no event carried; stop the part's block.
 
         Raises:
             Fatal: The complete part contradicts the part so far.
@@ -271,7 +271,7 @@ class MessageItem(Item):
         self._stop(known, events)
 
     def _reconcile(self, known: _ContentPart, part: dict[str, Any], events: list[Event]) -> None:
-        """Append the text, log probabilities and annotations of a part that no event carried."""
+        """Append the text, log probabilities and annotations that only the complete part holds."""
         if isinstance(part.get(_TEXT_KEYS[known.kind]), str):
             self._reconcile_text(known, string_of(part, _TEXT_KEYS[known.kind]), events)
         if known.kind is Refusal:
@@ -288,7 +288,7 @@ class MessageItem(Item):
             self._cite(known, annotation, events)
 
     def _reconcile_text(self, known: _ContentPart, text: str, events: list[Event]) -> None:
-        """Append what no delta carried of a part's complete text."""
+        """Append the rest of a part's complete text that the deltas lacked."""
         progress, length = known.progress, known.progress.length
         if known.is_whole or not known.is_open or self.is_done:
             tail = "" if progress.holds(text) else None

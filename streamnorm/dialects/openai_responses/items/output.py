@@ -450,7 +450,7 @@ class ItemEvents:
         item.append_text(field, part_index, _delta(value), events)
 
     def _reasoning_done(self, value: _Value, events: list[Event]) -> None:
-        """Append what no delta carried of a reasoning part's complete text."""
+        """Append the rest of a reasoning part's complete text that the deltas lacked."""
         item, (field, part_index) = self._reasoning(value, events), _reasoning_part(value)
         item.complete_text(field, part_index, string_of(_part(value) or value, "text"), events)
 

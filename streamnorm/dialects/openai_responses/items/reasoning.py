@@ -161,7 +161,7 @@ class ReasoningItem(Item):
     def complete_text(
         self, field: str, part_index: int | None, text: str, events: list[Event]
     ) -> None:
-        """Append what no delta carried of a part's complete text."""
+        """Append the rest of a part's complete text that the deltas lacked; end the part."""
         if not text:
             block = self._blocks.get(field)
             part = None if block is None else self._find_part(block, part_index)
@@ -252,7 +252,7 @@ class ReasoningItem(Item):
             part.held, part.held_bytes = TextBuffer(), 0
 
     def _reconcile(self, field: str, part: _ReasoningPart, text: str, events: list[Event]) -> None:
-        """Append what no delta carried of a complete text; note a text that contradicts deltas."""
+        """Append the rest of a complete text that the deltas lacked, or note a contradiction."""
         length = part.progress.length
         if part.is_whole:
             tail = "" if part.progress.holds(text) else None

@@ -129,7 +129,7 @@ class ToolCallItem(Item):
         return OpenText(unified, self._progress, delta.output_index, delta.part, stored)
 
     def complete_arguments(self, event: dict[str, Any], events: list[Event]) -> None:
-        """Append what no delta carried of the complete arguments in an event.
+        """Append the rest of an event's complete arguments that the deltas lacked.
 
         Raises:
             Fatal: The arguments or the name contradict earlier events.
@@ -211,7 +211,7 @@ class ToolCallItem(Item):
         self._opener.note("resent_arguments", "ToolCall")
 
     def _check_start(self) -> None:
-        """Check that the arguments begin with those in the item's start, or are equal as JSON."""
+        """Check that the arguments begin with the start's arguments, or equal them as JSON."""
         initial = self._arguments_of(self._initial) or ""
         if self._is_start_checked or initial in _NO_ARGUMENTS:
             return

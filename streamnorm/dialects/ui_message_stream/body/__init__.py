@@ -1,4 +1,4 @@
-"""Request bodies of pages: the body that `useChat` posts, and its messages.
+"""Request bodies that web pages post with `useChat`, and the messages in them.
 
 Read `request.py` first, then `messages.py` (the steps of an answer) and `content.py` (its parts).
 Nothing reads such a body but the server of a page, so none is written; its messages are, for a

@@ -284,7 +284,7 @@ def _input_of(part: dict[str, Any], state: str, kind: object) -> tuple[bool, str
 
 
 def _outcome_of(part: dict[str, Any], state: str) -> tuple[Any, bool] | None:
-    """Return a call's output, and whether it is an error; None if there is no output yet."""
+    """Return a call's output, and whether the output is an error; None before the final output."""
     is_approved, reason = _approval_of(part, state)
     if state == _DENIED or (state == _RESPONDED and not is_approved):
         return reason or DENIED, True
@@ -318,7 +318,7 @@ def _opaque(kind: str, part: dict[str, Any]) -> OpaqueBlock:
 
 
 def _metadata_of(part: dict[str, Any], name: str = _PM) -> dict[str, Any] | None:
-    """Return a part's metadata, an object per provider.
+    """Return a part's metadata: one object for each provider.
 
     Raises:
         DecodeError: It has another form.

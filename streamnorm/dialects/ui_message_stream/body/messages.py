@@ -88,7 +88,7 @@ def _message_from_wire(last_user: int, entry: tuple[int, object]) -> list[InputM
 
 
 def _answer_from_wire(parts: list[Any], *, is_superseded: bool) -> list[InputMessage]:
-    """Return an answer's steps, each with the results of its calls.
+    """Return the steps of an assistant message, each with the results of its tool calls.
 
     Args:
         parts: The parts of the UI message.
@@ -127,7 +127,7 @@ def _steering_blocks(part: dict[str, Any]) -> tuple[InputBlock, ...]:
 
 
 def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dict[str, Any]]:
-    """Return the messages of a chat as UI messages.
+    """Return the messages of a conversation as UI messages.
 
     Args:
         history: The messages, oldest first.
@@ -141,7 +141,7 @@ def messages_to_wire(history: Iterable[HistoryItem], losses: Losses) -> list[dic
 
 
 class _Chat:
-    """Encoder of a chat's messages to UI messages.
+    """Encoder of a conversation to UI messages.
 
     Args:
         losses: Counter of what they have no place for.
@@ -160,7 +160,7 @@ class _Chat:
         self._sources = 0
 
     def add(self, message: ChatMessage) -> None:
-        """Add a message."""
+        """Add the next message of the conversation."""
         if message.name is not None:
             self._losses.add("name", "messages", "dropped")
         if message.role == "assistant":
