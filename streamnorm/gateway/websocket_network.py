@@ -75,13 +75,20 @@ class _MessageQueue(WebSocketDataQueue):
     def __init__(self, protocol: BaseProtocol, offer: Callable[[bytes], bool]) -> None:
         super().__init__(protocol, _QUEUE_BYTES, loop=asyncio.get_running_loop())
         self._offer = offer
+        self._is_waited_for = False  # whether a task waits, and no message for it
+
+    async def read(self) -> WSMessageDecodeText | WSMessageNoDecodeText:
+        """Return the next message that was not taken."""
+        # What arrives while a message is on its way to the task comes behind that.
+        self._is_waited_for = not self._buffer
+        return await super().read()
 
     def feed_data(self, data: WSMessageDecodeText | WSMessageNoDecodeText, size: int) -> None:
         """Add a message unless it was taken at once."""
-        if data.type is WSMsgType.TEXT:
-            if not self._buffer and self._offer(data.data):
-                return
-        elif data.type is WSMsgType.CLOSE:  # behind which none counts
+        if data.type is WSMsgType.TEXT and self._is_waited_for and self._offer(data.data):
+            return
+        self._is_waited_for = False
+        if data.type is WSMsgType.CLOSE:  # behind which none counts
             self.stop_offering()
         super().feed_data(data, size)
 

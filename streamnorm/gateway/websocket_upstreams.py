@@ -16,7 +16,6 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -49,9 +48,6 @@ from streamnorm.gateway.websocket_network import (
     open_socket_session,
 )
 from streamnorm.gateway.websocket_steering import Steering
-
-if TYPE_CHECKING:
-    from aiohttp.http_websocket import WSMessageDecodeText, WSMessageNoDecodeText
 
 MAX_LIFE_S = 55 * 60.0
 """Seconds after which a connection takes no further create: the vendor's end after 60 minutes."""
@@ -112,7 +108,6 @@ class _Connection:
         self._answer: SocketAnswer | None = None  # whose messages come
         self._successor: SocketAnswer | None = None  # which holds the connection
         self._is_closed = False
-        self._is_waiting = False  # whether the task is, for a message
         socket.offer_messages(self._take, max_bytes)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(MAX_LIFE_S, self._expire)
@@ -152,6 +147,8 @@ class _Connection:
         self, message: bytes, input: InputEnd | None, continued: str | None, *, is_whole: bool
     ) -> SocketAnswer:
         """Send a message, and return the answer once it has begun."""
+        if self._is_closed:
+            raise aiohttp.ServerDisconnectedError
         steering = Steering(partial(self._socket.send_frame, opcode=WSMsgType.TEXT))
         reader = MessageReader(
             input,
@@ -209,8 +206,12 @@ class _Connection:
     def _take(self, message: bytes) -> bool:
         """Give a text message to its answer; return False if the task must do it."""
         answer = self._answer
-        if answer is None or answer.is_full or len(message) > LARGE_BYTES or not self._is_waiting:
+        if len(message) > LARGE_BYTES or (answer is not None and answer.is_full):
             return False
+        if answer is None:
+            if is_of_response(message):  # that nobody has asked for
+                self._fail(aiohttp.ServerDisconnectedError())
+            return True
         try:
             if answer.feed(answer.read(message)):
                 self._answer = self._begin_successor(answer)
@@ -222,7 +223,7 @@ class _Connection:
         """Read the messages that were not taken as they arrived, until the connection is closed."""
         try:
             # Those that arrived in one read are returned without a wait between them.
-            while (message := await self._receive()).type is WSMsgType.TEXT:
+            while (message := await self._socket.receive()).type is WSMsgType.TEXT:
                 data: bytes = message.data
                 answer = self._answer
                 if answer is None:
@@ -242,13 +243,6 @@ class _Connection:
             self._fail(aiohttp.ServerDisconnectedError())
         except Exception as exc:  # noqa: BLE001 - the loop logs a fault
             self._fail_by(exc)
-
-    async def _receive(self) -> WSMessageDecodeText | WSMessageNoDecodeText:
-        self._is_waiting = True
-        try:
-            return await self._socket.receive()
-        finally:
-            self._is_waiting = False
 
     def _check_end(self, kind: WSMsgType, data: object) -> None:
         """Check that the upstream closed the connection, and sent no binary or invalid message.

@@ -493,3 +493,25 @@ async def test_rebuilt_transcripts_pass() -> None:
         for name in fields:
             if name not in ("include", "stream_options", "background"):
                 assert create_sent[name] == fields[name], (path.name, name)
+
+
+async def test_failure_behind_a_refused_increment_is_not_the_answer_to_the_next_create() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        if "previous_response_id" not in sent:
+            await echo(upstream, socket, sent)
+            return
+        error = {"code": "previous_response_not_found", "message": "not found"}
+        failed = {"id": "resp_x", "object": "response", "status": "failed", "output": []}
+        for message in (
+            event("error", status=400, error=error),
+            event("response.failed", response={**failed, "error": error}),
+        ):
+            socket.protocol.send_text(json.dumps(message).encode())
+        socket.send_data()  # both in one segment
+
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream) as app:
+        await ask(app, "Hi.")
+        status, body = await ask(app, "Hi.", "It is 1.", "And?")
+    assert (status, text_of(body)) == (200, "It is 3.")
+    assert len(upstream.sockets) == 2

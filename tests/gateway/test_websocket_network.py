@@ -95,24 +95,52 @@ async def test_messages_are_taken_while_pings_are_answered() -> None:
     assert end.type is WSMsgType.CLOSE
 
 
+async def test_no_message_is_taken_before_somebody_waits() -> None:
+    taker = _Taker()
+    async with _opened(b"", _frame(b"one"), _frame(b"two") + _CLOSE) as opened:
+        opened.offer_messages(taker, 1000)
+        await asyncio.sleep(0.05)
+        received = [(await opened.receive()).data for _ in range(2)]
+    assert (taker.taken, received) == ([], [b"one", b"two"])
+
+
 async def test_message_behind_one_that_waits_is_not_taken() -> None:
     taker = _Taker()
+    taker.takes = False
     async with _opened(b"", _frame(b"one"), _frame(b"two") + _frame(b"three")) as opened:
         opened.offer_messages(taker, 1000)
-        taker.takes = False
-        await asyncio.sleep(0.03)
+        received = [(await opened.receive()).data]
         taker.takes = True
-        await asyncio.sleep(0.03)
-        received = [(await opened.receive()).data for _ in range(3)]
+        await asyncio.sleep(0.05)
+        received += [(await opened.receive()).data for _ in range(2)]
     assert (taker.taken, received) == ([], [b"one", b"two", b"three"])
+
+
+async def test_messages_behind_one_that_fills_the_queue_keep_their_order() -> None:
+    """aiohttp parses the rest of a read before it returns the message that made it stop."""
+    large = b"1" * 200_000
+    frames = [b"\x81\x7f" + len(large).to_bytes(8, "big") + large, _frame(b"2"), _frame(b"3")]
+    received: list[bytes] = []
+
+    def take(message: bytes) -> bool:
+        if len(message) > 9:
+            return False
+        received.append(message)
+        return True
+
+    async with _opened(b"", b"".join(frames), _CLOSE) as opened:
+        opened.offer_messages(take, 1_000_000)
+        while (message := await opened.receive()).type is WSMsgType.TEXT:
+            received.append(message.data)
+    assert received == [large, b"2", b"3"]
 
 
 async def test_message_behind_a_close_is_not_taken() -> None:
     taker = _Taker()
     async with _opened(b"", _frame(b"one") + _CLOSE, _frame(b"two")) as opened:
         opened.offer_messages(taker, 1000)
-        await asyncio.sleep(0.05)
         end = await opened.receive()
+        await asyncio.sleep(0.05)
     assert (taker.taken, end.type) == ([b"one"], WSMsgType.CLOSE)
 
 
@@ -123,12 +151,13 @@ async def test_message_that_came_with_the_handshake_is_received(cut: int) -> Non
     async with _opened(frames[:cut], frames[cut:]) as opened:
         opened.offer_messages(taker, 1000)
         received = [(await opened.receive()).data for _ in range(2)]
+        opened.stop_offering()
     assert (taker.taken, received) == ([], [b"one", b"two"])
 
 
 async def test_message_beyond_the_bound_is_an_error() -> None:
     taker = _Taker()
-    async with _opened(b"", _frame(b"one"), b"\x81\x7e\x04\x00") as opened:
+    async with _opened(b"", _frame(b"one"), b"\x81\x7e\x04\x00" + b"x" * 1024) as opened:
         opened.offer_messages(taker, 1000)
         end = await opened.receive()
     assert (taker.taken, end.type) == ([b"one"], WSMsgType.ERROR)
@@ -138,7 +167,8 @@ async def test_after_stop_messages_are_received() -> None:
     taker = _Taker()
     async with _opened(b"", _frame(b"one"), _frame(b"two")) as opened:
         opened.offer_messages(taker, 1000)
+        receiving = asyncio.create_task(opened.receive())
         await taker.has_taken.wait()
         opened.stop_offering()
-        message = await opened.receive()
+        message = await receiving
     assert (taker.taken, message.data) == ([b"one"], b"two")

@@ -78,6 +78,7 @@ class DeltaRun(ABC):
             read before, without splitting it; "" also for one that only begins an event.  Called
             only if `reads_are_events`.
         numbers: Numbers of the events; None if they have none.
+        takes_fresh: As for `Templates`.
         idle_frames: Number of frames that gave no text.
         can_learn: Whether further templates may be learned since the last `allow_templates`.
     """
@@ -90,6 +91,7 @@ class DeltaRun(ABC):
     counts: Digits | None = None
     counts_before: Digits | None = None
     numbers: EventNumbers | None = None
+    takes_fresh: bool = False
 
     def __init__(self) -> None:
         self.text_of: ReadText = self._text_of_lines
@@ -98,7 +100,7 @@ class DeltaRun(ABC):
         self.idle_frames = 0
         self._lines = _NO_FRAMING  # the framing, if events are lines
         self._event_end = _EVENT_END  # of the last read of one event
-        self._templates = Templates()
+        self._templates = Templates(takes_fresh=self.takes_fresh)
         self._read_payload: ReadText | None = None  # of the templates
         self._attempts_left = 0  # templates that may still be learned
         self.can_learn = False
@@ -193,7 +195,8 @@ class DeltaRun(ABC):
 
     def clear_templates(self) -> None:
         """Discard the templates, so that payloads are decoded until a template is added."""
-        self._templates, self._read_payload = Templates(), None
+        self._templates.clear()
+        self._read_payload = None
         self._choose_readers()
 
     def close(self) -> None:

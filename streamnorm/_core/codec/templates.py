@@ -105,12 +105,17 @@ class Templates:
 
     The deltas of parallel calls do: the index of the call stands before the arguments.
 
+    Args:
+        takes_fresh: Whether `extend("")` has a block take the texts in its list.  It does before
+            the list is forgotten, so that few lists have texts that nobody has counted.
+
     Attributes:
         last: The template that was added last; None if there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_fresh: bool = False) -> None:
         self.last: Template | None = None
+        self._takes_fresh = takes_fresh
         # Deltas, functions, lists of texts and their kind by the head of their template.
         self._known: dict[bytes, BlockSinks] = {}
 
@@ -139,9 +144,18 @@ class Templates:
             or len(last.head) != len(template.head)
             or len(self._known) >= _MAX_HEADS
         ):
-            self._known.clear()
+            self.clear()
         self.last = template
         self._known[template.head] = delta, extend, fresh, takes_inner
+
+    def clear(self) -> None:
+        """Forget all templates."""
+        self.last = None
+        if self._takes_fresh:
+            for _, extend, fresh, _ in self._known.values():
+                if extend is not None and fresh:
+                    extend("")
+        self._known.clear()
 
     def text_reader(
         self,

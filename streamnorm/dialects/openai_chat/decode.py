@@ -407,6 +407,7 @@ class ChatRun(DeltaRun):
         state: Ids of the stream's chunks, and the bound on the nesting of a usage object.
     """
 
+    takes_fresh = True
     # OpenAI and Mistral pad each chunk with random letters against traffic analysis.
     padding = re.compile(rb'"(?:obfuscation|p)" *: *"([0-9A-Za-z]*)"')
 

@@ -400,6 +400,7 @@ class ResponsesRun(DeltaRun):
 
     # Without the kernel a typed decoder costs less than comparing numbered events.
     has_templates = kernel.TemplateReader is not None
+    takes_fresh = True
     # OpenAI pads each delta with random letters against traffic analysis.
     padding = re.compile(rb'"obfuscation" *: *"([0-9A-Za-z]*)"')
 

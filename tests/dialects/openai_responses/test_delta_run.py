@@ -128,6 +128,14 @@ def test_number_in_an_unusual_place_or_spelling_is_decoded(
 
 
 @pytest.mark.usefixtures("templates")
+@pytest.mark.parametrize("first", [10**18 - 2, 2**63 - 3, 2**64 - 2, 10**30])
+def test_numbers_of_any_size_are_read(first: int) -> None:
+    reading = read(START, MESSAGE, *numbered(TEXT, *"abcdef", first=first))
+    assert reading.events[2:] == [[TextDelta(0, text)] for text in "abcdef"]
+    assert reading.decoder.notes == ()
+
+
+@pytest.mark.usefixtures("templates")
 def test_known_shapes_are_forgotten_with_their_texts() -> None:
     chunks = numbered(TEXT, "a", "b", "c", "d", "e")
     ping = b'event: keepalive\ndata: {"type":"keepalive","sequence_number":3}\n\n'

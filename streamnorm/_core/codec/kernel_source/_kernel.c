@@ -22,8 +22,7 @@ static PyObject *fast_errors;    /* what it raises for untrusted input */
 static Py_ssize_t max_fresh, batch, long_chars, max_digits;
 static PyObject *name_carries, *name_irregular, *name_held, *name_safe_bytes, *name_frames;
 static PyObject *name_original, *name_delta, *name_counts, *name_counts_before, *name_next_number,
-    *name_next, *name_last_event;
-static PyObject *empty_bytes, *empty_text;
+    *name_next, *name_last_event, *empty_bytes, *empty_text;
 
 /* Put a new reference in the place of another one. */
 static inline void
@@ -480,12 +479,13 @@ number_start(TemplateReader *self, const char *data, const char *stop)
     const char *last = stop - self->end.size, *at = last;
     if (!equals(last, &self->end))
         return NULL;
-    Py_ssize_t number = 0, unit = 1;
+    long long number = 0, unit = 1;
     for (; at > data && is_digit(at[-1]) && last - at < max_digits; unit *= 10)
         number += (*--at - '0') * unit;
-    if (at == last || (*at == '0' && last - at > 1))
-        return NULL;
-    return number == size_of(self->numbers, name_next) ? at : NULL;
+    Py_ssize_t next = size_of(self->numbers, name_next);
+    if (next < 0)  /* none, or one beyond 64 bits */
+        PyErr_Clear();
+    return number == next && at < last && (*at != '0' || last - at == 1) ? at : NULL;
 }
 
 /* Return the text of an event; NULL without an exception if it does not fit. */

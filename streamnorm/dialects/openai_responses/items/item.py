@@ -361,6 +361,7 @@ class StoredText(TextProgress):
         super().count()
 
     def add(self, delta: str) -> str:
+        self.take_fresh()
         self._store(delta)
         return super().add(delta)
 
