@@ -62,7 +62,7 @@ _NEAR_BYTES = 1024 * 1024
 
 
 class StoredBytes:
-    """Counter of the bytes that one part of a stream stores, up to `max_accumulated_bytes`.
+    """Counter of the bytes that a decoder, encoder or message stores, with their bound.
 
     A stream has one counter for its decoder, one for its encoder, and one for its message; each
     part stores the message at most a few times.

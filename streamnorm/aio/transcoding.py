@@ -35,7 +35,7 @@ from streamnorm.http.urls import is_websocket_url
 
 
 class EventPump(DecodingPump[Event]):
-    """The pump of `events` and `iter_events`."""
+    """Turns the bytes of a source into events, for `events` and `iter_events`."""
 
     def __init__(
         self,

@@ -539,7 +539,7 @@ class EventSender:
         return self._sent_at + self._keepalive_s - self._clock()
 
     async def _send_ping(self) -> bool:
-        """Send a ping unless a chunk is being sent; return False after the last ping."""
+        """Send a ping unless a chunk is being sent; return False if no further ping may be sent."""
         if self._is_sending:
             return True
         ping = b"" if self._is_ended else self.ping()

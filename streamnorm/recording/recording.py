@@ -100,7 +100,7 @@ def _check_size(how: Rechunk) -> int:
 
 
 def _draw_ends(length: int, seed: str) -> Iterator[int]:
-    """Yield pseudo-random offsets, equal for equal seeds on every Python version."""
+    """Yield offsets at which to cut `length` bytes, the same for a seed on every Python version."""
     generator = random.Random(seed)  # noqa: S311 - no secret
     end = 0
     while (end := end + 1 + int(generator.random() * 2 * _MEAN_RANDOM_BYTES)) < length:

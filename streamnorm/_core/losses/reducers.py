@@ -519,7 +519,7 @@ class DroppedCalls(Struct, eq=False):
     answered: set[str] = set()
 
     def drop(self, start: BlockStart) -> None:
-        """Add a block that the target drops."""
+        """Record a dropped block, if it is a tool call or the result of one."""
         match start.block:
             case ServerToolCall(kind=kind, arguments=text) as call:
                 is_client = kind in CLIENT_KINDS

@@ -460,7 +460,7 @@ class ContentProjector:
         return Text(f"[tool {name} loaded]", cache=block.cache)
 
     def _drop_unverified_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
-        """Return reasoning of the target's dialect; None if the vendor refuses the signature."""
+        """Return reasoning unchanged; None if the target would refuse its signature."""
         if is_verified(block, self._target) or not self._verifies:
             return block
         self._losses.add("reasoning_dropped", "messages", "dropped")
