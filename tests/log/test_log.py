@@ -112,11 +112,15 @@ async def test_same_request_is_answered_once_while_the_store_is_away(replaces: b
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(make, sources[0], b"1")
         tasks.start_soon(make, sources[1], b"1")
-        await anyio.sleep(0.1)
-        assert [source.is_closed for source in sources].count(True) == 1
-        if replaces:
-            tasks.start_soon(make, sources[2], b"2")
-            await anyio.sleep(0.1)
+        with anyio.fail_after(10):
+            while not any(source.is_closed for source in sources):  # noqa: ASYNC110 - of the log
+                await anyio.sleep(0.01)
+            await anyio.sleep(0.05)  # in which the other one would be closed, too
+            assert [source.is_closed for source in sources].count(True) == 1
+            if replaces:
+                tasks.start_soon(make, sources[2], b"2")
+                while len(states) < 2:  # noqa: ASYNC110 - of the log
+                    await anyio.sleep(0.01)
         for source in sources:
             source.open()
     if replaces:
