@@ -504,7 +504,7 @@ class UpstreamResponse:
         return first[0]
 
     async def _give_way(self) -> None:
-        """Let other tasks run between two parts of one chunk."""
+        """Yield to other tasks between two parts of one chunk."""
         self._begin_read()
         await asyncio.sleep(0)
         self._end_read()

@@ -363,7 +363,7 @@ class StoredState(ResponseState):
         self._turn.id = self.fields["id"] = id
 
     def defer(self) -> None:
-        """Let the answer be produced in the background, for the client to read later.
+        """Mark the answer as produced in the background; the client reads it later.
 
         Raises:
             RequestRefused: The answer is not stored.

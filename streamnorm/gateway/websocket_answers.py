@@ -272,7 +272,7 @@ class SocketAnswer:
         self._exception: BaseException | None = None
         self._end: Exception | None = None  # of the connection, behind what has come
         self._waiter: asyncio.Future[None] | None = None
-        self._space: asyncio.Event | None = None  # for which the connection waits
+        self._has_space = asyncio.Event()
 
     @classmethod
     def refusal(cls, refused: ErrorAnswer) -> SocketAnswer:
@@ -298,15 +298,13 @@ class SocketAnswer:
                 data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
                 pieces.clear()
                 self._held_bytes = 0
-                if self._space is not None:
-                    self._space.set()
+                self._has_space.set()
                 return data
             if self._is_complete:
                 return b""
             if self._end is not None:
                 raise self._end
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            await self._wait_for_change()
 
     def is_eof(self) -> bool:
         """Return whether the whole body has arrived."""
@@ -347,9 +345,8 @@ class SocketAnswer:
         if data:
             self._pieces.append(data)
             self._held_bytes += len(data)
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        if self._waiter is not None:
+            self._wake()
         return self._is_complete
 
     @property
@@ -368,9 +365,8 @@ class SocketAnswer:
 
     async def wait_for_space(self) -> None:
         """Wait until the client has read the held bytes."""
-        self._space = asyncio.Event()
-        await self._space.wait()
-        self._space = None
+        self._has_space.clear()
+        await self._has_space.wait()
 
     async def begin(self, on_close: Callable[[bool], None]) -> ErrorAnswer | None:
         """Wait for the first event; return the error if an error arrives first.

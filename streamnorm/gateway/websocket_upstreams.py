@@ -206,12 +206,12 @@ class _Connection:
     def _take(self, message: bytes) -> bool:
         """Give a text message to its answer; return False if the task must do it."""
         answer = self._answer
-        if len(message) > LARGE_BYTES or (answer is not None and answer.is_full):
-            return False
         if answer is None:
             if is_of_response(message):  # that nobody has asked for
                 self._fail(aiohttp.ServerDisconnectedError())
             return True
+        if answer.is_full or len(message) > LARGE_BYTES:
+            return False
         try:
             if answer.feed(answer.read(message)):
                 self._answer = self._begin_successor(answer)
@@ -226,16 +226,12 @@ class _Connection:
             while (message := await self._socket.receive()).type is WSMsgType.TEXT:
                 data: bytes = message.data
                 answer = self._answer
-                if answer is None:
-                    if is_of_response(data):  # that nobody has asked for
-                        break
-                    continue
-                while answer.is_full:
+                while answer is not None and answer.is_full:
                     await answer.wait_for_space()
-                if len(data) <= LARGE_BYTES:
-                    body = answer.read(data)
-                else:  # an item of an output may have many megabytes
-                    body = await self._owner.bodies.run(len(data), partial(answer.read, data))
+                if self._take(data) or answer is None:
+                    continue
+                # An item of an output may have many megabytes.
+                body = await self._owner.bodies.run(len(data), partial(answer.read, data))
                 if answer.feed(body):
                     self._answer = self._begin_successor(answer)
             else:

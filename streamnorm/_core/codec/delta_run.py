@@ -160,7 +160,7 @@ class DeltaRun(ABC):
         self.can_learn = self._attempts_left > 0
         template = learn_template(payload, text, peek, self.padding, counts)
         if template is not None and number is not None:
-            template = template.numbered(number)
+            template = template.cut_number(number)
         if template is None:
             return
         templates = self._templates

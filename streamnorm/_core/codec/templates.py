@@ -88,7 +88,7 @@ class Template(Struct, frozen=True):
     counts: CountPair | None = None
     end: bytes = b""
 
-    def numbered(self, number: tuple[int, int]) -> Template | None:
+    def cut_number(self, number: tuple[int, int]) -> Template | None:
         """Return the template without the event's number; None if that stands before the text.
 
         Args:
@@ -241,13 +241,12 @@ class Templates:
             except FAST_ERRORS:
                 return otherwise(data)
             if extend is not None:
-                is_taken = (
+                if (
                     fresh is not None
                     and len(fresh) < MAX_FRESH
                     and len(text) <= LONG_CHARS
                     and (not takes_inner or is_inner(text, fresh))
-                )
-                if fresh is not None and is_taken:
+                ):
                     fresh.append(text)
                 elif not extend(text):
                     return otherwise(data)

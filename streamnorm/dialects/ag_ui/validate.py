@@ -275,7 +275,7 @@ _SPAN, _STEP, _SUBAGENT_KIND = "reasoning span", "step", "subagent"
 
 
 class _Bracket(Struct, frozen=True):
-    """What an event does (start, content or end), and the kind of object it does that to.
+    """Effect of an event (start, content or end), and the kind of object that it affects.
 
     Attributes:
         kind: What it is.

@@ -2,7 +2,7 @@
  *
  * Both have a twin in Python, `Templates.text_reader` and `delta_frames`, which says what they do
  * and stands in where this file is not compiled.  What is rare is left to msgspec, and to
- * `otherwise`, as the twin leaves it.  Nothing is stored here but the block that came last.
+ * `otherwise`, as the twin leaves it.  Nothing is stored here that the twin stores elsewhere.
  *
  * The limited API suffices, so that one build serves all versions from 3.11 on.
  */
