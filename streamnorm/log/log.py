@@ -25,13 +25,14 @@ from streamnorm.log.records import (
     NO_READS,
     Key,
     LogStore,
+    Reading,
     Record,
     State,
     pack_options,
     unpack_ending,
     writer_options,
 )
-from streamnorm.log.tails import DEAD, Tail
+from streamnorm.log.tails import DEAD, READ_BYTES, Tail
 
 if TYPE_CHECKING:
     from streamnorm._core.bodies.request import Reply
@@ -107,7 +108,7 @@ class Log:
         self._lease_s = lease_s
         self._max_bytes = max_bytes
         # Of the streams that are read or produced here.
-        self._tails: WeakValueDictionary[str, Tail] = WeakValueDictionary()
+        self._tails: WeakValueDictionary[Key, Tail] = WeakValueDictionary()
         self._productions: dict[Key, Production] = {}
         self._watch = anyio.Lock()
         self._told_at_s = -inf  # when the store learnt last what is followed here
@@ -410,7 +411,7 @@ class Log:
             StoreError: The store failed.
         """
         try:
-            record = await self._find((scope, id))
+            record, _ = await self._find((scope, id), NO_READS)
         except LogError as exc:
             return StreamStatus("expired" if exc.code == "expired" else "unknown")
         if record.ending is None:
@@ -422,13 +423,15 @@ class Log:
         """Close the store."""
         await self._store.aclose()
 
-    async def _find(self, key: Key) -> Record:
-        """Return a stream's record in the store; end the stream if its producer has died.
+    async def _find(self, key: Key, after: int) -> Reading:
+        """Return a stream's record in the store, and its reads after a position, up to a size.
+
+        Ends the stream if its producer has died.
 
         Raises:
-            LogError: It has none.
+            LogError: The store has no record.
         """
-        reading = await self._store.aread(*key, NO_READS, 1, 0)
+        reading = await self._store.aread(*key, after, READ_BYTES, 0)
         if reading is None:
             raise LogError("no stream has this id", code="unknown")
         record = reading.record
@@ -436,8 +439,8 @@ class Log:
             raise LogError("the stream of this id has expired", code="expired")
         if record.is_running and record.lease_s < 0:
             await self._store.aend(*key, record.epoch, DEAD)
-            return await self._find(key)
-        return record
+            return await self._find(key, after)
+        return reading
 
     async def _find_tail(self, key: Key) -> tuple[Tail, int]:
         """Return the `Tail` of a stream, and the number of reads in the stream.
@@ -445,18 +448,22 @@ class Log:
         Raises:
             LogError: The store has none.
         """
-        production = self._productions.get(key)
-        if production is not None:
-            return production.tail, production.tail.count
-        record = await self._find(key)
-        return self._tail(key, record, is_fed=False), record.count
+        if key not in self._productions:
+            # A tail that other readers share has begun.
+            reading = await self._find(key, NO_READS if key in self._tails else 0)
+            if key not in self._productions:  # nor has this process begun it meanwhile
+                tail = self._tail(key, reading.record, is_fed=False)
+                tail.begin(reading)
+                return tail, reading.record.count
+        tail = self._productions[key].tail
+        return tail, tail.count
 
     def _tail(self, key: Key, record: Record, *, is_fed: bool) -> Tail:
-        tail = None if is_fed else self._tails.get(record.epoch)
-        if tail is None:
+        tail = self._tails.get(key)
+        if tail is None or is_fed or tail.epoch != record.epoch:
             on_read = None if record.linger_s is None else self._tell_followed
             tail = Tail(self._store, key, record.epoch, is_fed=is_fed, on_read=on_read)
-            self._tails[record.epoch] = tail
+            self._tails[key] = tail
         return tail
 
     async def _stop_cancelled(self) -> None:

@@ -85,6 +85,13 @@ class Tail:
         self._waiting = 0  # readers
         self._was_read = False
 
+    def begin(self, reading: Reading) -> None:
+        """Take a first reading of the store, if the tail knows nothing of the stream yet."""
+        if not (self._is_fed or self.count or self.ending):
+            self._lapses_at = anyio.current_time() + reading.record.lease_s
+            if reading.chunks and reading.chunks[0].first == 1:
+                self._take(reading)
+
     async def origin(self) -> Origin:
         """Return the stream's origin once the stream has begun; an empty origin if it never began.
 
@@ -193,21 +200,30 @@ class Tail:
             reading = await self._ask()
             if reading is None:
                 return
-            record, chunks = reading
-            found = _join(chunks, self.count)
-            if found.reads:
-                self.publish(found)
-            elif chunks or self.count < record.count:
-                raise LogError(_GONE, code="trimmed")
-            if self.count < record.count:
-                return
-            # A store that has lost reads has none of the cursors behind them.
-            self.is_broken |= self.count > record.count
-            if record.ending is not None:
-                self.end(unpack_ending(record.ending))
-            elif record.lease_s < 0:
+            self._take(reading)
+            record = reading.record
+            if record.is_running and record.lease_s < 0 and self.count >= record.count:
                 # Whoever notices it first says so to all.
                 await self._store.aend(*self.key, self.epoch, DEAD)
+
+    def _take(self, reading: Reading) -> None:
+        """Append the new reads of a reading; set the end if they are the last.
+
+        Raises:
+            LogError: The store lacks those that come next.
+        """
+        record, chunks = reading
+        found = _join(chunks, self.count)
+        if found.reads:
+            self.publish(found)
+        elif chunks or self.count < record.count:
+            raise LogError(_GONE, code="trimmed")
+        if self.count < record.count:
+            return
+        # A store that has lost reads has none of the cursors behind them.
+        self.is_broken |= self.count > record.count
+        if record.ending is not None:
+            self.end(unpack_ending(record.ending))
 
     async def _ask(self) -> Reading | None:
         """Ask the store for new chunks; return None if the caller must ask again.

@@ -119,6 +119,16 @@ def test_the_end_of_a_long_stream_takes_few_reads_of_the_store() -> None:
     assert asyncio.run(run()) <= 5
 
 
+def test_short_stream_of_another_process_is_read_at_once() -> None:
+    async def run() -> int:
+        store = CountingStore()
+        await produce(Log(store), "a", long_stream(100))
+        assert b"message_stop" in await follow(Log(store), "a", "anthropic")
+        return store.steps["read"]
+
+    assert asyncio.run(run()) == 1
+
+
 def _run(step: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     return lambda: asyncio.run(step())
 
