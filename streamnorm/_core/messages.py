@@ -290,6 +290,29 @@ class Accumulator:
                 return [*events[:number], StreamError("too_large", str(exc), code=exc.limit)]
         return events
 
+    def reserve(self, size: int, count: int) -> Callable[[TextBuffer], None] | None:
+        """Count the text of some deltas before they are appended.
+
+        Args:
+            size: At most so many UTF-8 bytes of text.
+            count: At most so many deltas.
+
+        Returns:
+            A function to call with a block's `text_buffer`, after which the text may be appended to
+            the buffer's `fresh`; None if so much text might exceed the bound.
+        """
+        memory = size + count * _STRING_BYTES
+        if memory > self._unchecked_bytes:
+            self._pack()
+            if size * _MAX_BYTES_PER_CHAR > self._max_bytes - self._bytes:
+                return None
+        self._unchecked_bytes -= memory
+        return self._unpacked.append
+
+    def text_buffer(self, index: int, part: int = 0) -> TextBuffer:
+        """Return the text of an open block."""
+        return self._part(index, part)
+
     def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
         """Return a function that appends text to an open block, as a delta does."""
         buffer, unpacked = self._part(index, part), self._unpacked
@@ -482,6 +505,12 @@ class UsageAccumulator(Struct, eq=False):
     def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
         """Return a function that discards text."""
         return _drop
+
+    def reserve(self, size: int, count: int) -> None:
+        """Return None: no text is counted."""
+
+    def text_buffer(self, index: int, part: int = 0) -> None:
+        """Return None: no text is stored."""
 
     def message(self, choice: int = 0) -> Message:
         """Raise an error: no content is stored.

@@ -152,6 +152,19 @@ def test_block_waits_once_for_its_text_to_be_packed() -> None:
     assert accumulator.message().blocks == (Text("a" * 500), Reasoning(("b" * 500,)))
 
 
+def test_text_that_might_exceed_the_bound_is_not_counted_in_advance() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=1_000))
+    accumulator.push(BlockStart(0, Text()))  # {"type":"text"} is 15 bytes
+    assert accumulator.reserve(247, 5) is None  # of four bytes each at most
+    begin = accumulator.reserve(246, 5)
+    assert begin is not None
+    begin(accumulator.text_buffer(0))
+    accumulator.text_buffer(0).fresh.extend(["ab", "c"])
+    accumulator.push(TextDelta(0, "d"))
+    assert accumulator.message().text == "abcd"
+    assert accumulator.reserve(246, 5) is None
+
+
 TEXT = BlockStart(0, Text())  # {"type":"text"} is 15 bytes
 BOUNDED: dict[str, tuple[list[Event], int]] = {
     "text": ([TEXT, TextDelta(0, "é" * 5)], 25),

@@ -32,6 +32,7 @@ from streamnorm._core.events import (
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
+from streamnorm._core.text import TextBuffer
 from streamnorm.partial_json import PartialJSON
 
 if TYPE_CHECKING:
@@ -413,6 +414,16 @@ class RestoringSinks:
         if self._restorer.is_wrapped(index):
             return _drop
         return self._accumulator.text_sink(index, part)
+
+    def reserve(self, size: int, count: int) -> Callable[[TextBuffer], None] | None:
+        """Count the text of some deltas before they are appended; see `Accumulator.reserve`."""
+        return self._accumulator.reserve(size, count)
+
+    def text_buffer(self, index: int, part: int = 0) -> TextBuffer | None:
+        """Return the text of an open block; None for a wrapped call."""
+        if self._restorer.is_wrapped(index):
+            return None
+        return self._accumulator.text_buffer(index, part)
 
     def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:
         """Return a function that writes further text of the block of `delta`."""

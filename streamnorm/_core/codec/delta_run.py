@@ -37,6 +37,7 @@ from streamnorm._core.events import (
     UsageUpdate,
     delta_factory,
 )
+from streamnorm._core.text import TextBuffer
 from streamnorm.sse import RawFrame, SSEDecoder
 
 _NO_FRAMING = SSEDecoder()
@@ -47,7 +48,8 @@ _MAX_ATTEMPTS = 8
 
 _Append: TypeAlias = Callable[[str], None]
 _Write: TypeAlias = Callable[[str], bytes | None]
-_Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of their block and part
+# The delta of a block and part, what appends and writes text, and the text if it is stored.
+_Sinks: TypeAlias = tuple[Delta, _Append, _Write | None, TextBuffer | None]
 
 
 def part_of(delta: Delta) -> int:
@@ -283,6 +285,14 @@ class TextSinks(Protocol):
         """Return a function that appends text to an open block."""
         ...
 
+    def text_buffer(self, index: int, part: int = 0) -> TextBuffer | None:
+        """Return the text of an open block; None if it is not stored."""
+        ...
+
+    def reserve(self, size: int, count: int) -> Callable[[TextBuffer], None] | None:
+        """Count the text of some deltas before they are appended; see `Accumulator.reserve`."""
+        ...
+
 
 class _DeltaSinks(Protocol):
     """An object that returns functions to write the text of blocks, such as a `StreamWriter`."""
@@ -322,13 +332,16 @@ class DeltaForwarder:
         self._writer = writer
         self._sinks: dict[int, _Sinks] = {}  # by block
 
-    def forward(self, frames: list[RawFrame], parts: list[bytes], position: int = 0) -> int:
+    def forward(
+        self, frames: list[RawFrame], parts: list[bytes], position: int = 0, *, size: int = 0
+    ) -> int:
         """Forward frames that only append text to open blocks.
 
         Args:
             frames: The frames of one read.
             parts: The list to append written bytes to.
             position: Index of the first frame to forward.
+            size: Bytes of the frames; 0 if unknown.
 
         Returns:
             The index of the first frame that must be read in full.
@@ -338,6 +351,9 @@ class DeltaForwarder:
         text_of = run.text_of
         delta, append, write = self.delta, self.append, self.write
         known = self._sinks
+        begin = self._accumulator.reserve(size, len(frames)) if size else None
+        if begin is not None:
+            delta = None
         # No slice: where every other frame must be read in full, all slices would be quadratic.
         rest = map(frames.__getitem__, range(position, len(frames))) if position else frames
         try:
@@ -350,7 +366,10 @@ class DeltaForwarder:
                         sinks = known.get(current.index)  # where blocks alternate
                         if sinks is None or sinks[0] is not current:
                             sinks = self.select(current)
-                        delta, append, write = sinks
+                        delta, append, write, buffer = sinks
+                        if begin is not None and buffer is not None:
+                            begin(buffer)
+                            append = buffer.fresh.append
                         text_of = run.text_of  # the template of a block is learned from its first
                     append(text)
                     if write is not None and (written := write(text)):
@@ -359,7 +378,10 @@ class DeltaForwarder:
                     run.idle_frames += 1
         except LimitExceeded as exc:
             self.fail(exc)
-        self.delta, self.append, self.write = delta, append, write
+        if begin is None:
+            self.delta, self.append, self.write = delta, append, write
+        elif delta is not None:
+            self.select(delta)
         return position
 
     def invalidate(self, events: list[Event]) -> None:
@@ -382,8 +404,9 @@ class DeltaForwarder:
         if sinks is None or sinks[0] is not delta:
             append = self._accumulator.text_sink(delta.index, part_of(delta))
             write = None if self._writer is None else self._writer.delta_sink(delta)
-            sinks = self._sinks[delta.index] = (delta, append, write)
-        self.delta, self.append, self.write = sinks
+            buffer = self._accumulator.text_buffer(delta.index, part_of(delta))
+            sinks = self._sinks[delta.index] = (delta, append, write, buffer)
+        self.delta, self.append, self.write, _ = sinks
         return sinks
 
 

@@ -276,6 +276,10 @@ class CountedSinks:
         self.asked.append(index)
         return self.texts[index].append
 
+    def text_buffer(self, index: int, part: int = 0) -> None: ...
+
+    def reserve(self, size: int, count: int) -> None: ...
+
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
 def test_read_of_one_event_is_decoded_without_splitting_it(end: bytes) -> None:
