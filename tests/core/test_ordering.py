@@ -352,6 +352,15 @@ def test_held_events_are_bounded_in_bytes(events: list[Event], size: int) -> Non
     assert sequencer.push(BlockStop(0)) == []
 
 
+def test_more_held_events_than_start_text_and_stop_count_as_objects() -> None:
+    events = [A, BlockStart(1, Text()), TextDelta(1, "a"), SignatureDelta(1, "sig"), BlockStop(1)]
+    size = 15 + 1 + 3 + 200  # and an object of that size
+    for bound, overflows in ((size, False), (size - 1, True)):
+        sequencer = Sequencer(max_held_bytes=bound)
+        passed = [each for event in events for each in sequencer.push(event)]
+        assert any(isinstance(each, StreamError) for each in passed) == overflows
+
+
 def test_passed_events_do_not_count_against_the_bound() -> None:
     sequencer = Sequencer(max_held_bytes=0)
     text = TextDelta(0, "x" * 1000)

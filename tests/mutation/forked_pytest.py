@@ -7,7 +7,7 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
@@ -15,6 +15,7 @@ from typing import IO, NoReturn
 import hypothesis  # noqa: F401 - imported once for all forks
 import pytest
 import trio  # noqa: F401
+from covering import Chosen, Recorder
 
 __all__ = ["Result", "run_tests"]
 
@@ -41,7 +42,12 @@ class Result:
 
 
 def run_tests(
-    copy: Path, paths: Sequence[str], *, max_cpu_s: float, writes_bytecode: bool
+    copy: Path,
+    paths: Sequence[str],
+    *,
+    max_cpu_s: float,
+    functions: Iterable[str] | None = None,
+    recorded: Path | None = None,
 ) -> Result:
     """Run the tests of some paths of a copy up to the first failure.
 
@@ -49,12 +55,16 @@ def run_tests(
         copy: A copy of the project; the package is imported from it.
         paths: Files and folders below the copy.
         max_cpu_s: Processor time after which the run is stopped, and has failed.
-        writes_bytecode: Whether what is imported is kept compiled beside its source.
+        functions: The test functions to run; None for all.
+        recorded: The file to store in which of them run which lines; what is imported is kept
+            compiled beside its source then.
     """
     with tempfile.TemporaryFile() as output:
         pid = os.fork()
         if pid == 0:
-            _be_pytest(copy, paths, max_cpu_s, writes_bytecode, output)
+            plugin = None if functions is None else Chosen(functions)
+            recorder = None if recorded is None else Recorder(copy, recorded)
+            _be_pytest(copy, paths, max_cpu_s, plugin, recorder, output)
         _, status, usage = os.wait4(pid, 0)
         output.seek(0)
         printed = output.read()[-2000:].decode(errors="replace")
@@ -69,7 +79,8 @@ def _be_pytest(
     copy: Path,
     paths: Sequence[str],
     max_cpu_s: float,
-    writes_bytecode: bool,
+    chosen: Chosen | None,
+    recorder: Recorder | None,
     output: IO[bytes],
 ) -> NoReturn:
     code = 1
@@ -85,13 +96,18 @@ def _be_pytest(
         # Plugins of other packages take longer to import than most mutants to be killed.
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         sys.path[0] = str(copy)  # before: the folder of this file
-        sys.dont_write_bytecode = not writes_bytecode
+        sys.dont_write_bytecode = recorder is None
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
         # At the second of these the signal would be that of a kill from outside.
         resource.setrlimit(resource.RLIMIT_CPU, (int(max_cpu_s) + 1, int(max_cpu_s) + 10))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(_MAX_WAIT_S)
-        code = int(pytest.main([*_OPTIONS, *paths]))
+        if recorder is not None:
+            recorder.start()
+        plugins = [each for each in (chosen, recorder) if each is not None]
+        code = int(pytest.main([*_OPTIONS, *paths], plugins))
+        if recorder is not None:
+            recorder.stop()
         sys.stdout.flush()
     finally:
         os._exit(code)

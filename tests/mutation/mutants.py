@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Mutant", "mutants", "mutated", "unchanged"]
+__all__ = ["Mutant", "mutants", "mutated", "place", "unchanged"]
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -53,7 +53,7 @@ def mutants(source: str) -> list[Mutant]:
     untried = set(_declarations(tree))
     lines = source.splitlines()
     found = [
-        Mutant(_place(node).lineno, change, number, _marked(lines, _place(node)))
+        Mutant(place(node).lineno, change, number, _marked(lines, place(node)))
         for number, node in enumerate(ast.walk(tree))
         if node not in untried
         for change in _changes(node)
@@ -74,7 +74,7 @@ def unchanged(source: str) -> str:
     return ast.unparse(ast.parse(source))
 
 
-def _place(node: ast.AST) -> Any:
+def place(node: ast.AST) -> Any:
     """Return the node whose text is marked: of a statement with a condition, this alone."""
     return getattr(node, "test", node)
 

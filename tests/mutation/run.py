@@ -5,7 +5,8 @@
     python tests/mutation/run.py streamnorm/_core/grammar.py:12 [PATH …]
 
 Each mutant is a copy of the project with one small change; it is killed if a test fails.  The
-tests named like the changed module run first, then those of its folder, then those of the laws.
+tests that run the changed line come first, then those named like the changed module, those of its
+folder, and those of the laws.
 Of each area, module, package or line so many mutants are tried.  Survivors are printed with their
 line: some change nothing that is visible, all others are missing tests.  Those of the first kind
 stand in `survivors.toml` with their reasons, and do not count; an entry is stale if its mutant is
@@ -31,16 +32,27 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from areas import AREAS, ROOT, modules_by_area, modules_of, namesakes, test_groups
+from covering import Covering
 from forked_pytest import run_tests
 from mutants import Mutant, mutants, mutated, unchanged
 
 _COPIED = ("streamnorm", "tests", "recordings", "docs", "pyproject.toml", "README.md")
 _WANTED = 0.95
 
-# Seconds of processor time that each group of tests may take.
-_Limits: TypeAlias = dict[tuple[str, ...], float]
 # The tests of unchanged code take no longer, by far; a mutant of them may loop.
-_MAX_CPU_S = 300
+_MAX_CPU_S = 1800
+
+
+class Checked(NamedTuple):
+    """What is known of a copy without a mutant.
+
+    Attributes:
+        max_cpu_s: Seconds of processor time that each group of tests may take.
+        covering: Which tests run which lines.
+    """
+
+    max_cpu_s: dict[tuple[str, ...], float]
+    covering: Covering
 
 
 class Entry(NamedTuple):
@@ -91,30 +103,46 @@ def explained() -> dict[Entry, str]:
     return {Entry(each["module"], each["line"], each["change"]): each["reason"] for each in found}
 
 
-def is_killed(copy: Path, max_cpu_s: _Limits, site: Site) -> bool:
-    """Return whether a test fails for a mutant."""
+def is_killed(copy: Path, checked: Checked, is_explained: bool, site: Site) -> bool:
+    """Return whether a test fails for a mutant.
+
+    Args:
+        copy: A copy of the project.
+        checked: What is known of it.
+        is_explained: Whether the mutant is known to change nothing visible.
+        site: The mutant.
+    """
     target, original = copy / site.module, copy / "original.py"
     target.rename(original)
-    target.write_text(mutated(original.read_text(), site.mutant))
+    source = (ROOT / site.module).read_text()
+    target.write_text(mutated(source, site.mutant))
     try:
         own, *others = test_groups(site.module)
+        # The tests that run its line, those named like its module first.
+        chosen = checked.covering.functions(site.module, source, site.mutant)
         first = namesakes(site.module)
+        if chosen is not None:
+            files = dict.fromkeys(name.partition("::")[0] for name in chosen)
+            in_order = sorted(files, key=lambda file: file not in first)
+            limit = sum(checked.max_cpu_s.values())
+            if chosen and run_tests(copy, in_order, max_cpu_s=limit, functions=chosen).fails:
+                return True
+            # What a test leaves behind may be what another one sees.
+            if is_explained:
+                return False
         for group in ([first] if first else []) + [own, *others]:
-            limit = max_cpu_s[own if group is first else group]
-            if run_tests(copy, group, max_cpu_s=limit, writes_bytecode=False).fails:
+            limit = checked.max_cpu_s[own if group is first else group]
+            if run_tests(copy, group, max_cpu_s=limit).fails:
                 return True
         return False
     finally:
         original.rename(target)
 
 
-def checked_copy(copy: Path, modules: Iterable[Path]) -> _Limits:
+def check_copy(copy: Path, modules: Iterable[Path]) -> Checked:
     """Make a copy of the project in which a test that fails is the fault of a mutant.
 
     Modules are written as their mutants are, so that these differ by their change alone.
-
-    Returns:
-        The processor time to allow each group of tests, in seconds.
     """
     for name in _COPIED:
         source = ROOT / name
@@ -125,22 +153,24 @@ def checked_copy(copy: Path, modules: Iterable[Path]) -> _Limits:
             shutil.copy(source, copy / name)
     for module in modules:
         (copy / module).write_text(unchanged((ROOT / module).read_text()))
-    max_cpu_s: _Limits = {}
+    max_cpu_s: dict[tuple[str, ...], float] = {}
+    recorded: list[Path] = []
     for group in dict.fromkeys(group for module in modules for group in test_groups(module)):
-        result = run_tests(copy, group, max_cpu_s=_MAX_CPU_S, writes_bytecode=True)
+        recorded.append(copy.with_name(f"recorded{len(recorded)}"))
+        result = run_tests(copy, group, max_cpu_s=_MAX_CPU_S, recorded=recorded[-1])
         if result.fails:
             raise SystemExit(f"a test fails without a mutant\n{result.output}")
-        max_cpu_s[group] = 5 * result.cpu_s + 10
+        max_cpu_s[group] = 3 * result.cpu_s + 10
     for module in {test_groups(module)[0]: module for module in modules}.values():
         own = test_groups(module)[0]
         original = copy / "original.py"
         (copy / module).rename(original)
         (copy / module).write_text("raise RuntimeError('this copy is what is tested')")
-        result = run_tests(copy, own, max_cpu_s=max_cpu_s[own], writes_bytecode=False)
+        result = run_tests(copy, own, max_cpu_s=max_cpu_s[own])
         original.rename(copy / module)
         if not result.fails:
             raise SystemExit(f"no test of {' '.join(own)} fails without {module}")
-    return max_cpu_s
+    return Checked(max_cpu_s, Covering.read(copy, recorded))
 
 
 _Verdict: TypeAlias = tuple[Site, bool]
@@ -149,11 +179,12 @@ _Verdict: TypeAlias = tuple[Site, bool]
 _judge: Callable[[Site], bool]  # of a process of the pool
 
 
-def _start_judge(checked: Path, max_cpu_s: _Limits) -> None:
+def _start_judge(original: Path, checked: Checked) -> None:
     global _judge
-    copy = checked.with_name(str(os.getpid()))
-    shutil.copytree(checked, copy)
-    _judge = partial(is_killed, copy, max_cpu_s)
+    copy = original.with_name(str(os.getpid()))
+    shutil.copytree(original, copy)
+    known = explained()
+    _judge = lambda site: is_killed(copy, checked, site.entry in known, site)  # noqa: E731
 
 
 def _judged(site: Site) -> _Verdict:
@@ -231,9 +262,9 @@ def main() -> int:
     modules = sorted({site.module for found in areas.values() for site in found})
     ends_well = True
     with tempfile.TemporaryDirectory() as folder:
-        checked = Path(folder, "checked")
-        checked.mkdir()
-        state = (checked, checked_copy(checked, modules))
+        original = Path(folder, "original")
+        original.mkdir()
+        state = (original, check_copy(original, modules))
         with multiprocessing.get_context("fork").Pool(options.jobs, _start_judge, state) as pool:
             for name, every in areas.items():
                 tried = try_mutants(
