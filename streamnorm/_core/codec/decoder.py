@@ -147,8 +147,14 @@ class Decoder(ABC):
                     run.append_events(text, events)
                 return events
         frames = self.split(data)
+        is_refused = run is not None and run.take_refusal()
         for raw in frames:
-            if run is None or type(raw) is not bytes or (text := run.text_of(raw)) is None:
+            if (
+                run is None
+                or is_refused
+                or type(raw) is not bytes
+                or (text := run.text_of(raw)) is None
+            ):
                 events += self.read_raw(raw)
                 run = self.run
             else:

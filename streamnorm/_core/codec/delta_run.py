@@ -100,6 +100,7 @@ class DeltaRun(ABC):
         self.text_of_read: ReadText = self._text_of_read_lines
         self.reads_are_events = False
         self.idle_frames = 0
+        self._has_refused = False  # the event that the last read ended
         self._lines = _NO_FRAMING  # the framing, if events are lines
         self._event_end = _EVENT_END  # of the last read of one event
         self._templates = Templates(takes_fresh=self.takes_fresh)
@@ -247,11 +248,18 @@ class DeltaRun(ABC):
         if data[:start] != prefix or _LF in payload or _CR in payload:
             return None
         text = self.decode(payload)
-        if text is not None:
-            framing.frames += 1
-            if carries:
-                framing.held, framing.carries, framing.holds_original = b"", False, True
+        if text is None:
+            self._has_refused = True
+            return None
+        framing.frames += 1
+        if carries:
+            framing.held, framing.carries, framing.holds_original = b"", False, True
         return text
+
+    def take_refusal(self) -> bool:
+        """Return once whether `text_of_read` refused the only event of its read."""
+        has_refused, self._has_refused = self._has_refused, False
+        return has_refused
 
     def append_events(self, text: str, events: list[Event]) -> None:
         """Append the events of the frame that was decoded last: the delta, then the usage."""
@@ -348,6 +356,8 @@ class DeltaForwarder:
         """
         run = self.run
         run.reads_are_events = len(frames) < 2
+        if run.take_refusal():
+            return position
         text_of = run.text_of
         delta, append, write = self.delta, self.append, self.write
         known = self._sinks

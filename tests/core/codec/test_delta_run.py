@@ -376,6 +376,33 @@ def test_sinks_of_a_block_serve_it_until_something_else_happens_to_it() -> None:
     assert sinks.asked == [0, 1, 0, 1]
 
 
+class CountingRun(NumberedRun):
+    """A run that refuses each payload behind `9`, and counts what it is asked."""
+
+    asked = 0
+
+    def decode(self, payload: bytes) -> str | None:
+        self.asked += 1
+        return None if payload[:1] == b"9" else super().decode(payload)
+
+
+@pytest.mark.parametrize("beginning", [b"", *BEGINNINGS[:2]])
+def test_event_of_a_read_is_refused_once(beginning: bytes) -> None:
+    run = CountingRun()
+    forwarder = DeltaForwarder(run, CountedSinks(), None)
+    if beginning:
+        assert run.text_of_read(beginning) == ""
+    read = b"data: 9".removeprefix(beginning) + b"\n\n"
+    assert run.text_of_read(read) is None
+    frames = run.framing.split(read)
+    assert frames == [b"data: 9"]
+    assert forwarder.forward([*frames], []) == 0
+    assert run.asked == 1
+    assert forwarder.forward([*frames], []) == 0
+    assert forwarder.forward([b"data: 0a"], []) == 1
+    assert run.asked == 3
+
+
 class CountedFrames(list[bytes]):
     """Frames, and how many of them were copied."""
 
