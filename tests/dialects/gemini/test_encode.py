@@ -321,8 +321,8 @@ def test_tokens_that_the_client_has_seen_are_not_repeated() -> None:
     assert b"usageMetadata" not in out[len(original) :]
 
 
-def test_unicode_line_ends_are_escaped() -> None:
-    text = "a\u2028b\u2029c\x85d"
+@pytest.mark.parametrize("text", ["a\u2028b\u2029c\x85d", "é\u2028", "é\u2029", "é\x85", "\u2027"])
+def test_unicode_line_ends_are_escaped(text: str) -> None:
     writer = GeminiEncoder()
     events = [START, BlockStart(0, Text()), TextDelta(0, text)]
     frame = b"".join(map(writer.encode, events)).decode().split("\r\n\r\n")[1]
