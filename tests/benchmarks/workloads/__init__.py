@@ -64,6 +64,12 @@ def workloads(events: int) -> list[Workload]:
         ("responses: 4 calls", "openai_responses", "anthropic", responses.calls(events)),
         ("gemini: text", "gemini", "openai_chat", gemini.text(events)),
         ("interactions: text", _INTERACTIONS, "openai_chat", interactions.text(events)),
+        (
+            "interactions: text, with ids",
+            _INTERACTIONS,
+            "openai_chat",
+            interactions.resumable_text(events),
+        ),
         ("interactions: thought", _INTERACTIONS, "openai_chat", interactions.thought(events)),
         ("interactions: call", _INTERACTIONS, "openai_chat", interactions.call(events)),
         ("converse: text", "bedrock_converse", "openai_chat", converse.text(events)),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from typing import TypeAlias
 
 from workloads.text import argument_pieces, dumps, text_pieces
 
-__all__ = ["call", "frames", "text", "thought"]
+__all__ = ["call", "frames", "resumable_text", "text", "thought"]
 
 _Fields: TypeAlias = dict[str, object]
 
@@ -34,6 +36,16 @@ def text(deltas: int) -> list[bytes]:
     return _interaction(
         "completed", {"type": "model_output"}, ({"text": each, "type": "text"} for each in pieces)
     )
+
+
+def resumable_text(deltas: int) -> list[bytes]:
+    """Return a stream of text whose events have ids, after any of which it can be resumed."""
+    rng = random.Random("ids")  # noqa: S311 - a seed is the point
+    payloads: list[bytes] = []
+    for payload in text(deltas):
+        id = urlsafe_b64encode(rng.randbytes(24))
+        payloads.append(payload.replace(b'"event_type"', b'"event_id":"%b","event_type"' % id))
+    return payloads
 
 
 def thought(deltas: int) -> list[bytes]:
