@@ -57,12 +57,33 @@ def responses_calls(number: int) -> Iterator[bytes]:
             yield frame(kind, delta=TEXT, item_id=item["id"], output_index=index)
 
 
+def interactions_calls(number: int) -> Iterator[bytes]:
+    """Yield calls whose steps stay open."""
+
+    def frame(kind: str, **fields: Any) -> bytes:
+        text = json.dumps({**fields, "event_type": kind}, ensure_ascii=False)
+        return f"event: {kind}\ndata: {text}\n\n".encode()
+
+    yield frame("interaction.created", interaction={"id": "v", "model": "m"})
+    for index in range(number):
+        step = {"type": "function_call", "id": f"c{index}", "name": "f"}
+        yield frame("step.start", index=index, step=step)
+        fragment = {"arguments": TEXT, "type": "arguments_delta"}
+        yield from [frame("step.delta", index=index, delta=fragment)] * DELTAS
+
+
 @pytest.mark.parametrize("compiled", [COMPILED, None], ids=["kernel", "twin"])
 @pytest.mark.parametrize(
-    ("dialect", "calls"), [("openai_chat", chat_calls), ("openai_responses", responses_calls)]
+    ("dialect", "calls", "above"),
+    [
+        ("openai_chat", chat_calls, 0),
+        ("openai_responses", responses_calls, 0),
+        # The fragment that exceeds the bound precedes the error.
+        ("gemini_interactions", interactions_calls, len(TEXT.encode())),
+    ],
 )
 def test_arguments_of_many_open_calls_are_bounded(
-    dialect: str, calls: Any, compiled: Any, monkeypatch: pytest.MonkeyPatch
+    dialect: str, calls: Any, above: int, compiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ResponsesRun, "has_templates", True)
     size = 0
@@ -75,6 +96,6 @@ def test_arguments_of_many_open_calls_are_bounded(
                 elif isinstance(event, StreamError):
                     assert event.kind == "too_large"
                     # With the names and ids: most of the bound, and no more than it.
-                    assert BOUND - 256 * 1024 < size <= BOUND
+                    assert BOUND - 256 * 1024 < size <= BOUND + above
                     return
     pytest.fail(f"{size} bytes of arguments, expected at most {BOUND}")

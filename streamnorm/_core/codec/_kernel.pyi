@@ -31,6 +31,7 @@ class TemplateReader:
         otherwise: ReadText,
         framing: Splitter | None,
         numbers: EventNumbers | None,
+        has_ids: bool,
         /,
     ) -> TemplateReader: ...
     def read(self, data: bytes, /) -> str | None: ...

@@ -79,7 +79,7 @@ class DeltaRun(ABC):
         text_of_read: Decodes a read that ends exactly one event, whose beginning may be in the
             read before, without splitting it; "" also for one that only begins an event.  Called
             only if `reads_are_events`.
-        numbers: Numbers of the events; None if they have none.
+        numbers: Numbers or ids of the events; None if they have none.
         takes_fresh: As for `Templates`.
         idle_frames: Number of frames that gave no text.
         can_learn: Whether further templates may be learned since the last `allow_templates`.
@@ -155,7 +155,7 @@ class DeltaRun(ABC):
             takes_inner: Whether `fresh` takes inner fragments alone, as of `is_inner`.
             counts: Token counts of the payload that may differ in others.
             number: Offsets of the event's number from the end of the payload; in other payloads
-                it is `numbers.next`.
+                it is `numbers.next`, or any id if that is None.
         """
         if not text:
             return

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Perplexity's chunks grow with the text: comparing them would take quadratic time.
 _MAX_PAYLOAD_BYTES = 4096
 _PROBE = "?"
+# Visible characters that stand for themselves in a string of JSON.
+_ID_CHARACTERS = bytes({*range(0x21, 0x7F)} - {*b'"\\'})
 _MAX_HEADS = 16  # each is compared with a payload that none fits
 PROBED_COUNTS = (7, 11)
 """Token counts with which `learn_template` tries a template."""
@@ -76,8 +78,8 @@ class Template(Struct, frozen=True):
         repeats: Whether the text stands in the payload twice.
         spaced: Whether the padding is spaces, not letters.
         counts: The token counts that stand in place of the padding; None if there are none.
-        end: Bytes after the number of the event, which stands behind the tail; empty if the events
-            have no numbers there.
+        end: Bytes after the number or the id of the event, which stands behind the tail; empty if
+            the events have neither there.
     """
 
     head: bytes
@@ -92,7 +94,7 @@ class Template(Struct, frozen=True):
         """Return the template without the event's number; None if that stands before the text.
 
         Args:
-            number: Offsets of the number from the end of the payload, below zero.
+            number: Offsets of the number, or of the id, from the end of the payload, below zero.
         """
         start, end = number
         if -start >= len(self.tail):
@@ -181,6 +183,7 @@ class Templates:
         if (last := self.last) is None:
             raise ValueError("no template, expected one")
         numbers = run.numbers if last.end else None
+        has_ids = numbers is not None and numbers.next is None
         tail, end = (last.tail, last.end + behind) if last.end else (last.tail + behind, b"")
         head, middle = before + last.head, last.middle
         start, skip = len(head), len(middle)
@@ -191,7 +194,7 @@ class Templates:
         if kernel.TemplateReader is not None:
             return kernel.TemplateReader(
                 *(run, known, before, head, middle, tail, end, between, repeats, spaced),
-                *(otherwise, framing, numbers),
+                *(otherwise, framing, numbers, has_ids),
             ).read
         delta, extend, fresh, takes_inner = known[head]
         counts: Digits | None = None
@@ -207,13 +210,19 @@ class Templates:
                     event = framing.held + data
                 if len(event) > framing.safe_bytes:
                     return otherwise(data)
-            rest = tail
-            if numbers is not None:
-                number = numbers.next or 0  # a template was learned from a number
-                rest = b"%b%d%b" % (tail, number, end)
-            if not event.endswith(rest):
-                return otherwise(data)
-            stop = len(event) - len(rest)
+            if has_ids:
+                stop = event.rfind(tail, start, -len(end))
+                id = event[stop + len(tail) : -len(end)]
+                if stop < 0 or not id or id.strip(_ID_CHARACTERS) or not event.endswith(end):
+                    return otherwise(data)
+            else:
+                rest = tail
+                if numbers is not None:
+                    number = numbers.next or 0  # a template was learned from a number
+                    rest = b"%b%d%b" % (tail, number, end)
+                if not event.endswith(rest):
+                    return otherwise(data)
+                stop = len(event) - len(rest)
             if (found := event[:start]) != head:
                 if found not in known:
                     return otherwise(data)
@@ -255,7 +264,9 @@ class Templates:
                 if between:
                     run.counts_before, run.counts = run.counts, counts
             if numbers is not None:
-                numbers.next, numbers.last_event = number + 1, event
+                numbers.last_event = event
+                if not has_ids:
+                    numbers.next = number + 1
             if framing is not None:
                 framing.frames += 1
                 if event is not data:
@@ -332,10 +343,11 @@ def learn_template(
 
 
 class EventNumbers(Protocol):
-    """Numbers that a server gives its events.
+    """Numbers or ids that a server gives its events.
 
     Attributes:
-        next: Number of the next event if none is missing; None before the first.
+        next: Number of the next event if none is missing; None before the first, and if the events
+            have ids, any of which may be next.
         last_event: The last event, or its payload.
     """
 

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from streamnorm._core.blocks import Block, OpaqueBlock, Reasoning, Text, file_block
 from streamnorm._core.codec.block_opener import BlockOpener
+from streamnorm._core.codec.templates import Extend
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -29,7 +30,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.failures import malformed
 from streamnorm._core.json import clean, compact, is_array, is_object, rejoin, string_of
-from streamnorm._core.text import LONG_CHARS, TextOffsets
+from streamnorm._core.text import LONG_CHARS, MAX_FRESH, TextOffsets
 from streamnorm.dialects.gemini_interactions.content import (
     citation_from_wire,
     redacted_from_wire,
@@ -44,7 +45,6 @@ from streamnorm.dialects.gemini_interactions.wire import (
 )
 
 _ANNOTATIONS = "text_annotation_delta"
-_MAX_UNCOUNTED = 32  # fragments of a text that are counted at once: 70 bytes each
 
 
 class OutputText(Struct):
@@ -69,7 +69,6 @@ class InteractionBlocks(BlockOpener):
         calls_by_id: Name and arguments of all calls, by id.
         outputs: Length and checksum of the text of each step of the answer.
         unfinished: Number of client tool calls whose arguments are no complete JSON.
-        event_id: Id of the last event, after which the vendor can resume the stream.
     """
 
     unanswered: dict[str, str] = field(default_factory=dict)
@@ -77,7 +76,6 @@ class InteractionBlocks(BlockOpener):
     calls_by_id: dict[str, tuple[str, str]] = field(default_factory=dict)
     outputs: list[OutputText] = field(default_factory=list)
     unfinished: int = 0
-    event_id: str = ""
 
     def start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
         """Append the start of a block and return its index."""
@@ -183,12 +181,15 @@ class OpenStep(ABC):
         # The first text of a block opens it for the target.
         return None if block is None or not block.has_text or block.carry else block
 
-    def extend(self, text: str) -> bool:
-        """Account for the text of a delta on the fast path; return False to refuse the delta.
+    def text_sinks(self) -> tuple[Extend | None, list[str] | None]:
+        """Return what accounts for the texts of deltas on the fast path; None where nothing does.
 
-        False leaves the step unchanged: read the frame in full.
+        Returns:
+            A function that accounts for a text, and a list that takes up to `MAX_FRESH` texts of
+            at most `LONG_CHARS` characters in its place.  The function returns False, and the step
+            is unchanged, if the frame must be read in full.
         """
-        return True
+        return None, None
 
     @abstractmethod
     def read_delta(
@@ -264,12 +265,8 @@ class OutputStep(OpenStep):
     def extensible_block(self) -> GrowingBlock | None:
         return None if self._signature else super().extensible_block()
 
-    def extend(self, text: str) -> bool:
-        uncounted = self._uncounted
-        uncounted.append(text)
-        if len(uncounted) >= _MAX_UNCOUNTED or len(text) > LONG_CHARS:
-            self._count()
-        return True
+    def text_sinks(self) -> tuple[Extend | None, list[str] | None]:
+        return self._extend, self._uncounted
 
     def read_delta(
         self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
@@ -291,7 +288,7 @@ class OutputStep(OpenStep):
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
         if self.block is not None:
-            self.extend(self.block.flush(events))
+            self._extend(self.block.flush(events))
             self._count()
             events.append(BlockStop(self.block.index))
             self._offsets.release()
@@ -302,7 +299,14 @@ class OutputStep(OpenStep):
             if self._signature:
                 # A signature covers the text before it alone.
                 self.stop(events, explicit=True)
-            self.extend(self._grow(events).append(text, events))
+            self._extend(self._grow(events).append(text, events))
+
+    def _extend(self, text: str) -> bool:
+        uncounted = self._uncounted
+        uncounted.append(text)
+        if len(uncounted) >= MAX_FRESH or len(text) > LONG_CHARS:
+            self._count()
+        return True
 
     def _count(self) -> None:
         """Add the uncounted fragments to the text's size, checksum and citation offsets."""
@@ -326,7 +330,7 @@ class OutputStep(OpenStep):
         if self._signature:
             self.stop(events, explicit=True)
         block = self._grow(events)
-        self.extend(block.flush(events))
+        self._extend(block.flush(events))
         self._signature = signature
         events.append(SignatureDelta(block.index, *signature_from_wire(signature)))
 
@@ -335,7 +339,7 @@ class OutputStep(OpenStep):
             block = self.block
             found = None
             if block is not None and is_object(annotation):
-                self.extend(block.flush(events))
+                self._extend(block.flush(events))
                 self._count()
                 found = citation_from_wire(annotation, self._offsets)
             # An annotation without text before it, or of an unknown type, stays opaque.

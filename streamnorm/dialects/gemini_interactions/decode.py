@@ -10,10 +10,11 @@ recordings that show a case.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Unpack
+import re
+from typing import Any, NamedTuple, Unpack
 
-from streamnorm._core.codec import DONE, DecodeOptions, Decoder, DeltaRun, read_no_json
+from streamnorm._core.codec import DONE, DecodeOptions, Decoder, DeltaRun, kernel, read_no_json
+from streamnorm._core.codec.templates import Extend
 from streamnorm._core.events import Completed, Delta, Event, MessageStart, MessageStop, UsageUpdate
 from streamnorm._core.failures import Fatal, find_error, named_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
@@ -33,6 +34,8 @@ from streamnorm.dialects.gemini_interactions.wire import (
     DIALECT,
     PIECES,
     TEXT_DELTAS,
+    AnyStepDelta,
+    event_id_of,
     unknown_fields,
 )
 from streamnorm.sse import Frame
@@ -63,7 +66,8 @@ class InteractionsDecoder(Decoder):
         super().__init__(**options)
         self._blocks = InteractionBlocks(self._limits, self.note)
         self._steps = OpenSteps(self._blocks)
-        self._delta_run = self._run = InteractionsRun(self._blocks, self._steps.open)
+        self._delta_run = self._run = InteractionsRun(self._steps.open)
+        self._ids = self._run.ids
         self._start_fields: dict[str, Any] | None = None  # None before the start
         self._is_created = False  # whether an event has created the interaction
         self._id = ""
@@ -72,7 +76,7 @@ class InteractionsDecoder(Decoder):
 
     @property
     def resume_token(self) -> dict[str, Any] | None:
-        event_id = self._blocks.event_id
+        event_id = self._ids.last
         return {"event_id": event_id} if event_id else None
 
     def read(self, frame: Frame, events: list[Event]) -> None:
@@ -121,7 +125,7 @@ class InteractionsDecoder(Decoder):
 
     def _read_event(self, value: dict[str, Any], frame: Frame, events: list[Event]) -> None:
         kind, data = event_type(value, frame), frame.data
-        self._blocks.event_id = string_of(value, "event_id") or self._blocks.event_id
+        self._ids.store(string_of(value, "event_id"))
         if kind == "error":
             raise Fatal(named_error(data, value))
         family, _, action = kind.partition(".")
@@ -244,28 +248,84 @@ class InteractionsDecoder(Decoder):
         self.outcome = Completed(reason, self._usage.usage)
 
 
+class EventIds:
+    """Id of the last event that has an id, after which the vendor can resume the stream.
+
+    Attributes:
+        next: None: ids are no numbers.
+        last_event: The last event that fits a template with an id, or its payload; "" if a later
+            event had an id.
+    """
+
+    __slots__ = ("_last", "last_event", "next")
+
+    def __init__(self) -> None:
+        self.next: int | None = None
+        self.last_event: str | bytes = ""
+        self._last = ""
+
+    def store(self, id: str | None) -> None:
+        """Store an event's id; None or "" if the event has none."""
+        if id:
+            self._last, self.last_event = id, ""
+
+    @property
+    def last(self) -> str:
+        """The id; "" before the first."""
+        event = self.last_event
+        if isinstance(event, bytes):
+            self.store(event_id_of(event[event.index(b"{") :]))
+        return self._last
+
+
+class ExpectedDeltas(NamedTuple):
+    """The deltas of a step that the fast path expects.
+
+    Attributes:
+        delta: Empty delta of the block, and of the part that they extend.
+        extend: Accounts for a text; None and False as of `OpenStep.text_sinks`.
+        fresh: Takes short texts that fit a template in place of `extend`.
+    """
+
+    delta: Delta
+    extend: Extend | None
+    fresh: list[str] | None
+
+
+_EVENT_ID = re.compile(rb'"event_id" *: *"([!#-\[\]-~]+)"')  # without escapes
+_PROBED_ID = "id-of-no-event"
+
+
 class InteractionsRun(DeltaRun):
     """Delta run of `step.delta` events of one delta type that extend open blocks.
 
     Args:
-        blocks: State of the interaction.
         steps: The open steps by index.
+
+    Attributes:
+        ids: Ids of the events.
+        compares_ids: Whether templates are learned from events with ids.
     """
 
     prefix = b"event: step.delta\ndata: "
+    takes_fresh = True
+    # Without the kernel a typed decoder costs less than comparing events with ids.
+    compares_ids = kernel.TemplateReader is not None
 
-    def __init__(self, blocks: InteractionBlocks, steps: dict[int, OpenStep]) -> None:
+    def __init__(self, steps: dict[int, OpenStep]) -> None:
         super().__init__()
-        self._blocks = blocks
+        self.numbers = self.ids = EventIds()
         self._steps = steps
         self._decoder = TEXT_DELTAS  # of all deltas in the run
         self._decode = self._decoder.decode
-        # The steps whose deltas are expected: their `extend`, and the delta of their block.
-        self._expected: dict[int, tuple[Callable[[str], bool], Delta]] = {}
+        self._expected: dict[int, ExpectedDeltas] = {}  # by index of the step
+        self._newest = -1  # index of the newest block so far
 
     def forget(self) -> None:
         """Expect no deltas on the fast path, because steps may have changed."""
         self._expected.clear()
+        if self._templates.last is not None:
+            self.clear_templates()
 
     def expect(self, index: int) -> None:
         """Expect deltas of a step on the fast path if its open block can be extended.
@@ -276,13 +336,20 @@ class InteractionsRun(DeltaRun):
         step = self._steps.get(index)
         block = None if step is None else step.extensible_block()
         if step is None or block is None:
-            self._expected.pop(index, None)
+            known = self._expected.pop(index, None)
+            if known is not None and self._templates.last is not None:
+                self.clear_templates()
             return
         if step.delta_decoder is not self._decoder:
             self.forget()
             self._decoder = step.delta_decoder
             self._decode = self._decoder.decode
-        self._expected[index] = step.extend, block.delta
+        if index in self._expected:
+            return  # the delta stays the same object
+        self._expected[index] = ExpectedDeltas(block.delta, *step.text_sinks())
+        if block.index > self._newest:  # once for each block, however often it is interrupted
+            self._newest = block.index
+            self.allow_templates()
 
     def decode(self, payload: bytes) -> str | None:
         try:
@@ -292,11 +359,38 @@ class InteractionsRun(DeltaRun):
         expected = self._expected.get(event.index)
         if expected is None:
             return None
-        extend, delta = expected
         text = event.delta.text
-        if not extend(text):
+        if expected.extend is not None and not expected.extend(text):
             return None
         if event.event_id:
-            self._blocks.event_id = event.event_id
-        self.delta = delta
+            self.ids.store(event.event_id)
+        self.delta = expected.delta
+        if self.can_learn and (self.compares_ids or not event.event_id):
+            self._learn(payload, event, expected)
         return text
+
+    def _learn(self, payload: bytes, event: AnyStepDelta, expected: ExpectedDeltas) -> None:
+        """Learn the template of a delta, with the event's id, if any, behind the text."""
+
+        def peek(payload: bytes) -> str | None:
+            other = self._decode(payload)
+            is_same = (other.index, other.event_id) == (event.index, event.event_id)
+            return other.delta.text if is_same else None
+
+        delta, extend, fresh = expected
+        text, number = event.delta.text, self._find_id(payload) if event.event_id else None
+        self.learn(payload, text, peek, delta=delta, extend=extend, fresh=fresh, number=number)
+
+    def _find_id(self, payload: bytes) -> tuple[int, int]:
+        """Return the offsets of an event's id from the payload's end.
+
+        If the id is uncertain, the offsets are those of the whole payload, for which
+        `Template.cut_number` returns None.
+        """
+        size = len(payload)
+        if (found := _EVENT_ID.search(payload)) is not None:
+            start, end = found.span(1)
+            other = self._decode(b"%b%b%b" % (payload[:start], _PROBED_ID.encode(), payload[end:]))
+            if other.event_id == _PROBED_ID:
+                return start - size, end - size
+        return -size, 0

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
+from streamnorm._core.codec.templates import Extend
 from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta
 from streamnorm._core.failures import malformed, too_large
 from streamnorm._core.json import (
@@ -27,7 +28,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, text_bytes, value_bytes
 from streamnorm._core.shapes import found
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import MAX_FRESH, TextBuffer
 from streamnorm.dialects.gemini_interactions.blocks import (
     GrowingBlock,
     InteractionBlocks,
@@ -320,19 +321,37 @@ class _CallStep(OpenStep):
     ) -> None:
         super().__init__(kind, fields, arguments, blocks)
         self._fragments = TextBuffer()  # the arguments that arrived in fragments
+        self._fresh: list[str] = []  # the last of them, which the delta run has appended
 
     def extensible_block(self) -> GrowingBlock | None:
         return None if self._complete else super().extensible_block()
 
-    def extend(self, text: str) -> bool:
+    def text_sinks(self) -> tuple[Extend | None, list[str] | None]:
+        return self._extend, None if self._blocks.stored.is_near else self._fresh
+
+    def _extend(self, text: str) -> bool:
+        fragments = self._received()
         if not self._blocks.stored.reserve(text_bytes(text)):  # the full reading reports the limit
             return False
-        self._fragments.append(text)
+        fragments.append(text)
         return True
 
     def _store(self, text: str) -> None:
+        fragments = self._received()
         self._blocks.store_text(text)
-        self._fragments.append(text)
+        fragments.append(text)
+
+    def _received(self) -> TextBuffer:
+        """Return the arguments that arrived in fragments, after counting what is in `_fresh`."""
+        fresh, stored = self._fresh, self._blocks.stored
+        if fresh:
+            text = "".join(fresh)
+            fresh.clear()
+            stored.left -= text_bytes(text)
+            self._fragments.append(text)
+            if stored.is_near:
+                fresh += [""] * MAX_FRESH  # as many as it may have
+        return self._fragments
 
     def _open(
         self, call: ToolCall | ServerToolCall, extra: dict[str, Any], events: list[Event]
@@ -373,7 +392,7 @@ class _CallStep(OpenStep):
         """
         if text := block.flush(events):
             self._store(text)
-        arguments, in_start = self._complete or self._fragments.text(), self._start_arguments
+        arguments, in_start = self._complete or self._received().text(), self._start_arguments
         if in_start and not arguments:
             self._blocks.store_text(in_start)
             arguments = in_start

@@ -73,6 +73,9 @@ class StepDelta(
     event_id: str | None = None
 
 
+AnyStepDelta: TypeAlias = (
+    StepDelta[TextFragment] | StepDelta[SummaryFragment] | StepDelta[ArgumentsFragment]
+)
 DeltaDecoder: TypeAlias = (
     msgspec.json.Decoder[StepDelta[TextFragment]]
     | msgspec.json.Decoder[StepDelta[SummaryFragment]]
@@ -84,6 +87,20 @@ DeltaDecoder: TypeAlias = (
 TEXT_DELTAS: DeltaDecoder = msgspec.json.Decoder(StepDelta[TextFragment])
 SUMMARY_DELTAS: DeltaDecoder = msgspec.json.Decoder(StepDelta[SummaryFragment])
 ARGUMENTS_DELTAS: DeltaDecoder = msgspec.json.Decoder(StepDelta[ArgumentsFragment])
+
+
+class IdentifiedEvent(Struct):
+    """An event of which the id alone is read."""
+
+    event_id: str | None = None
+
+
+_decode_identified = msgspec.json.Decoder(IdentifiedEvent).decode
+
+
+def event_id_of(payload: bytes) -> str | None:
+    """Return the id of an event that has been read; None without an id."""
+    return _decode_identified(payload).event_id
 
 
 class RawStep(Struct):

@@ -257,6 +257,58 @@ def test_short_texts_are_appended_without_a_call() -> None:
     assert appended == given[1:-1]
 
 
+class Ids:
+    """Ids of events, any of which may be next."""
+
+    def __init__(self) -> None:
+        self.next: int | None = None
+        self.last_event: str | bytes = ""
+
+
+IDENTIFIED = Template(b'{"text":"', b"", b'","id":"', end=b'","n":1}')
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'{"text":"a","id":"e1","n":1}', "a"),
+        (b'{"text":"","id":"7","n":1}', ""),
+        (b'{"text":"a","id":"v1_a-b=+/.:~!","n":1}', "a"),
+        (b'{"text":"\\",\\"id\\":\\"","id":"e1","n":1}', '","id":"'),
+        (b'{"text":"a","id":"","n":1}', None),
+        (b'{"text":"a","id":"e 1","n":1}', None),
+        (b'{"text":"a","id":"\\u0065","n":1}', None),
+        (b'{"text":"a","id":"e\\"","n":1}', None),
+        (b'{"text":"a","id":"\xc3\xa9","n":1}', None),
+        (b'{"text":"a","id":"e\x7f","n":1}', None),
+        (b'{"text":"a","id":"e\n","n":1}', None),
+        (b'{"text":"a","id":"e1","id":"e2","n":1}', None),
+        (b'{"text":"a","id":"e1","n":2}', None),
+        (b'{"text":"a","id":"e1","n":1}}', None),
+        (b'{"text":"a","id":5,"n":1}', None),
+        (b'{"text":"a","n":1}', None),
+        (b'{"text":"id":"e1","n":1}', None),
+        (b"", None),
+    ],
+)
+def test_template_finds_the_text_before_any_id(payload: bytes, text: str | None) -> None:
+    run, templates = Run(), Templates()
+    run.numbers = ids = Ids()
+    templates.add(IDENTIFIED, None, None)
+    assert templates.text_reader(run, b"", b"", refuse)(payload) == text
+    assert (ids.next, ids.last_event) == (None, "" if text is None else payload)
+
+
+def test_event_whose_text_is_refused_is_not_the_last_event() -> None:
+    run, templates = Run(), Templates()
+    run.numbers = ids = Ids()
+    templates.add(IDENTIFIED, None, lambda text: text != "}")
+    read = templates.text_reader(run, b"data: ", b"\n\n", refuse)
+    first = b'data: {"text":"a","id":"e1","n":1}\n\n'
+    assert (read(first), read(first.replace(b'"a"', b'"}"'))) == ("a", None)
+    assert ids.last_event == first
+
+
 def numbered(number: bytes) -> Template:
     """Return a template with a number in its head."""
     return Template(b'{"n":%b,"text":"' % number, b"", b'"}')

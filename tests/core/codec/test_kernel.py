@@ -42,14 +42,17 @@ COUNTED = Template(b'{"t":"', b'","n":', b"}", counts=CountPair(9, 16, b',"m":')
 PAIR = b"\\ud83d\\ude00"
 NUMBERED = Template(b'{"t":"', b"", b'","n":', end=b"}")
 PADDED_NUMBERED = Template(b'{"t":"', b'","p":"', b'","n":', end=b"}")
-TEMPLATES = (PLAIN, PADDED, SPACED, REPEATED, COUNTED, NUMBERED, PADDED_NUMBERED)
+IDENTIFIED = Template(b'{"t":"', b"", b'","n":"', end=b'"}')
+PADDED_IDENTIFIED = Template(b'{"t":"', b'","p":"', b'","n":"', end=b'"}')
+WITH_IDS = (IDENTIFIED, PADDED_IDENTIFIED)
+TEMPLATES = (*WITH_IDS, PLAIN, PADDED, SPACED, REPEATED, COUNTED, NUMBERED, PADDED_NUMBERED)
 
 
 class Numbers:
-    """Numbers of events, of which the first is the seventh."""
+    """Numbers of events, of which the first is the seventh; or ids."""
 
-    def __init__(self) -> None:
-        self.next: int | None = 7
+    def __init__(self, first: int | None) -> None:
+        self.next = first
         self.last_event: str | bytes = b""
 
 
@@ -78,7 +81,7 @@ class Reader:
     def __post_init__(self) -> None:
         self.run = Run()
         self.run.delta = TextDelta(9, "")
-        self.run.numbers = self.numbers = Numbers()
+        self.run.numbers = self.numbers = Numbers(None if self.template in WITH_IDS else 7)
         otherwise, end = self.run.decode, b""
         if self.framing is not None:
             otherwise, end = self.run._text_of_read_lines, b"\n\n"
@@ -134,6 +137,7 @@ def assert_twins_agree(template: Template, reads: list[bytes], extends: str = "n
 
 texts = st.text(max_size=30) | st.sampled_from(['"', "\\", "\n", "é", "\u2028", "x" * 300])
 paddings = st.sampled_from([b"", b"aB3", b"   ", b"\xe9", b'"', b"a b"])
+ids = (b"", b" ", b"\\", b'"', b"\x7f", b"\xff", b"\xc3\xa9", b"a_b-c=+/.:~!", b"a b")
 counts = st.sampled_from([b"1", b"0", b"07", b"12345678901234567", b"", b"-1", b"1.5", b"x"])
 
 
@@ -152,7 +156,9 @@ def payloads(draw: Callable[[Any], Any], template: Template) -> bytes:
     elif template.middle:
         rest = draw(paddings)
     payload = template.head + literal + template.middle + rest + template.tail
-    if template.end:
+    if template in WITH_IDS:
+        payload += draw(st.sampled_from([b"e1", b"7", *ids])) + template.end
+    elif template.end:
         payload += draw(st.sampled_from([b"7", b"7", b"8", b"9", b"", b"07"])) + template.end
     match draw(st.sampled_from(["whole", "whole", "whole", "changed", "cut", "other head"])):
         case "changed":
@@ -200,9 +206,21 @@ def cases(draw: Callable[[Any], Any]) -> tuple[Template, list[bytes]]:
 @example((NUMBERED, [b'data: {"t":"a","n":%b}\n\n' % each for each in (b"07", b"")]), "nothing")
 @example((NUMBERED, [b'data: {"t":"a","n":%d7}\n\n' % 10**each for each in (16, 17)]), "fresh")
 @example((NUMBERED, [b'data: {"n":7}\n\n', b"data: 7}\n\n", b'data: {"t":"7}\n\n']), "nothing")
+@example((IDENTIFIED, [b'data: {"t":"a","n":"%b"}\n\n' % each for each in (b"a", b"")]), "fresh")
+@example((IDENTIFIED, [b'data: {"t":"a","n":"b"}}\n\n', b'data: {"t":"a"}\n\n']), "nothing")
+@example((IDENTIFIED, [b'data: {"t":"a\\","n":"b"}\n\n', b'data: {"t":"n":"b"}\n\n']), "nothing")
 @example((PLAIN, [b'data: {"t":"\xed\xa0\x80"}\n\n', b'data: {"t":"\\x"}\n\n']), "nothing")
 def test_template_is_read_as_by_its_twin(case: tuple[Template, list[bytes]], extends: str) -> None:
     assert_twins_agree(*case, extends)
+
+
+@needs_kernel
+@pytest.mark.parametrize("template", WITH_IDS)
+def test_each_byte_of_an_id_is_read_as_by_the_twin(template: Template) -> None:
+    payload = b'data: {"t":"a%b%%b"}\n\n' % (template.middle + template.tail)
+    for code in range(256):
+        ids = (bytes([code]), b"e" + bytes([code]), bytes([code]) + b"e")
+        assert_twins_agree(template, [payload % id for id in ids])
 
 
 @needs_kernel
@@ -296,7 +314,7 @@ def test_misuse_is_a_type_error() -> None:
         COMPILED.DeltaFrames(b"", b"", "no buffer")
     with pytest.raises(ValueError, match="head of no block"):
         COMPILED.TemplateReader(
-            None, {}, b"", b"a", b"", b"", b"", b"", False, False, None, None, None
+            None, {}, b"", b"a", b"", b"", b"", b"", False, False, None, None, None, False
         )
     with kernel_of(COMPILED), pytest.raises(TypeError, match="bytes"):
         Reader(PLAIN, None).read("text")  # type: ignore[arg-type]

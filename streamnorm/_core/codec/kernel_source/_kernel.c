@@ -222,10 +222,10 @@ write_frame(const Bytes *head, const char *digits, Py_ssize_t digits_size, const
 typedef struct {
     PyObject_HEAD
     Bytes prefix, head, middle, tail, end, between;
-    int repeats, spaced;
+    int repeats, spaced, has_ids;
     PyObject *run, *known, *otherwise;
     PyObject *framing;                 /* NULL if the data are whole payloads */
-    PyObject *numbers;                 /* of the events, between tail and end; or NULL */
+    PyObject *numbers;                 /* or ids, between tail and end; NULL without */
     PyObject *delta, *extend, *fresh;  /* of the block whose head came last */
     int takes_inner;                   /* whether `fresh` takes such fragments alone */
 } TemplateReader;
@@ -279,10 +279,10 @@ static PyObject *
 reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *run, *known, *parts[6], *otherwise, *framing, *numbers;
-    int repeats, spaced;
-    if (!PyArg_ParseTuple(args, "OO!SSSSSSppOOO:TemplateReader", &run, &PyDict_Type, &known,
+    int repeats, spaced, has_ids;
+    if (!PyArg_ParseTuple(args, "OO!SSSSSSppOOOp:TemplateReader", &run, &PyDict_Type, &known,
                           parts, parts + 1, parts + 2, parts + 3, parts + 4, parts + 5, &repeats,
-                          &spaced, &otherwise, &framing, &numbers))
+                          &spaced, &otherwise, &framing, &numbers, &has_ids))
         return NULL;
     PyObject *entry = PyDict_GetItemWithError(known, parts[1]);
     if (entry == NULL)
@@ -293,6 +293,7 @@ reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     self->repeats = repeats;
     self->spaced = spaced;
+    self->has_ids = has_ids;
     self->run = Py_NewRef(run);
     self->known = Py_NewRef(known);
     self->otherwise = Py_NewRef(otherwise);
@@ -404,12 +405,8 @@ text_end(TemplateReader *self, const char *start, const char *stop, PyObject **c
                                 stop - second);
         return *counts == NULL ? NULL : end;
     }
-    if (self->spaced)
-        while (at > start && at[-1] == ' ')
-            at--;
-    else
-        while (at > start && is_alnum(at[-1]))
-            at--;
+    while (at > start && (self->spaced ? at[-1] == ' ' : is_alnum(at[-1])))
+        at--;
     at -= middle->size;
     return at < start || !equals(at, middle) ? NULL : at;
 }
@@ -472,13 +469,18 @@ report(TemplateReader *self, PyObject *counts)
     return failed ? -1 : 0;
 }
 
-/* Return where the number of the next event begins, before the end; NULL if that is another. */
+/* Return where the number of the next event begins, or its id; NULL if that is another. */
 static const char *
 number_start(TemplateReader *self, const char *data, const char *stop)
 {
     const char *last = stop - self->end.size, *at = last;
     if (!equals(last, &self->end))
         return NULL;
+    if (self->has_ids) {  /* of what stands for itself in a string */
+        while (at > data && at[-1] > ' ' && at[-1] < 0x7f && at[-1] != '"' && at[-1] != '\\')
+            at--;
+        return at < last ? at : NULL;
+    }
     long long number = 0, unit = 1;
     for (; at > data && is_digit(at[-1]) && last - at < max_digits; unit *= 10)
         number += (*--at - '0') * unit;
@@ -526,8 +528,9 @@ match(TemplateReader *self, PyObject *event)
     if (end != NULL && (text = decode_text(at, end - at)) != NULL) {
         int extended = extend_block(self, text);
         if (extended < 1 || report(self, counts) < 0 ||
-            (self->numbers != NULL && (increment(self->numbers, name_next) < 0 ||
-             PyObject_SetAttr(self->numbers, name_last_event, event) < 0)))
+            (self->numbers != NULL &&
+             (PyObject_SetAttr(self->numbers, name_last_event, event) < 0 ||
+              (!self->has_ids && increment(self->numbers, name_next) < 0))))
             Py_CLEAR(text);
     }
     Py_XDECREF(counts);
@@ -624,18 +627,16 @@ static int
 frames_traverse(DeltaFrames *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->fresh);
-    Py_VISIT(self->append);
-    Py_VISIT(self->numbers);
+    for (PyObject **each = &self->fresh; each <= &self->numbers; each++)
+        Py_VISIT(*each);
     return 0;
 }
 
 static int
 frames_clear(DeltaFrames *self)
 {
-    Py_CLEAR(self->fresh);
-    Py_CLEAR(self->append);
-    Py_CLEAR(self->numbers);
+    for (PyObject **each = &self->fresh; each <= &self->numbers; each++)
+        Py_CLEAR(*each);
     return 0;
 }
 
@@ -664,12 +665,10 @@ frames_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (self == NULL)
         return NULL;
     self->numbers = numbers == Py_None ? NULL : Py_NewRef(numbers);
-    if (stored != Py_None && ((self->fresh = PyObject_GetAttrString(stored, "fresh")) == NULL ||
-                              (self->append = PyObject_GetAttrString(stored, "append")) == NULL)) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    if (set_bytes(&self->head, head) < 0 || set_bytes(&self->middle, middle) < 0 ||
+    if ((stored != Py_None &&
+         ((self->fresh = PyObject_GetAttrString(stored, "fresh")) == NULL ||
+          (self->append = PyObject_GetAttrString(stored, "append")) == NULL)) ||
+        set_bytes(&self->head, head) < 0 || set_bytes(&self->middle, middle) < 0 ||
         set_bytes(&self->tail, tail) < 0) {
         Py_DECREF(self);
         return NULL;
