@@ -19,6 +19,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
+from streamnorm.dialects.gemini.decode import GeminiRun
 
 DETAILS = {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 9}]}
 MANY = 16
@@ -141,7 +142,17 @@ def test_template_that_was_learned_from_a_large_read_serves_single_events() -> N
     stream = b"".join([GROWN[0]] * (MANY + 3))
     # The end of an event is known once a read has ended with it.
     reads = [GROWN[0], stream[:-9], stream[-9:], *GROWN]
-    assert ways_of_reading("gemini", *reads)[-6:] == "l" + "ttttt"
+    assert ways_of_reading("gemini", *reads)[-6:] == "d" + "ttttt"
+
+
+def test_template_that_was_learned_amid_a_read_serves_the_rest_of_the_read() -> None:
+    transcoder = Transcoder("gemini", "openai_chat")
+    transcoder.feed(b"".join(growing("a", n) for n in range(1, 100)))
+    assert transcoder.message.usage.output_tokens == 99
+    assert transcoder._forwarder is not None
+    run = transcoder._forwarder.run
+    assert isinstance(run, GeminiRun)
+    assert run._decoded == MANY  # of the chunks that are not read in full
 
 
 def test_counts_of_thoughts_fit_a_template() -> None:
