@@ -293,7 +293,6 @@ class ExpectedDeltas(NamedTuple):
 
 
 _EVENT_ID = re.compile(rb'"event_id" *: *"([!#-\[\]-~]+)"')  # without escapes
-_PROBED_ID = "id-of-no-event"
 
 
 class InteractionsRun(DeltaRun):
@@ -344,8 +343,6 @@ class InteractionsRun(DeltaRun):
             self.forget()
             self._decoder = step.delta_decoder
             self._decode = self._decoder.decode
-        if index in self._expected:
-            return  # the delta stays the same object
         self._expected[index] = ExpectedDeltas(block.delta, *step.text_sinks())
         if block.index > self._newest:  # once for each block, however often it is interrupted
             self._newest = block.index
@@ -371,26 +368,25 @@ class InteractionsRun(DeltaRun):
 
     def _learn(self, payload: bytes, event: AnyStepDelta, expected: ExpectedDeltas) -> None:
         """Learn the template of a delta, with the event's id, if any, behind the text."""
-
-        def peek(payload: bytes) -> str | None:
-            other = self._decode(payload)
-            is_same = (other.index, other.event_id) == (event.index, event.event_id)
-            return other.delta.text if is_same else None
-
         delta, extend, fresh = expected
-        text, number = event.delta.text, self._find_id(payload) if event.event_id else None
-        self.learn(payload, text, peek, delta=delta, extend=extend, fresh=fresh, number=number)
+        text, number = event.delta.text, _find_id(payload) if event.event_id else None
+        self.learn(
+            payload, text, self._peek, delta=delta, extend=extend, fresh=fresh, number=number
+        )
 
-    def _find_id(self, payload: bytes) -> tuple[int, int]:
-        """Return the offsets of an event's id from the payload's end.
+    def _peek(self, payload: bytes) -> str | None:
+        """Return the text of a delta."""
+        return self._decode(payload).delta.text
 
-        If the id is uncertain, the offsets are those of the whole payload, for which
-        `Template.cut_number` returns None.
-        """
-        size = len(payload)
-        if (found := _EVENT_ID.search(payload)) is not None:
-            start, end = found.span(1)
-            other = self._decode(b"%b%b%b" % (payload[:start], _PROBED_ID.encode(), payload[end:]))
-            if other.event_id == _PROBED_ID:
-                return start - size, end - size
+
+def _find_id(payload: bytes) -> tuple[int, int]:
+    """Return the offsets of an event's id from the payload's end.
+
+    For an id with escapes they are those of the payload, for which `Template.cut_number` returns
+    None.
+    """
+    size = len(payload)
+    if (found := _EVENT_ID.search(payload)) is None:
         return -size, 0
+    start, end = found.span(1)
+    return start - size, end - size

@@ -244,6 +244,13 @@ def test_each_block_learns_few_templates() -> None:
     assert ways(TEXT, *chunks)[-20:] == expected
 
 
+def test_block_that_is_interrupted_learns_no_more_templates() -> None:
+    status = event("interaction.status_update", status="in_progress")
+    odd = [delta("text", "x").replace(b'"index"', b" " * n + b'"index"') for n in range(1, 21)]
+    chunks = [chunk for each in odd for chunk in (status, each, each)]
+    assert ways(TEXT, *chunks)[2::3] == "l" * 8 + "d" * 12
+
+
 @pytest.mark.parametrize(
     ("part", "replacement"),
     [
@@ -285,11 +292,16 @@ def test_text_is_the_one_that_the_last_event_repeats(count: int) -> None:
 
 @pytest.mark.parametrize("count", [3, MAX_FRESH + 5])
 def test_arguments_are_those_that_the_last_event_repeats(count: int) -> None:
-    texts = ["[", *["1,"] * count, "1]"]
-    chunks = [CREATED, call(0), *[delta("arguments", text) for text in texts], stop(0)]
+    fragment = {"type": "arguments_delta", "arguments": "2,"}
+    counted = event(
+        "step.delta", index=0, delta=fragment, metadata={"usage": {"total_input_tokens": 1}}
+    )
+    before = [delta("arguments", text) for text in ("[", *["1,"] * count)]
+    chunks = [CREATED, call(0), *before, counted, *[delta("arguments", "3,")] * 2]
+    chunks += [delta("arguments", "4]"), stop(0)]
     known = {"type": "function_call", "id": "c0", "name": "f"}
-    for repeated, outcome in ((count + 1, Completed), (count, Failed)):
-        last = completed(steps=[{**known, "arguments": [1] * repeated}])
+    for repeated, outcome in ((count, Completed), (count - 1, Failed)):
+        last = completed(steps=[{**known, "arguments": [*[1] * repeated, 2, 3, 3, 4]}])
         assert isinstance(read(*chunks, last).decoder.outcome, outcome)
 
 
