@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from streamnorm._core.json import clean, is_object, string_of
-from streamnorm._core.limits import StoredBytes
+from streamnorm._core.limits import StoredBytes, text_bytes
 
 # A small batch holds little memory; a large one makes joining cheaper for each piece.
 BATCH = 16
@@ -133,6 +133,42 @@ class TextBuffer:
             self._chunks.append(bytes(self._packed))
             self._packed = bytearray()
         return len(data)
+
+
+class FreshTexts:
+    """Short texts of a block that the delta run appends to a list, and that are counted together.
+
+    Args:
+        stored: Counter of what the decoder stores.
+
+    Attributes:
+        texts: The texts that are not counted yet.
+    """
+
+    __slots__ = ("_stored", "texts")
+
+    def __init__(self, stored: StoredBytes) -> None:
+        self.texts: list[str] = []
+        self._stored = stored
+
+    @property
+    def open(self) -> list[str] | None:
+        """The list, for up to `MAX_FRESH` texts of at most `LONG_CHARS`; None near the bound."""
+        return None if self._stored.is_near else self.texts
+
+    def take(self) -> str:
+        """Count, remove and return the texts; near the bound, `close`."""
+        text = "".join(self.texts)
+        self.texts.clear()
+        self._stored.left -= text_bytes(text)
+        if self._stored.is_near:
+            self.close()
+        return text
+
+    def close(self) -> None:
+        """Accept no more texts in the list, from which all were taken."""
+        self.texts.extend([""] * MAX_FRESH)  # as many as a list may have
+        self.texts = []
 
 
 class TextOffsets:

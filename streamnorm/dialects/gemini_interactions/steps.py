@@ -28,7 +28,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, text_bytes, value_bytes
 from streamnorm._core.shapes import found
-from streamnorm._core.text import MAX_FRESH, TextBuffer
+from streamnorm._core.text import FreshTexts, TextBuffer
 from streamnorm.dialects.gemini_interactions.blocks import (
     GrowingBlock,
     InteractionBlocks,
@@ -321,13 +321,13 @@ class _CallStep(OpenStep):
     ) -> None:
         super().__init__(kind, fields, arguments, blocks)
         self._fragments = TextBuffer()  # the arguments that arrived in fragments
-        self._fresh: list[str] = []  # the last of them, which the delta run has appended
+        self._fresh = FreshTexts(blocks.stored)  # the last of them
 
     def extensible_block(self) -> GrowingBlock | None:
         return None if self._complete else super().extensible_block()
 
     def text_sinks(self) -> tuple[Extend | None, list[str] | None]:
-        return self._extend, None if self._blocks.stored.is_near else self._fresh
+        return self._extend, self._fresh.open
 
     def _extend(self, text: str) -> bool:
         fragments = self._received()
@@ -343,14 +343,8 @@ class _CallStep(OpenStep):
 
     def _received(self) -> TextBuffer:
         """Return the arguments that arrived in fragments, after counting what is in `_fresh`."""
-        fresh, stored = self._fresh, self._blocks.stored
-        if fresh:
-            text = "".join(fresh)
-            fresh.clear()
-            stored.left -= text_bytes(text)
-            self._fragments.append(text)
-            if stored.is_near:
-                fresh += [""] * MAX_FRESH  # as many as it may have
+        if self._fresh.texts:
+            self._fragments.append(self._fresh.take())
         return self._fragments
 
     def _open(
@@ -379,7 +373,7 @@ class _CallStep(OpenStep):
         if text == self._complete:
             self._blocks.note("resent_arguments", self.kind)
             return
-        if self._complete or self._fragments.size:
+        if self._complete or self._received().size:
             raise malformed(f"{self.kind} with arguments twice")
         self._blocks.store_text(text)
         self._complete = text

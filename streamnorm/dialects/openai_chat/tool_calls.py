@@ -16,7 +16,7 @@ from streamnorm._core.events import Event, JSONDelta
 from streamnorm._core.failures import malformed, too_large
 from streamnorm._core.json import clean, compact, is_json, is_object
 from streamnorm._core.limits import StoredBytes, text_bytes
-from streamnorm._core.text import MAX_FRESH, Signed, TextBuffer, tag_signature, untag_signature
+from streamnorm._core.text import FreshTexts, Signed, TextBuffer, tag_signature, untag_signature
 from streamnorm.dialects.openai_chat import wire
 
 
@@ -159,7 +159,7 @@ class Arguments:
         self.stored = stored
         self._size = 0
         self._buffer = TextBuffer()
-        self._fresh: list[str] = []  # the last inner fragments, which the delta run has appended
+        self._fresh = FreshTexts(stored)  # the last inner fragments
         self._is_object = False  # whether the text begins with a brace
         self._closer: str | None = None  # of the value; "" if it is no object, array or string
         self._last = ""  # the last fragment that is not white space
@@ -182,7 +182,7 @@ class Arguments:
     def append_if_bounded(self, text: str) -> bool:
         """Append a fragment; refuse a fragment that exceeds the bound by returning False."""
         stored = self.stored
-        if self._fresh:
+        if self._fresh.texts:
             self._take_fresh()
         size = len(text) if text.isascii() else text_bytes(text)
         if size > stored.left:
@@ -208,18 +208,13 @@ class Arguments:
                 self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")
 
     def _take_fresh(self) -> None:
-        """Append the fragments in `fresh`; accept no further fragments there near the bound."""
-        text = "".join(self._fresh)
-        self._fresh.clear()
-        self.stored.left -= text_bytes(text)
-        self._append(text)
-        if self.stored.is_near:
-            self.close_fresh()
+        """Append the fragments in `fresh`."""
+        self._append(self._fresh.take())
 
     @property
     def size(self) -> int:
         """Number of characters so far."""
-        if self._fresh:
+        if self._fresh.texts:
             self._take_fresh()
         return self._size
 
@@ -230,18 +225,17 @@ class Arguments:
         What `is_inner` accepts neither completes an object nor repeats it nor begins another, so
         that nothing has to be checked.
         """
-        return self._fresh if self._is_object and not self.stored.is_near else None
+        return self._fresh.open if self._is_object else None
 
     def close_fresh(self) -> None:
         """Accept no more fragments in `fresh`; the delta run calls `try_append` instead."""
-        if self._fresh:
+        if self._fresh.texts:
             self._take_fresh()
-        self._fresh.extend([""] * MAX_FRESH)  # as many as a list may have
-        self._fresh = []
+        self._fresh.close()
 
     def text(self) -> str:
         """Return the joined fragments."""
-        if self._fresh:
+        if self._fresh.texts:
             self._take_fresh()
         return self._buffer.text()
 
@@ -259,7 +253,7 @@ class Arguments:
 
     def closes_object(self) -> bool:
         """Return whether the text ends in a closing brace, apart from white space."""
-        if self._fresh:
+        if self._fresh.texts:
             self._take_fresh()
         return self._last.rstrip().endswith("}")
 

@@ -18,10 +18,9 @@ from streamnorm._core.limits import (
     USUAL_FIELDS_BYTES,
     Limits,
     StoredBytes,
-    text_bytes,
     value_bytes,
 )
-from streamnorm._core.text import MAX_FRESH, TextBuffer
+from streamnorm._core.text import FreshTexts, TextBuffer
 
 T = TypeVar("T")
 
@@ -330,31 +329,23 @@ class StoredText(TextProgress):
         counter: Counter of what the decoder stores.
     """
 
-    __slots__ = ("_counter", "_fresh", "_store", "_stored")
+    __slots__ = ("_fresh", "_store", "_stored")
 
     def __init__(self, store: Callable[[str], object], counter: StoredBytes) -> None:
         super().__init__()
         self._store = store
-        self._counter = counter
         self._stored = TextBuffer()
-        self._fresh: list[str] = []
+        self._fresh = FreshTexts(counter)
 
     @property
     def fresh(self) -> list[str] | None:
-        return None if self._counter.is_near else self._fresh
+        return self._fresh.open
 
     def take_fresh(self) -> None:
-        fresh = self._fresh
-        if not fresh:
-            return
-        super().count()
-        self.uncounted.append(text := "".join(fresh))
-        fresh.clear()
-        self._counter.left -= text_bytes(text)
-        super().count()
-        if self._counter.is_near:
-            fresh.extend([""] * MAX_FRESH)  # as many as a list may have
-            self._fresh = []
+        if self._fresh.texts:
+            super().count()
+            self.uncounted.append(self._fresh.take())
+            super().count()
 
     def count(self) -> None:
         self.take_fresh()
