@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -80,44 +80,47 @@ class Chosen:
 
 
 class Covering(NamedTuple):
-    """The test functions that run the lines of a copy.
+    """The test functions that run the lines of modules, as `unchanged` returns these.
 
     Attributes:
-        copy: The copy, whose modules are written as `unchanged` returns them.
-        data: What was recorded.
+        by_line: The functions by module and line; "" for what runs as modules are imported.
     """
 
-    copy: Path
-    data: Sequence[CoverageData]
+    by_line: dict[Path, dict[int, set[str]]]
 
     @classmethod
-    def read(cls, copy: Path, files: Iterable[Path]) -> Covering:
-        """Read what recorders have stored."""
-        read: list[CoverageData] = []
+    def read(cls, copy: Path, modules: Iterable[Path], files: Iterable[Path]) -> Covering:
+        """Read what recorders have stored of the modules of a copy."""
+        by_line: dict[Path, dict[int, set[str]]] = {module: {} for module in modules}
         for file in files:
-            read.append(CoverageData(str(file)))
-            read[-1].read()
-        return cls(copy, read)
+            data = CoverageData(str(file))
+            data.read()
+            for module, lines in by_line.items():
+                for line, found in data.contexts_by_lineno(str(copy / module)).items():
+                    lines.setdefault(line, set()).update(found)
+        return cls(by_line)
 
     def functions(self, module: Path, source: str, mutant: Mutant) -> list[str] | None:
-        """Return the test functions that run the line of a mutant; None if all must be asked.
+        """Return the test functions that a mutant may make fail; None if that may be any.
 
-        That is so where a line runs as its module is imported, which serves all tests.
+        They are those that run its line or, if it is in a constant of its module, a line that
+        reads the constant.  What else runs as a module is imported serves all tests.
         """
-        line = _line_in_function(source, mutant)
-        if line is None:
+        lines = _lines_in_functions(source, mutant)
+        if lines is None:
             return None
-        contexts: set[str] = set()
-        for data in self.data:
-            by_line = data.contexts_by_lineno(str(self.copy / module))
-            contexts.update(by_line.get(line, ()))
-        if "" in contexts or len(contexts) > _MAX_CHOSEN:
+        by_line = self.by_line[module]
+        found = set().union(*(by_line.get(line, ()) for line in lines))
+        if not found or "" in found or len(found) > _MAX_CHOSEN:
             return None
-        return sorted(contexts)
+        return sorted(found)
 
 
-def _line_in_function(source: str, mutant: Mutant) -> int | None:
-    """Return the line of a mutant in `unchanged(source)`; None if it is outside of functions."""
+def _lines_in_functions(source: str, mutant: Mutant) -> list[int] | None:
+    """Return the lines of `unchanged(source)` through which a mutant has an effect.
+
+    None if that has one where its module is imported, or once for all tests.
+    """
     tree = ast.parse(unchanged(source))
     if ast.dump(tree) != ast.dump(ast.parse(source)):
         return None  # nodes have other numbers
@@ -130,4 +133,22 @@ def _line_in_function(source: str, mutant: Mutant) -> int | None:
         for node in ast.walk(statement)
     }
     node = next(node for number, node in enumerate(ast.walk(tree)) if number == mutant.node)
-    return place(node).lineno if node in inner else None
+    if node in inner:
+        return [place(node).lineno]
+    name = _constant_with(tree, node)
+    reads = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id == name
+    ]
+    return [each.lineno for each in reads] if reads and inner.issuperset(reads) else None
+
+
+def _constant_with(tree: ast.Module, node: ast.AST) -> str | None:
+    """Return the private constant of a module whose value has a node; None if none has."""
+    for statement in tree.body:
+        match statement:
+            case ast.Assign([ast.Name(name)], value) if name.startswith("_"):
+                if node in ast.walk(value):
+                    return name
+    return None

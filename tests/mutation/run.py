@@ -4,9 +4,9 @@
     python tests/mutation/run.py [--area AREA …] [--sample 200] [--seed 1]
     python tests/mutation/run.py streamnorm/_core/grammar.py:12 [PATH …]
 
-Each mutant is a copy of the project with one small change; it is killed if a test fails.  The
-tests that run the changed line come first, then those named like the changed module, those of its
-folder, and those of the laws.
+Each mutant is a copy of the project with one small change; it is killed if a test fails.  Asked are
+the tests that run the changed line; where that serves all tests, those named like the changed
+module first, then those of its folder, then those of the laws.
 Of each area, module, package or line so many mutants are tried.  Survivors are printed with their
 line: some change nothing that is visible, all others are missing tests.  Those of the first kind
 stand in `survivors.toml` with their reasons, and do not count; an entry is stale if its mutant is
@@ -103,15 +103,8 @@ def explained() -> dict[Entry, str]:
     return {Entry(each["module"], each["line"], each["change"]): each["reason"] for each in found}
 
 
-def is_killed(copy: Path, checked: Checked, is_explained: bool, site: Site) -> bool:
-    """Return whether a test fails for a mutant.
-
-    Args:
-        copy: A copy of the project.
-        checked: What is known of it.
-        is_explained: Whether the mutant is known to change nothing visible.
-        site: The mutant.
-    """
+def is_killed(copy: Path, checked: Checked, site: Site) -> bool:
+    """Return whether a test fails for a mutant."""
     target, original = copy / site.module, copy / "original.py"
     target.rename(original)
     source = (ROOT / site.module).read_text()
@@ -125,11 +118,7 @@ def is_killed(copy: Path, checked: Checked, is_explained: bool, site: Site) -> b
             files = dict.fromkeys(name.partition("::")[0] for name in chosen)
             in_order = sorted(files, key=lambda file: file not in first)
             limit = sum(checked.max_cpu_s.values())
-            if chosen and run_tests(copy, in_order, max_cpu_s=limit, functions=chosen).fails:
-                return True
-            # What a test leaves behind may be what another one sees.
-            if is_explained:
-                return False
+            return run_tests(copy, in_order, max_cpu_s=limit, functions=chosen).fails
         for group in ([first] if first else []) + [own, *others]:
             limit = checked.max_cpu_s[own if group is first else group]
             if run_tests(copy, group, max_cpu_s=limit).fails:
@@ -170,7 +159,7 @@ def check_copy(copy: Path, modules: Iterable[Path]) -> Checked:
         original.rename(copy / module)
         if not result.fails:
             raise SystemExit(f"no test of {' '.join(own)} fails without {module}")
-    return Checked(max_cpu_s, Covering.read(copy, recorded))
+    return Checked(max_cpu_s, Covering.read(copy, modules, recorded))
 
 
 _Verdict: TypeAlias = tuple[Site, bool]
@@ -183,8 +172,7 @@ def _start_judge(original: Path, checked: Checked) -> None:
     global _judge
     copy = original.with_name(str(os.getpid()))
     shutil.copytree(original, copy)
-    known = explained()
-    _judge = lambda site: is_killed(copy, checked, site.entry in known, site)  # noqa: E731
+    _judge = partial(is_killed, copy, checked)
 
 
 def _judged(site: Site) -> _Verdict:
