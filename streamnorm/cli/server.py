@@ -72,13 +72,13 @@ class Connections:
 
     def __init__(
         self,
-        choose_max_connections: int,
+        max_connections: int,
         *,
         head_s: float = _HEAD_S,
         keep_alive_s: float = _KEEP_ALIVE_S,
     ) -> None:
         self.on_room: Callable[[], None] = lambda: None
-        self._max = choose_max_connections
+        self._max = max_connections
         self._open: set[Connection] = set()
         # Connections that wait, and since when: in each, the first has waited longest.
         self._unread: dict[Connection, float] = {}
