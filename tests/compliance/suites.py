@@ -62,11 +62,13 @@ class Explained(NamedTuple):
         tests: Pattern of the names of the tests.
         errors: Pattern of each of their errors.
         reason: Why they fail.
+        upstreams: Pattern of the dialects of the upstreams with which they fail.
     """
 
     tests: str
     errors: str
     reason: str
+    upstreams: str = "*"
 
 
 class Suite(NamedTuple):
@@ -82,10 +84,11 @@ class Suite(NamedTuple):
     clients: tuple[str, ...]
     explained: tuple[Explained, ...]
 
-    def expects(self, result: Result) -> bool:
-        """Return whether a failure is expected."""
+    def expects(self, result: Result, upstream: str) -> bool:
+        """Return whether a failure is expected with an upstream of a dialect."""
         return any(
             fnmatch(result.name, known.tests)
+            and fnmatch(upstream, known.upstreams)
             and all(re.search(known.errors, error) for error in result.errors)
             for known in self.explained
         )
@@ -131,6 +134,14 @@ class Suite(NamedTuple):
         ]
 
 
+# Its input begins with what the assistant said, as Amazon Bedrock lets no conversation begin.
+_ASSISTANT_FIRST = Explained(
+    "assistant-phase",
+    "HTTP 400|^response.output is missing or empty|^expected status='completed'",
+    "a conversation that the assistant begins, which Amazon Bedrock refuses",
+    "bedrock_converse",
+)
+
 LLM_COMPLY = Suite(
     "llm-comply 0.5.0",
     tuple(_FORMATS),
@@ -140,12 +151,13 @@ LLM_COMPLY = Suite(
             r" is a required property$|^content\.\d+: \{.* is not valid under any of the given",
             "a schema that Anthropic's own answers do not fulfil",
         ),
+        _ASSISTANT_FIRST,
     ),
 )
 OPEN_RESPONSES = Suite(
     "Open Responses",
     ("openai_responses",),
-    (),
+    (_ASSISTANT_FIRST,),
 )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from compliance.sockets import Remembering
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, WebSocketRoute
 
 from streamnorm import Message, Reasoning, StreamError, Text, Usage
 from streamnorm.testing import FakeProvider, FakeRequest, tool_call
@@ -18,6 +19,7 @@ __all__ = ["upstream"]
 # Without these the vendors answer with status 400.
 _REQUIRED = {
     "anthropic": ("model", "max_tokens", "messages"),
+    "bedrock_converse": ("messages",),
     "gemini": ("contents",),
     "gemini_interactions": ("model", "input"),
     "openai_chat": ("model", "messages"),
@@ -30,10 +32,12 @@ _NATIVE = {"object": "response", "reasoning": {"effort": "low", "summary": "auto
 
 def upstream() -> Starlette:
     """Return an upstream of every dialect, by the path of the request."""
+    responses = FakeProvider(_answer, strict=True).app()
     routes = [
         Route("/v1/responses/compact", _compact, methods=["POST"]),
         # llm-comply sends Chat Completions what OpenAI refuses.
-        Route("/v1/responses", FakeProvider(_answer, strict=True).app(), methods=["POST"]),
+        Route("/v1/responses", responses, methods=["POST"]),
+        WebSocketRoute("/v1/responses", Remembering(responses)),
         Mount("/", FakeProvider(_answer).app()),
     ]
     return Starlette(routes=routes)
@@ -49,7 +53,7 @@ def _answer(request: FakeRequest) -> Any:
         found = "Previous response not found."
         code = "previous_response_not_found"
         return StreamError("upstream", found, code=code, status_hint=400)
-    if request.body.get("tools"):
+    if request.body.get("tools") or request.body.get("toolConfig"):  # as Converse names them
         return tool_call("get_weather", location="San Francisco")
     if _REASONED not in json.dumps(request.body):
         return "The launch is on Tuesday."
