@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from streamnorm._core.json import FAST_ERRORS, is_array
+from streamnorm._core.json import FAST_ERRORS, dumps, is_array, is_object
 
 _FIELDS: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 _ITEMS: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
@@ -24,9 +24,15 @@ _SORTED = msgspec.json.Encoder(order="sorted")  # the members of objects, whose 
 
 # Of requests over HTTP alone: every answer on a WebSocket is a stream.
 _HTTP_FIELDS = frozenset({"stream", "stream_options", "background"})
+# What Codex sends as headers over HTTP, such as the id of a turn: the model gets none of it.
+_OWN_FIELDS = _HTTP_FIELDS | {"client_metadata"}
 # They name state of the provider, which an increment would add to.
 _STATE_FIELDS = frozenset({"previous_response_id", "conversation"})
 _TRUE = b"true"
+# Says where a cached beginning ends: a client moves it on with each turn, and the provider keeps
+# that of the turn before.
+_MARK = "prompt_cache_breakpoint"
+_QUOTED_MARK = b'"%b"' % _MARK.encode()
 _DIGEST_BYTES = 16
 # What items have beside that of which a digest is made, for each byte of it: names of members, ids,
 # escapes instead of characters.
@@ -41,8 +47,9 @@ class UpstreamCreate(Struct, frozen=True):
         fields: JSON of its fields but the input, by name.
         input: JSON of the input; None without one.
         items: JSON of the items of the input.
-        digests: At index n, a digest of all fields and the first n items; empty if the request
-            continues no response of the connection.
+        digests: At index n, a digest of all fields and the first n items, without marks of a cache
+            and what concerns one request alone; empty if the request continues no response of
+            the connection.
     """
 
     fields: dict[str, Raw]
@@ -99,15 +106,40 @@ def read_upstream_create(body: bytes) -> UpstreamCreate | None:
     digests: list[bytes] = []
     if items is not None and _STATE_FIELDS.isdisjoint(fields):
         # In the order of names: two requests may have their fields in another one.
-        sent = {name: fields[name] for name in sorted(fields) if name not in _HTTP_FIELDS}
+        sent = {name: fields[name] for name in sorted(fields) if name not in _OWN_FIELDS}
         digest = blake2b(msgspec.json.encode(sent), digest_size=_DIGEST_BYTES)
         digests.append(digest.digest())
-        for item in items:
+        is_marked = _QUOTED_MARK in body
+        for given_item in items:
+            item = _unmarked(given_item) if is_marked else given_item
             digest.update(b"%d:" % len(item))
             digest.update(item)
             digests.append(digest.copy().digest())
     fields = {name: value for name, value in fields.items() if name not in (*_HTTP_FIELDS, "type")}
     return UpstreamCreate(fields, given, items or [], digests)
+
+
+def _unmarked(item: Raw) -> Raw | bytes:
+    """Return an item as the gateway writes it without marks of a cache."""
+    if _QUOTED_MARK not in bytes(item):
+        return item
+    try:
+        fields = _OBJECT.decode(item)
+    except FAST_ERRORS:
+        return item
+    name = "output" if "output" in fields else "content"
+    parts = fields.get(name)
+    if not is_array(parts):
+        return item
+    plain = [
+        {key: part[key] for key in part if key != _MARK} if is_object(part) else part
+        for part in parts
+    ]
+    match plain:
+        case [{"type": "input_text", "text": str(text), **rest}] if not rest:
+            return dumps({**fields, name: text})
+        case _:
+            return dumps({**fields, name: plain})
 
 
 def _items_of(given: Raw) -> list[Raw] | None:

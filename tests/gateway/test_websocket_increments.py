@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from support.gateway.socket_upstream import call_item, text_item
 
@@ -135,3 +136,71 @@ def test_items_without_content_are_old_ones_within_a_bound(
     known = KnownResponse("resp_1", InputEnd(1, create.digests[1]), *digest_of(*output))
     assert known.may_precede(create)
     assert known.first_new_item(create) == start
+
+
+def digests_of(body: dict[str, Any]) -> list[bytes]:
+    """Return the digests of a body's fields and items, as the gateway writes bodies."""
+    create = read_upstream_create(msgspec.json.encode(body))
+    assert create is not None
+    return create.digests
+
+
+def test_metadata_of_the_client_may_change() -> None:
+    """Codex sends the headers of each request as `client_metadata`, in any order."""
+    body = {"model": "m", "input": [USER]}
+    first = {"turn_id": "1", "window_id": "w"}
+    others: tuple[dict[str, str] | None, ...] = ({"window_id": "w", "turn_id": "2"}, {}, None)
+    for other in others:
+        assert digests_of({**body, "client_metadata": first}) == digests_of(
+            body if other is None else {**body, "client_metadata": other}
+        )
+    create = read_upstream_create(msgspec.json.encode({**body, "client_metadata": first}))
+    assert create is not None
+    assert json.loads(create.message())["client_metadata"] == first
+
+
+MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+HELLO = {"type": "input_text", "text": "Grüße, fjäll."}
+RESULT = {"type": "function_call_output", "call_id": "c"}
+
+
+@pytest.mark.parametrize(
+    ("marked", "plain"),
+    [
+        (
+            {"role": "user", "content": [{**HELLO, **MARK}]},
+            {"role": "user", "content": HELLO["text"]},
+        ),
+        (
+            {"role": "user", "content": [HELLO, {**HELLO, **MARK}]},
+            {"role": "user", "content": [HELLO, HELLO]},
+        ),
+        (
+            {**RESULT, "output": [{**HELLO, **MARK}]},
+            {**RESULT, "output": HELLO["text"]},
+        ),
+        (
+            {"role": "user", "content": [{"type": "input_image", "image_url": "u", **MARK}]},
+            {"role": "user", "content": [{"type": "input_image", "image_url": "u"}]},
+        ),
+    ],
+    ids=["text", "last text", "result", "image"],
+)
+def test_mark_of_a_cache_may_move(marked: dict[str, Any], plain: dict[str, Any]) -> None:
+    """Agents on Anthropic's dialect, as Claude Code, mark the end of each request."""
+    first = {"model": "m", "input": [marked]}
+    second = {"model": "m", "input": [plain, {"role": "user", "content": [{**HELLO, **MARK}]}]}
+    assert digests_of(second)[:2] == digests_of(first)
+    create = read_upstream_create(msgspec.json.encode(first))
+    assert create is not None
+    assert json.loads(create.message())["input"] == [marked]
+
+
+def test_word_of_the_mark_in_a_text_is_a_text() -> None:
+    quoted, other = (
+        {"model": "m", "input": [{"role": "user", "content": f'{word}"prompt_cache_breakpoint"'}]}
+        for word in ("a", "b")
+    )
+    assert digests_of(quoted) != digests_of(other)
+    nested = {"role": "user", "content": [{**HELLO, "x": MARK}]}
+    assert digests_of({"input": [nested]}) != digests_of({"input": [{**USER, "content": [HELLO]}]})
