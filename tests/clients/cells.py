@@ -22,8 +22,9 @@ from support.bedrock.signatures import KEY_ID, SECRET
 from support.bedrock.upstream import SignedApp
 from support.bodies.history_rules import broken_rules
 from support.gateway.processes import gateway_process
+from support.gateway.remembering import Remembering
 from support.gateway.servers import served
-from support.gateway.socket_tap import SocketTap
+from support.gateway.socket_tap import SentCreate, SocketTap
 
 __all__ = ["Cell", "Run", "run_cell"]
 
@@ -50,7 +51,8 @@ class Cell(NamedTuple):
         model = "" if self.agent.dialect == self.upstream else f"/{MODELS[self.upstream]}"
         further = self.variant.upstream.replace("{model}", model)
         key = f'key = "aws"\nregion = "{_REGION}"\n' if self.is_signed else ""
-        return f'server = "{server}"\n{key}{further}'
+        transport = 'transport = "websocket"\n' if self.variant.has_websockets else ""
+        return f'server = "{server}"\n{key}{transport}{further}'
 
     @property
     def is_signed(self) -> bool:
@@ -104,12 +106,16 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
         (work / name).write_bytes(text.encode() if isinstance(text, str) else text)
     variant = cell.variant._replace(reasons=cell.reasons)
     has_ids = cell.agent.keeps_call_ids and not variant.renames_calls
+    has_signatures = (
+        cell.upstream not in cell.agent.drops_signatures and not variant.drops_signatures
+    )
     upstream = Upstream(cell.upstream, variant, cell.agent.read, work, has_ids=has_ids)
-    app = SignedApp(upstream.app, _REGION) if cell.is_signed else upstream.app
+    app = SignedApp(upstream.app, _REGION) if cell.is_signed else Remembering(upstream.app)
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
-            served(app, strict=False) as url,  # it is strict itself
+            # It is strict itself.
+            served(app, strict=False, has_websockets=variant.has_websockets) as url,
             gateway_process(
                 url,
                 folder,
@@ -124,6 +130,8 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             ended, report = await _run_agent(cell, folder, agent_url, upstream)
     seconds = time.monotonic() - began
     bodies = [request.body for request in upstream.requests]
+    if isinstance(app, Remembering):
+        _write_creates(folder / "upstream-creates.jsonl", app.creates)
     for number, body in enumerate(bodies, 1):
         (folder / f"request-{number}.json").write_text(json.dumps(body, indent=1))
     outcome = ended or _outcome(report, task.answer)
@@ -141,15 +149,16 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
         )
     if outcome == "answered":
         wrong += _broken_rules(cell, upstream)
+        # An increment follows an answer that came back whole.
+        if variant.has_websockets and has_ids and has_signatures:
+            wrong += _whole_create(folder / "upstream-creates.jsonl")
         wrong += task.wrong(
             upstream.requests,
             cell.agent.read,
             folder,
             reasons=cell.reasons,
             has_ids=has_ids,
-            has_signatures=(
-                cell.upstream not in cell.agent.drops_signatures and not variant.drops_signatures
-            ),
+            has_signatures=has_signatures,
             has_reasoning_ids=not (
                 cell.agent.drops_reasoning_ids and cell.upstream == cell.agent.dialect
             ),
@@ -172,8 +181,20 @@ async def _tapped(cell: Cell, folder: Path, url: str) -> AsyncIterator[str]:
     tap = SocketTap(url, cell.variant.cut_at, begin)
     async with tap.running():
         yield tap.url
-    lines = [json.dumps({"at": create.connection, **create.message}) for create in tap.creates]
-    (folder / "creates.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    _write_creates(folder / "creates.jsonl", tap.creates)
+
+
+def _write_creates(path: Path, creates: list[SentCreate]) -> None:
+    """Write creates, a line for each, with the number of the connection as `at`."""
+    lines = [json.dumps({"at": create.connection, **create.message}) for create in creates]
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def _whole_create(path: Path) -> list[str]:
+    """Return what is wrong if the last create, with the results of calls, has all before them."""
+    last = json.loads(path.read_text().splitlines()[-1])
+    is_whole = last.get("previous_response_id") is None
+    return ["the last create of the gateway is whole"] if is_whole else []
 
 
 def _broken_rules(cell: Cell, upstream: Upstream) -> list[str]:

@@ -37,6 +37,8 @@ class Variant(NamedTuple):
         server: Name of the upstream's server; None is the vendor of its dialect.
         upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
             stands for its URL, `{model}` for a slash and a model of its vendor.
+        has_websockets: Whether the gateway asks the upstream over WebSockets; what it sends is then
+            in `upstream-creates.jsonl`.
         moves: Whether the upstream is overloaded from its second answer on.
         forbidden: Pieces of JSON that no request to the upstream may have.
         dialects: Dialects of the upstreams that it is for.
@@ -62,6 +64,7 @@ class Variant(NamedTuple):
     environ: Mapping[str, str] = MappingProxyType({})
     server: str | None = None
     upstream: str = ""
+    has_websockets: bool = False
     moves: bool = False
     forbidden: tuple[str, ...] = ()
     dialects: tuple[str, ...] = _ALL
@@ -142,6 +145,7 @@ VARIANTS = {
             forbidden=('"role": "developer"', '"type": "custom"'),
             dialects=("openai_chat",),
         ),
+        Variant("over_websocket", has_websockets=True, dialects=("openai_responses",)),
         # The other dialects send whole calls, or one block after the other.
         Variant("interleaved", interleaves=True, dialects=("openai_chat", "openai_responses")),
         Variant("crlf", each=(faults.crlf(),)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from compliance.sockets import Remembering
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route, WebSocketRoute
+from support.gateway.remembering import Remembering
 
 from streamnorm import Message, Reasoning, StreamError, Text, Usage
 from streamnorm.testing import FakeProvider, FakeRequest, tool_call

@@ -108,10 +108,11 @@ def _report(output: str, status: int) -> Report:
 def _expect(variant: str, upstream: str) -> Expected:
     # The built-in provider does the same over a WebSocket.
     name = variant.removeprefix("built_in_")
-    return _EXPECTED.get(name, default_of(name))
+    return _EXPECTED.get(variant) or _EXPECTED.get(name) or default_of(name)
 
 
 _AGAIN = "a stream that broke off is asked for again, stream_max_retries times"
+_TEN_TURNS = Expected(11, "answered", "ten calls, one after the other")
 _EXPECTED = {
     "follow_up": Expected(3, "answered", "two turns, and the answer to what the user says then"),
     "429_first": Expected(3, "answered", "a turn that got a 429 is begun again"),
@@ -123,7 +124,8 @@ _EXPECTED = {
     "silent": Expected(3, "answered", _AGAIN),
     "always_cut": Expected(3, "failed", _AGAIN),
     "compacts": Expected(3, "answered", "a turn, its compaction, and what goes on from that"),
-    "ten_turns": Expected(11, "answered", "ten calls, one after the other"),
+    "ten_turns": _TEN_TURNS,
+    "built_in_over_websocket": _TEN_TURNS,
     "cut_socket": Expected(12, "answered", f"eleven turns, one of them twice: {_AGAIN}"),
     "interrupted": Expected(3, "answered", "an answer that is left, then two turns"),
     "always_529": Expected(
@@ -177,7 +179,11 @@ _MAX_RESULT_BYTES = 1000
 
 def _not_new(requests: list[dict[str, Any]], folder: Path) -> list[str]:
     """Return which creates send more than what is new since the response that they name."""
-    lines = (folder / "creates.jsonl").read_text().splitlines()
+    return _whole_creates(folder / "creates.jsonl") + _not_over_websocket(requests, folder)
+
+
+def _whole_creates(path: Path) -> list[str]:
+    lines = path.read_text().splitlines()
     creates = [create for create in map(json.loads, lines) if create.get("generate") is not False]
     found: list[str] = []
     for number, (before, after) in enumerate(pairwise(creates), 2):
@@ -190,7 +196,12 @@ def _not_new(requests: list[dict[str, Any]], folder: Path) -> list[str]:
             found.append(f"create {number} has {sorted(kinds)}, expected results of calls alone")
         elif sent > _MAX_RESULT_BYTES:
             found.append(f"create {number} has {sent} bytes of input, expected fewer")
-    return found + _not_over_websocket(requests, folder)
+    return found
+
+
+def _not_new_upstream(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    """Return which creates send more than what is new, of those of Codex and of the gateway."""
+    return _not_new(requests, folder) + _whole_creates(folder / "upstream-creates.jsonl")
 
 
 def _not_new_but_for_one(requests: list[dict[str, Any]], folder: Path) -> list[str]:
@@ -294,6 +305,14 @@ CODEX = Agent(
             options=("built-in",),
             is_tapped=True,
             task=READ_TEN._replace(problems=_not_new),
+        ),
+        Variant(
+            "built_in_over_websocket",
+            has_websockets=True,
+            dialects=("openai_responses",),
+            options=("built-in",),
+            is_tapped=True,
+            task=READ_TEN._replace(problems=_not_new_upstream),
         ),
         Variant(
             "built_in_cut_socket",

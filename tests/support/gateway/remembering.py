@@ -1,9 +1,11 @@
-"""The WebSockets of a scripted upstream, with the memory that the vendor has."""
+"""The WebSockets of a fake provider, with the memory that OpenAI has."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from support.gateway.socket_tap import SentCreate
 
 __all__ = ["Remembering"]
 
@@ -28,21 +30,29 @@ class Remembering:
 
     Args:
         app: The application that answers; it knows no responses.
+
+    Attributes:
+        creates: The creates received, in order.
     """
 
     def __init__(self, app: Any) -> None:
+        self.creates: list[SentCreate] = []
         self._app = app
+        self._connections = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "websocket":
             await self._app(scope, receive, send)
             return
-        connection = _Connection(receive, send)
+        self._connections += 1
+        connection = _Connection(self._connections, self.creates, receive, send)
         await self._app(scope, connection.receive, connection.send)
 
 
 class _Connection:
-    def __init__(self, receive: Any, send: Any) -> None:
+    def __init__(self, number: int, creates: list[SentCreate], receive: Any, send: Any) -> None:
+        self._number = number
+        self._creates = creates
         self._receive = receive
         self._send = send
         self._latest: dict[str, list[Any]] = {}  # by its id: its input and output
@@ -55,6 +65,7 @@ class _Connection:
             if message["type"] != "websocket.receive":
                 return message
             create = self._create = json.loads(message["text"])
+            self._creates.append(SentCreate(self._number, create))
             previous = create.get("previous_response_id")
             if previous is not None and previous not in self._latest:
                 await self._send({"type": "websocket.send", "text": json.dumps(_NOT_FOUND)})
