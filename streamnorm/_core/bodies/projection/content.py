@@ -538,7 +538,7 @@ class ContentProjector:
     def _drop_last_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
         """Return the blocks of a message without trailing reasoning.
 
-        OpenAI refuses a reasoning item without its following item.  The answer was cut while the
+        OpenAI and Anthropic refuse reasoning that nothing follows.  The answer was cut while the
         model reasoned, or the client removed its calls.
         """
         count = len(blocks)

@@ -489,6 +489,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     signed_budgets=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     reasoning_issuer="anthropic",
+    # "The final block in an assistant message cannot be `thinking`" (forgecode#2107).
+    reasoning_answered=True,
     marks=frozenset(["system", "tool", "assistant", *_MARKED_BLOCKS.split()]),
     mark_ttls=_TTLS,
     request_ttls=_TTLS,

@@ -12,10 +12,12 @@ from streamnorm import (
     CacheMark,
     DecodeError,
     InputMessage,
+    Reasoning,
     Request,
     Text,
     ToolCall,
     ToolResult,
+    encode_request,
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm.dialects.anthropic.body.request import read_request
@@ -209,3 +211,19 @@ def test_longer_conversation_begins_as_the_shorter_one_was_written() -> None:
     for count in range(len(turns)):
         part = read_request(asked(messages=turns[:count]), ReadContext())
         assert write(parts_of(part)).body["messages"] == whole[:count]
+
+
+@pytest.mark.parametrize("before", [(), (Text("Yes."),)], ids=["alone", "behind a text"])
+def test_reasoning_that_nothing_follows_is_not_sent(before: tuple[Text, ...]) -> None:
+    """The API refuses it: "The final block in an assistant message cannot be `thinking`".
+
+    Codex sends back what came of an answer that broke off (forgecode#2107, #3071).
+    """
+    reasoning = Reasoning(("So.",), "c2lnbmVk", "anthropic")
+    cut = InputMessage("assistant", (*before, reasoning, structs.replace(reasoning, parts=("?",))))
+    sent = encode_request(
+        Request(model="m", messages=(InputMessage("user", (Text("Hi"),)), cut)), "anthropic"
+    )
+    kept = [{"role": "assistant", "content": "Yes."}] if before else []
+    assert sent.body["messages"] == [{"role": "user", "content": "Hi"}, *kept]
+    assert sum(loss.count for loss in sent.losses if loss.feature == "reasoning_dropped") == 2
