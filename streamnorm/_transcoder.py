@@ -34,9 +34,6 @@ from streamnorm._core.messages import Accumulator, Message, UsageAccumulator
 from streamnorm._registry import capabilities, decoder, encoder, framing_of
 from streamnorm.sse import RawFrame, is_whole
 
-# Bytes of a read from which it pays to count the text of all its events at once.
-_RESERVED_READ = 8192
-
 if TYPE_CHECKING:
     from streamnorm._core.bodies.chats import CallIds
     from streamnorm._core.bodies.request import Reply
@@ -228,12 +225,10 @@ class Transcoder:
                 if passthrough is not None:
                     written = self._take_event(data) + written
                 return [written] if written else []
-        size = len(data) + self._decoder.unfinished_bytes if len(data) >= _RESERVED_READ else 0
+        size = len(data) + self._decoder.unfinished_bytes if len(data) >= DeltaForwarder.LONG else 0
         frames = self._decoder.split(data)
         parts: list[bytes] = []
-        position = 0
-        if forwarder is not None:
-            position = forwarder.forward(frames, parts, size=size)
+        position = 0 if forwarder is None else forwarder.forward(frames, parts, size=size)
         if position == len(frames) and forwarder is not None and forwarder.failure is None:
             if passthrough is None:
                 return [b"".join(parts)] if parts else []

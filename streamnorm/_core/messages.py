@@ -301,12 +301,10 @@ class Accumulator:
             A function to call with a block's `text_buffer`, after which the text may be appended to
             the buffer's `fresh`; None if so much text might exceed the bound.
         """
-        memory = size + count * _STRING_BYTES
-        if memory > self._unchecked_bytes:
-            self._pack()
-            if size * _MAX_BYTES_PER_CHAR > self._max_bytes - self._bytes:
-                return None
-        self._unchecked_bytes -= memory
+        self._pack()
+        if size * _MAX_BYTES_PER_CHAR > self._max_bytes - self._bytes:
+            return None
+        self._unchecked_bytes -= size + count * _STRING_BYTES
         return self._unpacked.append
 
     def text_buffer(self, index: int, part: int = 0) -> TextBuffer:

@@ -449,8 +449,10 @@ class Log:
             LogError: The store has none.
         """
         if key not in self._productions:
-            # A tail that other readers share has begun.
-            reading = await self._find(key, NO_READS if key in self._tails else 0)
+            # The first reads come with the record, unless a tail that readers share has them.
+            known = self._tails.get(key)
+            has_start = known is not None and known.has_start
+            reading = await self._find(key, NO_READS if has_start else 0)
             if key not in self._productions:  # nor has this process begun it meanwhile
                 tail = self._tail(key, reading.record, is_fed=False)
                 tail.begin(reading)

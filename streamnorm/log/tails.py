@@ -77,6 +77,7 @@ class Tail:
         self._is_fed = is_fed
         self._chunks: deque[Chunk] = deque()
         self._size = 0
+        self._start: Chunk | None = None  # which a reader has asked for, if the tail lacks it
         self._lapses_at = 0.0  # unless the producer elsewhere is heard of
         self._asked = 0  # how often the store was asked for news
         self._store_failure: StoreError | None = None  # of the last time
@@ -85,12 +86,21 @@ class Tail:
         self._waiting = 0  # readers
         self._was_read = False
 
+    @property
+    def has_start(self) -> bool:
+        """Whether the tail has the first read."""
+        return bool(self._chunks) and self._chunks[0].first == 1
+
     def begin(self, reading: Reading) -> None:
-        """Take a first reading of the store, if the tail knows nothing of the stream yet."""
-        if not (self._is_fed or self.count or self.ending):
+        """Take a reading of the store from the stream's start, for the tail or for one reader."""
+        is_new = not (self._is_fed or self.count or self.ending)
+        if is_new:
             self._lapses_at = anyio.current_time() + reading.record.lease_s
-            if reading.chunks and reading.chunks[0].first == 1:
+        if reading.chunks and reading.chunks[0].first == 1:
+            if is_new:
                 self._take(reading)
+            elif not self.has_start:
+                self._start = _join(reading.chunks, 0)
 
     async def origin(self) -> Origin:
         """Return the stream's origin once the stream has begun; an empty origin if it never began.
@@ -101,7 +111,7 @@ class Tail:
             Exception: There was no stream: what the source or the provider has raised.
         """
         if self._origin is None:
-            first = await self.read(0)
+            first = self._start or await self.read(0)
             if not first.reads:
                 return Origin()
             self._origin = unpack_origin(first.reads[0])
@@ -145,6 +155,10 @@ class Tail:
             if after < self.count:
                 if self._chunks and self._chunks[0].first <= after + 1:
                     return self._behind(after)
+                start, self._start = self._start, None
+                # One that reads no further must not hold so much.
+                if start is not None and after == 0 and max_bytes >= READ_BYTES:
+                    return start
                 return await self._read_store(after, max_bytes)
             if self.ending is not None:
                 return _join((), after)

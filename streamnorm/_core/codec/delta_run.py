@@ -322,6 +322,7 @@ class DeltaForwarder:
         writer: Writes the texts; None if the original bytes are passed on.
 
     Attributes:
+        LONG: Bytes of a read from which it pays to count the text of all its events at once.
         run: The delta run.
         failure: The error of a frame that exceeded a limit, which ends the stream.
         delta: Delta of the last block and part; None if its sinks are no longer valid.
@@ -329,6 +330,8 @@ class DeltaForwarder:
         write: Returns more text of the last block as bytes; None if the original bytes are passed
             on.
     """
+
+    LONG = 8192
 
     def __init__(self, run: DeltaRun, accumulator: TextSinks, writer: _DeltaSinks | None) -> None:
         self.failure: StreamError | None = None
