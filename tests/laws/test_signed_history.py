@@ -37,6 +37,7 @@ VENDORS = {
     "gemini": "google",
     "bedrock_converse": "anthropic",
 }
+REFUSING = ("anthropic", "openai")  # reasoning that nothing follows
 _MAX_BYTES = 300_000
 _MIN_CHARS = 16  # of a signature that is found in no other text
 
@@ -44,11 +45,11 @@ _MIN_CHARS = 16  # of a signature that is found in no other text
 def signatures(message: Message, vendor: str) -> set[str]:
     """Return the values that a vendor must get back.
 
-    OpenAI refuses reasoning that nothing follows, of an answer that was cut.
+    OpenAI and Anthropic refuse reasoning that nothing follows, of an answer that was cut.
     """
     found: set[str] = set()
     blocks = message.blocks
-    while vendor == "openai" and blocks and isinstance(blocks[-1], Reasoning):
+    while vendor in REFUSING and blocks and isinstance(blocks[-1], Reasoning):
         blocks = blocks[:-1]
     for block in blocks:
         match block:
