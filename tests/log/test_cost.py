@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from redis import Redis
+from support.log.stores import CountingStore, long_stream
 from support.log.streams import GatedSource, append, follow, ids_in, produce, source_of
 from support.operation_counts import operations
 from support.state.stores import emptied
@@ -15,38 +16,10 @@ from support.streams.short import STREAMS
 
 from streamnorm import transcode
 from streamnorm.log import Log, open_log
-from streamnorm.log.memory import MemoryLogStore
-from streamnorm.log.records import Append, Chunk, Reading, Record
+from streamnorm.log.records import Chunk, Record
 from streamnorm.log.redis import RedisLogStore
-from streamnorm.state import StoreError
 
 CHAT = STREAMS["openai_chat"]
-PIECE = b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "%d"}}]}\n\n'
-
-
-def long_stream(count: int) -> list[bytes]:
-    """Return the reads of a stream with so many pieces of text."""
-    return [*CHAT[:2], *(PIECE % number for number in range(count)), *CHAT[2:]]
-
-
-class CountingStore(MemoryLogStore):
-    """A store whose steps take some turns of the loop, and are counted."""
-
-    def __init__(self) -> None:
-        super().__init__(ttl_s=100)
-        self.steps: Counter[str] = Counter()
-
-    async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
-        self.steps["append"] += 1
-        for _ in range(50):
-            await asyncio.sleep(0)
-        return await super().aappend(appends)
-
-    async def aread(
-        self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
-    ) -> Reading | None:
-        self.steps["read"] += 1
-        return await super().aread(scope, id, after, max_bytes, wait_s)
 
 
 def test_what_is_read_while_the_store_is_busy_is_stored_at_once() -> None:
@@ -117,61 +90,6 @@ def test_the_end_of_a_long_stream_takes_few_reads_of_the_store() -> None:
 
     # The stream has 0.9 MB, the last 256 KB of them in memory.
     assert asyncio.run(run()) <= 5
-
-
-def test_short_stream_of_another_process_is_read_at_once() -> None:
-    async def run() -> int:
-        store = CountingStore()
-        await produce(Log(store), "a", long_stream(100))
-        assert b"message_stop" in await follow(Log(store), "a", "anthropic")
-        return store.steps["read"]
-
-    assert asyncio.run(run()) == 1
-
-
-def test_readers_that_look_for_a_stream_at_once_share_what_is_found() -> None:
-    class DistantStore(CountingStore):
-        async def aread(self, *args: Any) -> Reading | None:
-            reading = await super().aread(*args)
-            await may_answer.wait()
-            return reading
-
-    may_answer = asyncio.Event()
-
-    async def run() -> int:
-        store = DistantStore()
-        await produce(Log(store), "a", long_stream(100))
-        log = Log(store)
-        async with asyncio.TaskGroup() as tasks:
-            found = [tasks.create_task(log.follow("a", to="anthropic")) for _ in range(3)]
-            await asyncio.sleep(0.01)
-            may_answer.set()
-        for task in found:
-            async with task.result() as stream:
-                assert b"message_stop" in b"".join([data async for data in stream])
-        return store.steps["read"]
-
-    assert asyncio.run(run()) == 3
-
-
-def test_start_that_the_tail_has_lost_is_read_with_the_record() -> None:
-    async def run() -> list[int]:
-        store = CountingStore()
-        log, counts = Log(store), []
-        async with log.produce("a", source_of(long_stream(12_000))) as producing:
-            assert await producing.wait() == "complete"
-        tail = producing.tail  # which has the last 256 KB of 0.9 MB
-        cursor = ids_in(await follow(log, "a", "anthropic"))[-2]
-        for after in ("", cursor):
-            store.steps.clear()
-            assert b"message_stop" in await follow(log, "a", "anthropic", after=after)
-            counts.append(store.steps["read"])
-        assert not tail.has_start
-        return counts
-
-    from_start, resumed = asyncio.run(run())
-    assert resumed == 2  # of 384 KB; the rest is in the tail
-    assert resumed < from_start < 20  # of 64 KB, since its client may be slow
 
 
 def _run(step: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:

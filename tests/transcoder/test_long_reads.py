@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.openai_chat.chunks import content
 from support.streams.content import DIALECTS
-from support.streams.delta_streams import DELTA_STREAMS, delta_stream
+from support.streams.delta_streams import DELTA_STREAMS, DeltaStream, delta_stream
 from support.streams.replies import REPLY, answer
 
 from streamnorm import Completed, Failed, Limits, Transcoder
+from streamnorm._core.codec import DeltaForwarder
 
 COUNT = 400
 
@@ -21,6 +23,14 @@ def transcode(
     transcoder = Transcoder(source, target, **options)
     written = [piece for read in reads for piece in transcoder.feed(read)]
     return b"".join([*written, *transcoder.close()]), transcoder
+
+
+def long_reads(stream: DeltaStream) -> list[bytes]:
+    """Return the reads of a stream whose deltas arrive in two long ones, after the first two."""
+    first, rest = stream.deltas[:2], stream.deltas[2:]
+    halves = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+    assert min(sum(map(len, half)) for half in halves) > DeltaForwarder.LONG
+    return [*stream.opening, *first, *map(b"".join, halves), *stream.closing]
 
 
 def assert_equal(
@@ -41,8 +51,8 @@ def assert_equal(
 @pytest.mark.parametrize("name", DELTA_STREAMS)
 def test_text_of_a_long_read_is_that_of_single_events(name: str, target: str) -> None:
     stream = delta_stream(name, COUNT)
-    events, source, options = stream.events, stream.dialect, stream.options
-    long = assert_equal([b"".join(events)], events, source, target, **options)
+    reads, source, options = long_reads(stream), stream.dialect, stream.options
+    long = assert_equal(reads, stream.events, source, target, **options)
     assert isinstance(long.outcome, Completed)
 
 
@@ -50,10 +60,10 @@ def test_text_of_a_long_read_is_that_of_single_events(name: str, target: str) ->
 @pytest.mark.parametrize("name", DELTA_STREAMS)
 def test_bound_ends_a_long_read_at_the_same_event(name: str, bound: int) -> None:
     stream = delta_stream(name, COUNT)
-    events, source, options = stream.events, stream.dialect, stream.options
+    reads, source, options = long_reads(stream), stream.dialect, stream.options
     target = "anthropic" if source == "openai_chat" else "openai_chat"
     limits = Limits(max_accumulated_bytes=bound)
-    long = assert_equal([b"".join(events)], events, source, target, limits=limits, **options)
+    long = assert_equal(reads, stream.events, source, target, limits=limits, **options)
     if bound == 600:
         assert isinstance(long.outcome, Failed)
         assert long.outcome.error.code == "max_accumulated_bytes"
@@ -82,7 +92,11 @@ def test_restored_and_other_calls_of_a_long_read() -> None:
     pieces = ["abc\\n"] * COUNT
     patch, other = ['{"input":"', *pieces, '"}'], ['{"t":"', *pieces, '"}']
     events = [*answer("openai_chat", ("apply_patch", patch), ("crm__get", other))]
-    long = assert_equal([b"".join(events)], events, "openai_chat", "openai_responses", reply=REPLY)
+    # The first three of each call by themselves: the rest of each is a long read.
+    half = len(events) // 2
+    reads = [*events[:4], b"".join(events[4:half]), *events[half : half + 4]]
+    reads.append(b"".join(events[half + 4 :]))
+    long = assert_equal(reads, events, "openai_chat", "openai_responses", reply=REPLY)
     assert [call.arguments for call in long.message.tool_calls] == [
         "abc\n" * COUNT,
         '{"t":"' + "abc\\n" * COUNT + '"}',
@@ -90,5 +104,14 @@ def test_restored_and_other_calls_of_a_long_read() -> None:
 
 
 def test_message_that_is_not_kept() -> None:
-    events = delta_stream("chat text", COUNT).events
-    assert_equal([b"".join(events)], events, "openai_chat", "anthropic", keep_message=False)
+    stream = delta_stream("chat text", COUNT)
+    reads, events = long_reads(stream), stream.events
+    assert_equal(reads, events, "openai_chat", "anthropic", keep_message=False)
+
+
+def test_long_read_without_text() -> None:
+    stream = delta_stream("chat text", COUNT)
+    idle = [content("")] * COUNT
+    events = [*stream.opening, *stream.deltas, *idle, *stream.closing]
+    reads = [*stream.opening, *stream.deltas, b"".join(idle), *stream.closing]
+    assert_equal(reads, events, "openai_chat", "anthropic")

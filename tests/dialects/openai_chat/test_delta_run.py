@@ -167,8 +167,9 @@ def test_usage_in_each_chunk_follows_its_text(field: str) -> None:
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
 def test_usage_that_nests_too_deep_is_refused(field: str) -> None:
     limits = Limits(max_json_depth=4)
+    flat = chunk({field: "b"}, usage={"prompt_tokens": 9})
     deep = chunk({field: "b"}, usage={"prompt_tokens_details": {"a": {"b": {"c": {"d": 1}}}}})
-    read(chunk({field: "a"}), chunk({field: "a"}), deep, limits=limits)
+    read(chunk({field: "a"}), chunk({field: "a"}), flat, flat, deep, limits=limits)
 
 
 @pytest.mark.parametrize("ordering", ["sequential", "interleaved"])

@@ -1,0 +1,67 @@
+"""How often a store is asked for a stream that is followed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from support.log.stores import CountingStore, long_stream
+from support.log.streams import follow, ids_in, produce, source_of
+
+from streamnorm.log import Log
+from streamnorm.log.records import Reading
+
+
+def test_short_stream_of_another_process_is_read_at_once() -> None:
+    async def run() -> int:
+        store = CountingStore()
+        await produce(Log(store), "a", long_stream(100))
+        assert b"message_stop" in await follow(Log(store), "a", "anthropic")
+        return store.steps["read"]
+
+    assert asyncio.run(run()) == 1
+
+
+def test_readers_that_look_for_a_stream_at_once_share_what_is_found() -> None:
+    class DistantStore(CountingStore):
+        async def aread(self, *args: Any) -> Reading | None:
+            reading = await super().aread(*args)
+            await may_answer.wait()
+            return reading
+
+    may_answer = asyncio.Event()
+
+    async def run() -> int:
+        store = DistantStore()
+        await produce(Log(store), "a", long_stream(100))
+        log = Log(store)
+        async with asyncio.TaskGroup() as tasks:
+            found = [tasks.create_task(log.follow("a", to="anthropic")) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            may_answer.set()
+        for task in found:
+            async with task.result() as stream:
+                assert b"message_stop" in b"".join([data async for data in stream])
+        return store.steps["read"]
+
+    assert asyncio.run(run()) == 3
+
+
+def test_start_that_the_tail_has_lost_is_read_with_the_record() -> None:
+    async def run() -> list[int]:
+        store = CountingStore()
+        log, counts = Log(store), []
+        async with log.produce("a", source_of(long_stream(12_000))) as producing:
+            assert await producing.wait() == "complete"
+        tail = producing.tail  # which has the last 256 KB of 0.9 MB
+        cursor = ids_in(await follow(log, "a", "anthropic"))[-2]
+        for after in ("", cursor):
+            store.steps.clear()
+            assert b"message_stop" in await follow(log, "a", "anthropic", after=after)
+            counts.append(store.steps["read"])
+        assert not tail.has_start
+        return counts
+
+    from_start, resumed = asyncio.run(run())
+    assert resumed == 2  # of 384 KB; the rest is in the tail
+    assert resumed < from_start < 20  # of 64 KB, since its client may be slow
