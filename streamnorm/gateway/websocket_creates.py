@@ -111,7 +111,7 @@ def read_upstream_create(body: bytes) -> UpstreamCreate | None:
         digests.append(digest.digest())
         is_marked = _QUOTED_MARK in body
         for given_item in items:
-            item = _unmarked(given_item) if is_marked else given_item
+            item = _remove_marks(given_item) if is_marked else given_item
             digest.update(b"%d:" % len(item))
             digest.update(item)
             digests.append(digest.copy().digest())
@@ -119,7 +119,7 @@ def read_upstream_create(body: bytes) -> UpstreamCreate | None:
     return UpstreamCreate(fields, given, items or [], digests)
 
 
-def _unmarked(item: Raw) -> Raw | bytes:
+def _remove_marks(item: Raw) -> Raw | bytes:
     """Return an item as the gateway writes it without marks of a cache."""
     if _QUOTED_MARK not in bytes(item):
         return item

@@ -92,7 +92,7 @@ class Tail:
         return bool(self._chunks) and self._chunks[0].first == 1
 
     def begin(self, reading: Reading) -> None:
-        """Take a reading of the store from the stream's start, for the tail or for one reader."""
+        """Append the first reads from the store; beside later ones, store them for a reader."""
         is_new = not (self._is_fed or self.count or self.ending)
         if is_new:
             self._lapses_at = anyio.current_time() + reading.record.lease_s

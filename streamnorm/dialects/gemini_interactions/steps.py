@@ -330,18 +330,18 @@ class _CallStep(OpenStep):
         return self._extend, self._fresh.open
 
     def _extend(self, text: str) -> bool:
-        fragments = self._received()
+        fragments = self._join_fresh()
         if not self._blocks.stored.reserve(text_bytes(text)):  # the full reading reports the limit
             return False
         fragments.append(text)
         return True
 
     def _store(self, text: str) -> None:
-        fragments = self._received()
+        fragments = self._join_fresh()
         self._blocks.store_text(text)
         fragments.append(text)
 
-    def _received(self) -> TextBuffer:
+    def _join_fresh(self) -> TextBuffer:
         """Return the arguments that arrived in fragments, after counting what is in `_fresh`."""
         if self._fresh.texts:
             self._fragments.append(self._fresh.take())
@@ -373,7 +373,7 @@ class _CallStep(OpenStep):
         if text == self._complete:
             self._blocks.note("resent_arguments", self.kind)
             return
-        if self._complete or self._received().size:
+        if self._complete or self._join_fresh().size:
             raise malformed(f"{self.kind} with arguments twice")
         self._blocks.store_text(text)
         self._complete = text
@@ -386,7 +386,7 @@ class _CallStep(OpenStep):
         """
         if text := block.flush(events):
             self._store(text)
-        arguments, in_start = self._complete or self._received().text(), self._start_arguments
+        arguments, in_start = self._complete or self._join_fresh().text(), self._start_arguments
         if in_start and not arguments:
             self._blocks.store_text(in_start)
             arguments = in_start
