@@ -324,9 +324,14 @@ def unescape_id(id: str) -> str:
 
 def mint_id(*parts: object) -> str:
     """Return an id for a call without an id; equal arguments give equal ids."""
+    return f"call_{digest_id(*parts)}"
+
+
+def digest_id(*parts: object) -> str:
+    """Return 24 hexadecimal digits in place of an id; equal arguments give equal ones."""
     # Derived, not random: a stream decoded twice, or replayed, has equal ids.
-    digest = blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=12)
-    return f"call_{digest.hexdigest()}"
+    text = "\0".join(map(str, parts))
+    return blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 class Signed(NamedTuple):

@@ -37,8 +37,8 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.json import dumps, is_array, is_object
-from streamnorm._core.limits import USUAL_FIELDS_BYTES, text_bytes
-from streamnorm._core.text import Signed, escape_id
+from streamnorm._core.limits import USUAL_FIELDS_BYTES, Limits, text_bytes
+from streamnorm._core.text import Signed, digest_id, escape_id
 from streamnorm.dialects.openai_responses.content import (
     event_to_wire,
     logprobs_to_wire,
@@ -72,6 +72,7 @@ MAX_EARLY_EVENTS = 16
 _COMMENT = b": ping\n\n"
 
 _PREFIX = "resp_"
+_MAX_ID_CHARS = Limits().max_id_chars
 _FOREIGN_PREFIXES = ("chatcmpl-", "msg_", "gen-")
 
 # Every key that the compliance suite of Open Responses requires, with its value for a request
@@ -452,7 +453,9 @@ def response_id(message_id: str) -> str:
     if message_id.startswith(_PREFIX):
         return message_id
     prefix = next((prefix for prefix in _FOREIGN_PREFIXES if message_id.startswith(prefix)), "")
-    return _PREFIX + escape_id(message_id.removeprefix(prefix) or "0")
+    id = _PREFIX + escape_id(message_id.removeprefix(prefix) or "0")
+    # Nobody reads the message's own id out of it again.
+    return id if len(id) <= _MAX_ID_CHARS else _PREFIX + digest_id(message_id)
 
 
 def initial_response(

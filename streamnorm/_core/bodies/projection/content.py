@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import partial
-from hashlib import blake2b
 from operator import is_not
 from typing import NamedTuple, TypeVar
 
@@ -55,7 +54,7 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, object_in, string_of
 from streamnorm._core.losses import Losses
-from streamnorm._core.text import escape_id
+from streamnorm._core.text import digest_id, escape_id
 
 _MAX_KIND_CHARS = 40
 # Blocks that offer tools in the middle of a conversation.  The request lists these tools as well,
@@ -325,8 +324,7 @@ class ContentProjector:
         escaped = escape_id(id)
         if not self._is_illegal(escaped):
             return escaped
-        digest = blake2b(id.encode("utf-8", "replace"), digest_size=12).hexdigest()
-        return digest[: self._target.max_id_chars]
+        return digest_id(id)[: self._target.max_id_chars]
 
     def _is_illegal(self, id: str) -> bool:
         longest, pattern = self._target.max_id_chars, self._id_pattern
