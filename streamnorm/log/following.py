@@ -21,7 +21,7 @@ from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import EventPump
 from streamnorm.log.cursors import START, Position
 from streamnorm.log.records import Chunk, Ending, Origin, read_options
-from streamnorm.log.tails import READ_BYTES
+from streamnorm.log.tails import LargeRead, read_size
 
 if TYPE_CHECKING:
     from streamnorm._transcoder import TranscodeOptions, WriterOptions
@@ -46,6 +46,8 @@ class LogReader:
         origin: The origin.
         joined_before: Number of a read; of those before it the reader's client has all that they
             give, so that several may be returned as one.
+        large_read: The right to read much at once, as long as the client is behind; None to read
+            less.
 
     Attributes:
         origin: As above.
@@ -60,7 +62,13 @@ class LogReader:
             last read.
     """
 
-    def __init__(self, tail: Tail, origin: Origin, joined_before: int = 0) -> None:
+    def __init__(
+        self,
+        tail: Tail,
+        origin: Origin,
+        joined_before: int = 0,
+        large_read: LargeRead | None = None,
+    ) -> None:
         self.origin = origin
         self.position = 0
         self.gap_ms = 0
@@ -70,6 +78,7 @@ class LogReader:
         self.last_fields: dict[str, Any] = {}
         self._tail = tail
         self._joined_before = joined_before
+        self._large_read = large_read
         self._chunk: Chunk = _NO_READS
         self._next = 0  # in the chunk
 
@@ -114,8 +123,9 @@ class LogReader:
         left = self._joined_before - self.position
         try:
             if left <= 0:
+                self._large_read = None
                 return await self._tail.read(self.position)
-            chunk = await self._tail.read(self.position, READ_BYTES)
+            chunk = await self._tail.read(self.position, read_size(self._large_read))
         except Exception:
             self.has_lost_stream = True
             raise
@@ -152,10 +162,7 @@ class LogReader:
     async def close(self) -> None:
         """Drop the stored bytes that were not yet returned."""
         self._chunk, self._next = _NO_READS, 0
-
-
-class _ItemReader(LogReader):
-    """A `LogReader` that can also return bytes that have arrived, without waiting for more."""
+        self._large_read = None
 
     def read_at_hand(self) -> bytes | None:
         """Return the next bytes if they have arrived and are new to the client, else None."""
@@ -247,7 +254,7 @@ class _BytesPump(TranscodePump):
 
     def __init__(
         self,
-        reader: _ItemReader,
+        reader: LogReader,
         tail: Tail,
         origin: Origin,
         to: str,
@@ -423,19 +430,19 @@ class FollowedStream(Stream[T]):
 
 
 def follow_bytes(
-    tail: Tail, origin: Origin, to: str, after: Position, tag: str, options: WriterOptions
+    tail: Tail, reader: LogReader, to: str, after: Position, tag: str, options: WriterOptions
 ) -> FollowedStream[bytes]:
     """Return a logged stream as bytes of a dialect.
 
     Args:
         tail: The last reads of the stream.
-        origin: The origin.
+        reader: Its reader.
         to: The dialect.
         after: Position of the last event that the reader has.
         tag: Tag of its cursors.
         options: Options of the transcoder, those of the origin excluded.
     """
-    reader = _ItemReader(tail, origin, after.read)
+    origin = reader.origin
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     reply = _reply_of(origin)
     pump = _BytesPump(
@@ -453,10 +460,10 @@ def follow_bytes(
 
 
 def follow_events(
-    tail: Tail, origin: Origin, after: Position, tag: str, errors: Errors
+    tail: Tail, reader: LogReader, after: Position, tag: str, errors: Errors
 ) -> FollowedStream[Event]:
     """Return a logged stream as events; arguments as for `follow_bytes`."""
-    reader = LogReader(tail, origin, after.read)
+    origin = reader.origin
     places = _Places(reader, f"{tail.epoch}-{tag}.", after)
     pump = _EventPump(reader, origin, errors, places, **read_options(origin))
     return FollowedStream(pump, reader, lambda: pump.cursor, _reply_of(origin))

@@ -32,7 +32,7 @@ from streamnorm.log.records import (
     unpack_ending,
     writer_options,
 )
-from streamnorm.log.tails import DEAD, READ_BYTES, Tail
+from streamnorm.log.tails import DEAD, READ_BYTES, LargeRead, Tail, read_size
 
 if TYPE_CHECKING:
     from streamnorm._core.bodies.request import Reply
@@ -340,14 +340,14 @@ class Log:
             UnknownDialect: There is no such dialect.
             Exception: It never began: what the provider or the source has raised.
         """
-        tail, count = await self._find_tail((scope, id))
-        if to is None:
-            tag = tag_of(None, b"")
-            position = _position(after, tail, tag, count)
-            return follow_events(tail, await tail.origin(), position, tag, errors)
-        target, tag = lookup(to).name, _tag_of_writer(to, options)
+        large_read = LargeRead.take() if after else None
+        tail, count = await self._find_tail((scope, id), large_read)
+        tag = tag_of(None, b"") if to is None else _tag_of_writer(to, options)
         position = _position(after, tail, tag, count)
-        return follow_bytes(tail, await tail.origin(), target, position, tag, options)
+        reader = LogReader(tail, await tail.origin(), position.read, large_read)
+        if to is None:
+            return follow_events(tail, reader, position, tag, errors)
+        return follow_bytes(tail, reader, lookup(to).name, position, tag, options)
 
     async def follow_answer(
         self, id: str, *, after: str = "", scope: str = "", **options: Unpack[WriterOptions]
@@ -365,13 +365,16 @@ class Log:
             StoreError: The store failed.
             Exception: It never began: what the provider or the source has raised.
         """
-        tail, count = await self._find_tail((scope, id))
+        large_read = LargeRead.take() if after else None
+        tail, count = await self._find_tail((scope, id), large_read)
         origin = await tail.origin()
         if origin.to is None:
             raise LogError("the stream was asked for in no dialect, name one", code="no_dialect")
         asked: WriterOptions = {**writer_options(origin), **options}
         tag = _tag_of_writer(origin.to, asked)
-        return follow_bytes(tail, origin, origin.to, _position(after, tail, tag, count), tag, asked)
+        position = _position(after, tail, tag, count)
+        reader = LogReader(tail, origin, position.read, large_read)
+        return follow_bytes(tail, reader, origin.to, position, tag, asked)
 
     async def open_reader(self, id: str, *, scope: str = "") -> LogReader:
         """Return a reader of the original bytes of a logged stream, live to the stream's end.
@@ -423,7 +426,7 @@ class Log:
         """Close the store."""
         await self._store.aclose()
 
-    async def _find(self, key: Key, after: int) -> Reading:
+    async def _find(self, key: Key, after: int, max_bytes: int = READ_BYTES) -> Reading:
         """Return a stream's record in the store, and its reads after a position, up to a size.
 
         Ends the stream if its producer has died.
@@ -431,7 +434,7 @@ class Log:
         Raises:
             LogError: The store has no record.
         """
-        reading = await self._store.aread(*key, after, READ_BYTES, 0)
+        reading = await self._store.aread(*key, after, max_bytes, 0)
         if reading is None:
             raise LogError("no stream has this id", code="unknown")
         record = reading.record
@@ -439,10 +442,10 @@ class Log:
             raise LogError("the stream of this id has expired", code="expired")
         if record.is_running and record.lease_s < 0:
             await self._store.aend(*key, record.epoch, DEAD)
-            return await self._find(key, after)
+            return await self._find(key, after, max_bytes)
         return reading
 
-    async def _find_tail(self, key: Key) -> tuple[Tail, int]:
+    async def _find_tail(self, key: Key, large_read: LargeRead | None = None) -> tuple[Tail, int]:
         """Return the `Tail` of a stream, and the number of reads in the stream.
 
         Raises:
@@ -452,7 +455,8 @@ class Log:
             # The first reads come with the record, unless a tail that readers share has them.
             known = self._tails.get(key)
             has_start = known is not None and known.has_start
-            reading = await self._find(key, NO_READS if has_start else 0)
+            after = NO_READS if has_start else 0
+            reading = await self._find(key, after, read_size(large_read))
             if key not in self._productions:  # nor has this process begun it meanwhile
                 tail = self._tail(key, reading.record, is_fed=False)
                 tail.begin(reading)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import accumulate
+from typing import ClassVar
+from weakref import WeakSet
 
 import anyio
 
@@ -24,6 +28,8 @@ from streamnorm.log.records import (
 _MAX_BYTES = 256 * 1024
 READ_BYTES = 384 * 1024
 """Bytes that are read from a store at once."""
+_LARGE_READ_BYTES = 3 * READ_BYTES
+_MAX_LARGE_READS = 8
 # What such a reader holds alone: a thousand that read no more must not fill the memory.
 _BEHIND_BYTES = 64 * 1024
 _WAIT_S = 1.0
@@ -31,6 +37,30 @@ _RETRY_S = 0.1
 DEAD = pack(Ending("truncated", "lost", "its producer died"))
 """The end of a stream whose producer was not heard of in time."""
 _GONE = "the log no longer has the stream"
+
+
+class LargeRead:
+    """The right to read much from a store at once, which few readers have at a time.
+
+    A question costs as much as some hundred kilobytes of its answer, but a thousand readers that
+    come back together must not fill the memory.  It lasts as long as somebody keeps it.
+    """
+
+    taken: ClassVar[WeakSet[LargeRead]] = WeakSet()
+
+    @classmethod
+    def take(cls) -> LargeRead | None:
+        """Return a new one; None if there are as many as there may be."""
+        if len(cls.taken) >= _MAX_LARGE_READS:
+            return None
+        large_read = cls()
+        cls.taken.add(large_read)
+        return large_read
+
+
+def read_size(large_read: LargeRead | None) -> int:
+    """Return how many bytes to read at once with that right, or without it."""
+    return READ_BYTES if large_read is None else _LARGE_READ_BYTES
 
 
 class Tail:
@@ -99,7 +129,8 @@ class Tail:
         if reading.chunks and reading.chunks[0].first == 1:
             if is_new:
                 self._take(reading)
-            elif not self.has_start:
+                self._drop_surplus()
+            if not self.has_start:
                 self._start = _join(reading.chunks, 0)
 
     async def origin(self) -> Origin:
@@ -182,6 +213,15 @@ class Tail:
         """Return whether the stream had a reader since the last call."""
         was_read, self._was_read = self._was_read, False
         return was_read or self._waiting > 0
+
+    def _drop_surplus(self) -> None:
+        """Drop of a large read what precedes its end, which one reader needs once."""
+        if self._size > READ_BYTES:
+            chunk = self._chunks.pop()
+            sizes = [*accumulate(map(len, reversed(chunk.reads)))]
+            kept = max(1, bisect_right(sizes, _MAX_BYTES))
+            self._chunks.append(_join([chunk], chunk.last - kept))
+            self._size = sizes[kept - 1]
 
     def _behind(self, after: int) -> Chunk:
         # Most readers lack the last chunk alone.

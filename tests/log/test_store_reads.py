@@ -63,5 +63,59 @@ def test_start_that_the_tail_has_lost_is_read_with_the_record() -> None:
         return counts
 
     from_start, resumed = asyncio.run(run())
-    assert resumed == 2  # of 384 KB; the rest is in the tail
+    assert resumed == 1  # the rest is in the tail
     assert resumed < from_start < 20  # of 64 KB, since its client may be slow
+
+
+def test_resumed_stream_of_another_process_is_read_at_once() -> None:
+    async def run() -> tuple[bytes, int]:
+        store = CountingStore()
+        await produce(Log(store), "a", long_stream(12_000))  # 0.9 MB
+        cursor = ids_in(await follow(Log(store), "a", "anthropic"))[-2]
+        store.steps.clear()
+        missed = await follow(Log(store), "a", "anthropic", after=cursor)
+        return missed, store.steps["read"]
+
+    missed, questions = asyncio.run(run())
+    assert missed.count(b"event: ") == 1
+    assert questions == 1
+
+
+def test_few_readers_read_much_at_once() -> None:
+    async def run() -> tuple[list[int], int]:
+        store = CountingStore()
+        await produce(Log(store), "a", long_stream(12_000))
+        cursor = ids_in(await follow(Log(store), "a", "anthropic"))[-2]
+        store.steps.clear()
+        followed = [await Log(store).follow("a", to="anthropic", after=cursor) for _ in range(10)]
+        counts = []
+        for stream in followed:
+            before = store.steps["read"]
+            async with stream:
+                assert b"message_stop" in b"".join([data async for data in stream])
+            counts.append(store.steps["read"] - before)
+        first = store.steps["read"]
+        await follow(Log(store), "a", "anthropic", after=cursor)
+        return counts, store.steps["read"] - first
+
+    counts, later = asyncio.run(run())
+    assert counts == [0] * 8 + [2] * 2  # behind what came with the record
+    assert later == 1  # once the others have ended
+
+
+def test_tail_keeps_no_large_read() -> None:
+    async def run() -> tuple[int, bool]:
+        store = CountingStore()
+        await produce(Log(store), "a", long_stream(12_000))
+        cursor = ids_in(await follow(Log(store), "a", "anthropic"))[-2]
+        log = Log(store)
+        async with await log.follow("a", to="anthropic", after=cursor) as stream:
+            await anext(stream)
+            tail = log._tails["", "a"]
+            kept = (await tail.read(tail.count - 1)).reads
+            assert len(kept) == 1
+            return tail._size, tail.has_start
+
+    size, has_start = asyncio.run(run())
+    assert 128 * 1024 < size <= 256 * 1024
+    assert not has_start
