@@ -117,6 +117,7 @@ class MessageBlocks:
         self.lane: tuple[str, str] | None = None
         self._note = note
         self._all_calls: dict[str, bool] = {}  # whether the provider executes each call
+        self._minted_id = ""  # of the call whose own is empty
         self._unanswered: dict[str, None] = {}  # calls of the client without a result
 
     @property
@@ -177,9 +178,12 @@ class MessageBlocks:
         if id in self._all_calls:
             raise malformed("second call of one id, expected another id")
         self._end_loose_reasoning(events)
-        call: ToolCall | ServerToolCall = ToolCall(id, name)
+        own_id = id
+        if not id:
+            own_id = self._minted_id = self.opener.mint_id("tool call")
+        call: ToolCall | ServerToolCall = ToolCall(own_id, name)
         if is_server_call(metadata):
-            call = ServerToolCall(id, name, kind=kind_of(metadata))
+            call = ServerToolCall(own_id, name, kind=kind_of(metadata))
         elif id.startswith(PYDANTIC_SERVER_CALL):
             call = ServerToolCall(id, name)
         index = self.opener.open(call, events, extra=extra)
@@ -210,9 +214,13 @@ class MessageBlocks:
         self._unanswered.pop(id, None)
         if is_of_nobody(metadata):
             return
+        by_provider = self._all_calls.get(id) or is_server_call(metadata)
+        id = id or self._minted_id
+        if not id:
+            raise malformed("result without toolCallId, expected one")
         self._end_loose_reasoning(events)
         block: Block
-        if self._all_calls.get(id) or is_server_call(metadata):
+        if by_provider:
             block = result_from_wire(id, content, metadata)
         else:
             is_error = is_object(metadata) and metadata.get(wire.IS_ERROR) is True

@@ -94,6 +94,7 @@ class Call(Struct):
     """A tool call.
 
     Attributes:
+        id: Its id; minted if the stream has an empty one.
         delta: Empty delta of its block.
         by_provider: Whether the provider executes it.
         name: Name of the tool.
@@ -107,6 +108,7 @@ class Call(Struct):
         takes_text: Whether its input is free text.
     """
 
+    id: str
     delta: JSONDelta
     by_provider: bool
     name: str
@@ -307,15 +309,16 @@ class MessageBlocks:
         extra = clean_tree({key: item for key, item in value.items() if key not in _CALL_FIELDS})
         if not by_provider and _is_signed(extra.get(METADATA)):
             del extra[METADATA]
-        block: ToolCall | ServerToolCall = ToolCall(id, name)
+        own_id = id or self.opener.mint_id("tool call")
+        block: ToolCall | ServerToolCall = ToolCall(own_id, name)
         if by_provider:
-            block = ServerToolCall(id, name, kind=name)
+            block = ServerToolCall(own_id, name, kind=name)
         elif _takes_text(value):
-            block = ToolCall(id, name, kind="custom")
+            block = ToolCall(own_id, name, kind="custom")
         size = text_bytes(id) + text_bytes(name) + value_bytes(value.get("providerMetadata"))
         self.opener.store(size + OBJECT_BYTES)
         index = self.opener.open(block, events, extra=extra)
-        call = self.calls[id] = Call(JSONDelta(index, ""), by_provider, name, self.step)
+        call = self.calls[id] = Call(own_id, JSONDelta(index, ""), by_provider, name, self.step)
         call.metadata = value.get("providerMetadata")
         call.takes_text = isinstance(block, ToolCall) and block.kind == "custom"
         return call
@@ -415,8 +418,7 @@ class MessageBlocks:
             Fatal: There is no such call, as for the client.
         """
         self.flush(events)
-        id = clean(text_field(value, "toolCallId"))
-        call = self.calls.get(id)
+        call = self.calls.get(clean(text_field(value, "toolCallId")))
         if call is None:
             raise malformed("output of an unknown call, expected its start before it")
         if call.is_open:
@@ -426,18 +428,18 @@ class MessageBlocks:
             return False
         if value["type"] == "tool-output-error":
             error = clean(text_field(value, "errorText"))
-            block = ToolResult(id, (Text(error),), is_error=True)
+            block = ToolResult(call.id, (Text(error),), is_error=True)
         elif value["type"] == "tool-output-denied":
-            block = ToolResult(id, (Text(DENIED),), is_error=True)
+            block = ToolResult(call.id, (Text(DENIED),), is_error=True)
         elif "output" not in value:
             raise malformed("tool-output-available without an output, expected one")
         else:
-            block = result_from_wire(id, value["output"])
+            block = result_from_wire(call.id, value["output"])
         output: object = value.get("output", value.get("errorText"))
         # Google executes some calls of functions itself, which only the result says.
         by_provider = call.by_provider or value.get("providerExecuted") is True
         call.has_result = True
-        result = ServerToolResult(id, call.name, output) if by_provider else block
+        result = ServerToolResult(call.id, call.name, output) if by_provider else block
         self.opener.add_whole(result, events, _other_fields(value, _RESULT_FIELDS))
         return True
 

@@ -290,6 +290,18 @@ def test_answered_call_awaits_nobody() -> None:
     assert last == MessageStop("tool_use")
 
 
+@pytest.mark.parametrize("mark", [{}, {"providerExecuted": True, "kind": "k"}])
+def test_result_of_a_call_with_an_empty_id_has_the_minted_one(mark: dict[str, Any]) -> None:
+    named = call("START", "", toolCallName="f", metadata=mark)
+    result = call("RESULT", "", content="ok", messageId="m", metadata=mark)
+    events, notes = within(named, call("END", ""), result)
+    started, answered = (e.block for e in events if isinstance(e, BlockStart))
+    assert isinstance(started, ToolCall | ServerToolCall)
+    assert isinstance(answered, ToolResult | ServerToolResult)
+    assert answered.tool_call_id == started.id != ""
+    assert notes == ["minted_id"]
+
+
 @pytest.mark.parametrize("content", ['{"a":', '1,"value":2', "", "a"])
 def test_result_of_the_provider_that_is_no_json_stays_text(content: str) -> None:
     marks = {"providerExecuted": True, "kind": "k", "isJson": True}
@@ -445,6 +457,7 @@ NAMED = call("START", toolCallName="f")
         ([text("START"), text("CONTENT", delta=1)], "delta is an integer, expected a string"),
         ([text("CHUNK", "", delta="a")], "first chunk without messageId, expected one"),
         ([call("START", toolCallName=None)], "toolCallName is null, expected a string"),
+        ([call("RESULT", "", content="a")], "result without toolCallId, expected one"),
     ],
 )
 def test_runs_against_the_protocol_are_malformed(payloads: list[Any], message: str) -> None:

@@ -229,6 +229,28 @@ def test_results(chunk: Any, result: ToolResult) -> None:
     assert middle(tool("input-available", input={}), chunk)[-2] == BlockStart(1, result)
 
 
+@pytest.mark.parametrize("by_provider", [False, True])
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"type": "tool-output-available", "output": "ok"},
+        {"type": "tool-output-error", "errorText": "no"},
+    ],
+)
+def test_result_of_a_call_with_an_empty_id_has_the_minted_one(
+    output: dict[str, Any], by_provider: bool
+) -> None:
+    named = tool("input-available", input={}, toolCallId="", providerExecuted=by_provider)
+    started, answered = (
+        event.block
+        for event in middle(named, {**output, "toolCallId": ""})
+        if isinstance(event, BlockStart)
+    )
+    assert isinstance(started, ToolCall | ServerToolCall)
+    assert isinstance(answered, ToolResult | ServerToolResult)
+    assert answered.tool_call_id == started.id != ""
+
+
 def test_preliminary_and_repeated_results_are_opaque() -> None:
     call = tool("input-start"), tool("output-available", output=1, preliminary=True)
     found = middle(*call, tool("output-available", output=2), tool("output-available", output=3))
