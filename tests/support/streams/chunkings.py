@@ -12,12 +12,12 @@ from support.streams.mutations import chunked
 __all__ = ["CHUNKINGS", "cut_at_random", "events_of"]
 
 # A line end is CRLF, CR or LF; a blank line follows the last line of an event.
-_EVENT = re.compile(rb".*?(?>\r\n|\r|\n)(?>\r\n|\r|\n)", re.DOTALL)
+_END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
 
 
 def events_of(body: bytes) -> list[bytes]:
     """Return a stream's events, each with its blank line, and the remaining bytes."""
-    ends = [match.end() for match in _EVENT.finditer(body)]
+    ends = [match.end() for match in _END.finditer(body)]
     return _cut(body, ends)
 
 
