@@ -210,6 +210,15 @@ def prefill(facts: RequestFacts) -> Iterator[Finding]:
         yield Finding(f"messages[{messages[-1].number}]")
 
 
+def final_thinking(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a trailing assistant message that ends in thinking, which no model continues."""
+    messages = messages_of(facts.body)
+    if messages and messages[-1].role == "assistant" and messages[-1].blocks:
+        kind = string_of(messages[-1].blocks[-1], "type")
+        if kind in _THINKING:
+            yield Finding(f"messages[{messages[-1].number}]", name=kind)
+
+
 def _is_prefilled(messages: list[Message]) -> bool:
     """Return whether the last message is an answer for the model to continue."""
     if not messages or messages[-1].role != "assistant":
@@ -572,6 +581,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         unknown_choice,
         duplicate_results,
         duplicate_uses,
+        final_thinking,
         missing_results,
         missing_server_results,
         prefill,

@@ -97,6 +97,14 @@ def alternation(facts: RequestFacts) -> Iterator[Finding]:
             yield Finding(message.path)
 
 
+def lone_reasoning(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield messages of the assistant that have reasoning alone, which Claude does not continue."""
+    for message in messages_of(facts):
+        members = ["reasoningContent" in block for _, block in message.content]
+        if message.role == "assistant" and members and all(members):
+            yield Finding(message.path, context=message.dotted)
+
+
 def blank_texts(facts: RequestFacts) -> Iterator[Finding]:
     """Yield texts that are empty or only spaces, except texts in tool results.
 
@@ -290,6 +298,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         duplicate_tools,
         json_results,
         lone_members,
+        lone_reasoning,
         rising_ttls,
         tool_inputs,
         alternation,

@@ -180,6 +180,29 @@ PREFILL = [
 ]
 PREFILL += [
     Refusal(
+        "anthropic.final_thinking",
+        request(user("q"), assistant(*blocks)),
+        "messages[1]",
+        f"messages.1: The final block in an assistant message cannot be `{kind}`.",
+        legal,
+        others=(("deepseek", "m"),),
+    )
+    for kind, blocks, legal in (
+        ("thinking", (thinking(),), request(user("q"), assistant(thinking()), user("on"))),
+        (
+            "thinking",
+            (text("a"), thinking()),
+            request(user("q"), assistant(thinking(), text("a"))),
+        ),
+        (
+            "redacted_thinking",
+            (thinking(), {"type": "redacted_thinking", "data": "eA=="}),
+            request(user("q"), assistant(thinking(), call()), user(result())),
+        ),
+    )
+]
+PREFILL += [
+    Refusal(
         "anthropic.prefill",
         request(*PREFILLED),
         "messages[1]",

@@ -1,4 +1,4 @@
-"""Consecutive messages of one role, which Converse takes as one."""
+"""Messages of one role that follow each other, which Converse takes as one."""
 
 from __future__ import annotations
 
@@ -30,3 +30,17 @@ def test_merged_messages_change_no_message_of_the_request() -> None:
     request = decode_request(body, "openai_chat")
     first = encode_request(request, "bedrock_converse").body
     assert encode_request(request, "bedrock_converse").body == first
+
+
+def test_reasoning_alone_is_not_sent_to_claude() -> None:
+    """The messages around it become one."""
+    thought = {"type": "thinking", "thinking": "hm", "signature": "eA=="}
+    messages = [SNOW, {"role": "assistant", "content": [thought]}, ICE]
+    body = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "messages": messages}
+    encoded = encode_request(
+        decode_request({**body, "max_tokens": 9}, "anthropic"), "bedrock_converse"
+    )
+    user = {"role": "user", "content": [{"text": "snow"}, {"text": "ice"}]}
+    assert encoded.body["messages"] == [user]
+    lost = [loss.feature for loss in encoded.losses]
+    assert lost == ["reasoning_dropped", "empty_message_dropped"]

@@ -22,6 +22,7 @@ from streamnorm.validation import validate_request
 
 PDF = {"document": {"format": "pdf", "name": "a", "source": {"bytes": "AAAA"}}}
 POINT = {"cachePoint": {"type": "default"}}
+THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "eA=="}}}
 HOUR = {"cachePoint": {"type": "default", "ttl": "1h"}}
 
 
@@ -178,6 +179,15 @@ CASES = [
         "A conversation must alternate between user and assistant roles. Make sure the "
         "conversation alternates between user and assistant roles and try again.",
         request(said("user", "q", "r")),
+        others=((None, NOVA),),
+    ),
+    Refusal(
+        "bedrock_converse.lone_reasoning",
+        request(said("user", "q"), said("assistant", THOUGHT), said("user", "r")),
+        "messages[1]",
+        "The model returned the following errors: messages.1: The final block in an assistant "
+        "message cannot be `thinking`.",
+        request(said("user", "q"), said("assistant", THOUGHT, "a"), said("user", "r")),
         others=((None, NOVA),),
     ),
     Refusal(
