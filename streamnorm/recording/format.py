@@ -270,6 +270,14 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\n(?:[^\0-\x20\x7f]+(?:[ \t]+[
 _CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
 
 
+def find_bad_header(headers: Mapping[str, str]) -> int | None:
+    """Return the number of the first header that HTTP cannot carry; None if it can carry all."""
+    for number, header in enumerate(headers.items()):
+        if not _HEADER.fullmatch("{}\n{}".format(*header)):
+            return number
+    return None
+
+
 def content_type_of(headers: Iterable[tuple[str, str]]) -> str:
     """Return a lower-case content type without parameters, or ""."""
     for name, value in headers:
@@ -434,9 +442,8 @@ def decode_companion(
     request = companion.request
     if request is not None and too_deep(request.body, limits.max_json_depth):
         raise RecordingError(f"{path}: nested deeper than {limits.max_json_depth}")
-    for number, header in enumerate(companion.response.headers.items()):
-        if not _HEADER.fullmatch("{}\n{}".format(*header)):
-            raise RecordingError(f"{path}: header {number} of the response is no HTTP header")
+    if (number := find_bad_header(companion.response.headers)) is not None:
+        raise RecordingError(f"{path}: header {number} of the response is no HTTP header")
     try:
         framing_of(companion)
     except RecordingError as exc:

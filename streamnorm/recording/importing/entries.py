@@ -36,6 +36,7 @@ from streamnorm.recording.format import (
     Suffix,
     WireRequest,
     content_type_of,
+    find_bad_header,
     framing_name,
     framing_of,
     suffix_of,
@@ -308,7 +309,7 @@ class ForeignExchange(Struct, frozen=True):
 
 
 def check_exchange(exchange: ForeignExchange) -> ForeignExchange:
-    """Check that an entry is an HTTP exchange, and return it.
+    """Check that an entry is an HTTP exchange, and return it as it was sent.
 
     Raises:
         Unreadable: Its URL, its method or its status is not one of HTTP, or its status has no
@@ -329,11 +330,17 @@ def check_exchange(exchange: ForeignExchange) -> ForeignExchange:
         raise Unreadable(f"no HTTP status from {MIN_STATUS} to {MAX_STATUS}")
     if exchange.status in WITHOUT_BODY and exchange.body:
         raise Unreadable(f"{len(exchange.body)} bytes of a status {exchange.status}, expected none")
-    return exchange
+    # White space around a value is no part of it (RFC 9110 §5.5).
+    headers = tuple((name, value.strip(" \t")) for name, value in exchange.headers)
+    return structs.replace(exchange, headers=headers)
 
 
 def make_recording(exchange: ForeignExchange) -> Recording:
-    """Return the recording of an exchange, without secrets."""
+    """Return the recording of an exchange, without secrets.
+
+    Raises:
+        Unreadable: It has a header that would be stored, and that HTTP cannot carry.
+    """
     secrets = Secrets()
     if exchange.companion is not None:
         return _restore(exchange, exchange.companion, secrets)
@@ -342,6 +349,8 @@ def make_recording(exchange: ForeignExchange) -> Recording:
         sent = structs.replace(request, body=UNSET, text=None, sent=list(exchange.sent))
         request = structs.replace(request, sent=secrets.scrub_recorded(sent).sent)
     headers = secrets.scrub_response_headers(exchange.headers)
+    if (number := find_bad_header(headers)) is not None:
+        raise Unreadable(f"header {number} of a response is no HTTP header")
     url = exchange.request.url
     known = dialect_of_url(url)
     own = SSE if known is None else known.framing

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 from support.http.content_codings import raw_deflate
 
+from streamnorm.recording import Recording
 from streamnorm.recording.format import WireRequest
 from streamnorm.recording.importing.entries import (
     ForeignExchange,
@@ -195,3 +198,23 @@ def test_repr_shows_no_secret() -> None:
     request = WireRequest("GET", "https://h/?key=canary", (("authorization", "canary"),), b"canary")
     shown = repr(ForeignExchange(request, 200, (("set-cookie", "canary"),), b"canary"))
     assert "canary" not in shown
+
+
+@pytest.mark.parametrize(
+    "value", [" text/event-stream", "text/event-stream\t", " \ttext/event-stream "]
+)
+def test_white_space_around_a_header_is_no_part_of_it(value: str, tmp_path: Path) -> None:
+    exchange = check_exchange(entry(kind=value, body=b"data: {}\n\n"))
+    file = tmp_path / "a.sse"
+    make_recording(exchange).save(file)
+    assert Recording.load(file).response.headers == {"content-type": "text/event-stream"}
+
+
+@pytest.mark.parametrize("value", ["text\0/plain", "a\nb: c", "a\x7f"])
+def test_header_that_no_server_can_send_is_refused(value: str) -> None:
+    """It would be a recording that does not load."""
+    exchange = check_exchange(entry(kind=value))
+    with pytest.raises(Unreadable, match="header 0 of a response is no HTTP header"):
+        make_recording(exchange)
+    private = structs.replace(exchange, headers=(("x-private", value),))
+    assert make_recording(private).response.headers == {}  # what is not stored may be anything
