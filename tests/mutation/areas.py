@@ -107,6 +107,21 @@ def test_groups(module: Path) -> list[tuple[str, ...]]:
     return [_JOINING, _LAWS]
 
 
+def parts_of(group: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the tests of a group in parts that may run at the same time."""
+    folders = [ROOT / path for path in group if (ROOT / path).is_dir()]
+    inner = [
+        each
+        for folder in folders
+        for each in sorted(folder.iterdir())
+        if each.is_dir() and any(each.rglob("test_*.py"))
+    ]
+    files = [file for folder in folders for file in sorted(folder.glob("test_*.py"))]
+    files += [ROOT / path for path in group if (ROOT / path).is_file()]
+    found = [*([folder] for folder in inner), files]
+    return [tuple(str(path.relative_to(ROOT)) for path in part) for part in found if part]
+
+
 def namesakes(module: Path) -> tuple[str, ...]:
     """Return the test files that have the name of a module in theirs."""
     return tuple(

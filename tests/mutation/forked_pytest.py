@@ -22,6 +22,7 @@ __all__ = ["Result", "run_tests"]
 # A mutant may loop for ever, or fill a list while it does.
 _MAX_MEMORY_BYTES = 4 << 30
 _MAX_WAIT_S = 600
+_MAX_RECORDING_S = 3600  # no mutant runs then
 _PLUGINS = ("anyio.pytest_plugin", "_hypothesis_pytestplugin", "streamnorm.testing.plugin")
 _OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", *(f"-p{name}" for name in _PLUGINS))
 
@@ -101,7 +102,7 @@ def _be_pytest(
         # At the second of these the signal would be that of a kill from outside.
         resource.setrlimit(resource.RLIMIT_CPU, (int(max_cpu_s) + 1, int(max_cpu_s) + 10))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(_MAX_WAIT_S)
+        signal.alarm(_MAX_WAIT_S if recorder is None else _MAX_RECORDING_S)
         if recorder is not None:
             recorder.start()
         plugins = [each for each in (chosen, recorder) if each is not None]

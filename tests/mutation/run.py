@@ -24,16 +24,16 @@ import random
 import shutil
 import tempfile
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from areas import AREAS, ROOT, modules_by_area, modules_of, namesakes, test_groups
+from areas import AREAS, ROOT, modules_by_area, modules_of, namesakes, parts_of, test_groups
 from covering import Covering
-from forked_pytest import run_tests
+from forked_pytest import Result, run_tests
 from mutants import Mutant, mutants, mutated, unchanged
 
 _COPIED = ("streamnorm", "tests", "recordings", "docs", "pyproject.toml", "README.md")
@@ -128,7 +128,29 @@ def is_killed(copy: Path, checked: Checked, site: Site) -> bool:
         original.rename(target)
 
 
-def check_copy(copy: Path, modules: Iterable[Path]) -> Checked:
+def _record(
+    copy: Path, modules: Iterable[Path], jobs: int
+) -> tuple[dict[tuple[str, ...], float], list[Path]]:
+    """Run all tests of modules; return how long those of each group may take, and the records."""
+    groups = dict.fromkeys(group for module in modules for group in test_groups(module))
+    parts = [(group, part) for group in groups for part in parts_of(group)]
+    recorded = [copy.with_name(f"recorded{number}") for number in range(len(parts))]
+    cpu_s: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        asked = [(copy, part, file) for (_, part), file in zip(parts, recorded, strict=True)]
+        for (group, _), result in zip(parts, pool.imap(_record_part, asked), strict=True):
+            if result.fails:
+                raise SystemExit(f"a test fails without a mutant\n{result.output}")
+            cpu_s[group] += result.cpu_s
+    return {group: 3 * seconds + 10 for group, seconds in cpu_s.items()}, recorded
+
+
+def _record_part(asked: tuple[Path, tuple[str, ...], Path]) -> Result:
+    copy, part, file = asked
+    return run_tests(copy, part, max_cpu_s=_MAX_CPU_S, recorded=file)
+
+
+def check_copy(copy: Path, modules: Iterable[Path], jobs: int) -> Checked:
     """Make a copy of the project in which a test that fails is the fault of a mutant.
 
     Modules are written as their mutants are, so that these differ by their change alone.
@@ -142,14 +164,7 @@ def check_copy(copy: Path, modules: Iterable[Path]) -> Checked:
             shutil.copy(source, copy / name)
     for module in modules:
         (copy / module).write_text(unchanged((ROOT / module).read_text()))
-    max_cpu_s: dict[tuple[str, ...], float] = {}
-    recorded: list[Path] = []
-    for group in dict.fromkeys(group for module in modules for group in test_groups(module)):
-        recorded.append(copy.with_name(f"recorded{len(recorded)}"))
-        result = run_tests(copy, group, max_cpu_s=_MAX_CPU_S, recorded=recorded[-1])
-        if result.fails:
-            raise SystemExit(f"a test fails without a mutant\n{result.output}")
-        max_cpu_s[group] = 3 * result.cpu_s + 10
+    max_cpu_s, recorded = _record(copy, modules, jobs)
     for module in {test_groups(module)[0]: module for module in modules}.values():
         own = test_groups(module)[0]
         original = copy / "original.py"
@@ -252,7 +267,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         original = Path(folder, "original")
         original.mkdir()
-        state = (original, check_copy(original, modules))
+        state = (original, check_copy(original, modules, options.jobs))
         with multiprocessing.get_context("fork").Pool(options.jobs, _start_judge, state) as pool:
             for name, every in areas.items():
                 tried = try_mutants(
