@@ -15,7 +15,7 @@ from streamnorm._core.codec import Decoder
 from streamnorm._core.errors import EncodeError, LocalProtocolError, TruncatedStream
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import as_exception
-from streamnorm._core.grammar import Grammar
+from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Accumulator, Message
 from streamnorm._registry import decoder, lookup
@@ -86,7 +86,7 @@ class StreamedAnswer:
         if reply is not None and reply.tools:
             self._restorer = ToolCallRestorer(reply, Losses(), note=lambda kind, where: None)
         self._decoder: Decoder | None = None
-        self._grammar: Grammar | None = None  # if events are pushed
+        self._grammar: EventGrammar | None = None  # if events are pushed
         self._accumulator = Accumulator()
         self._error: StreamError | None = None
         self._is_closed = False
@@ -122,7 +122,7 @@ class StreamedAnswer:
         if self._decoder is not None:
             raise LocalProtocolError("event after bytes, expected bytes")
         if self._grammar is None:
-            self._grammar = Grammar()
+            self._grammar = EventGrammar()
         try:
             self._grammar.advance(event)
         except LocalProtocolError:

@@ -73,7 +73,7 @@ class _Open(Struct):
     signed: bool = False
 
 
-class Grammar(Struct, eq=False):
+class EventGrammar(Struct, eq=False):
     """Check one stream of events against the grammar.
 
     Attributes:
@@ -201,7 +201,7 @@ class Grammar(Struct, eq=False):
 
 def validate(events: Iterable[Event]) -> list[Violation]:
     """Return all violations of the grammar in a stream."""
-    grammar = Grammar()
+    grammar = EventGrammar()
     violations: list[Violation] = []
     position = 0
     for event in events:

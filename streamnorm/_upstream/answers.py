@@ -93,7 +93,7 @@ def encode_error_response(
     body = writer.error_body(error)
     if cloud is None:
         return ErrorResponse(status, body, _media_type_header(writer.error_media_type))
-    return word_for_cloud(status, error, body, cloud)
+    return write_cloud_error(status, error, body, cloud)
 
 
 def _media_type_header(media_type: str) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _media_type_header(media_type: str) -> dict[str, str]:
     return {} if media_type == "application/json" else {"content-type": media_type}
 
 
-def word_for_cloud(status: int, error: StreamError, body: bytes, cloud: Cloud) -> ErrorResponse:
+def write_cloud_error(status: int, error: StreamError, body: bytes, cloud: Cloud) -> ErrorResponse:
     """Return an error response in a cloud's format.
 
     Args:

@@ -34,7 +34,7 @@ from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import MessageSource
 from streamnorm._registry import encoder, lookup
-from streamnorm._upstream.answers import word_for_cloud
+from streamnorm._upstream.answers import write_cloud_error
 from streamnorm.aio import Stream
 
 
@@ -304,7 +304,7 @@ async def send_error(
     body = error_body(error)
     headers = [(b"content-type", media_type.encode())]
     if cloud is not None:
-        worded = word_for_cloud(status, error, body, cloud)
+        worded = write_cloud_error(status, error, body, cloud)
         body = worded.body
         headers += [(name.encode(), value.encode()) for name, value in worded.headers.items()]
     await send_json(exchange, status, headers, body)

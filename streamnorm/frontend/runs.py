@@ -36,7 +36,7 @@ from streamnorm._core.events import (
     sum_usage,
 )
 from streamnorm._core.failures import error_outcome, malformed, too_large
-from streamnorm._core.grammar import Grammar
+from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.json import clean
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
@@ -109,7 +109,7 @@ class Run:
         self._encoder.minted_id = uuid4().hex
         self._writer = StreamWriter(self._encoder, limits=limits)
         self._accumulator = Accumulator(limits=limits)
-        self._grammar = Grammar()  # of the current answer
+        self._grammar = EventGrammar()  # of the current answer
         self._has_begun = False  # whether the message has a start
         self._is_open = False  # whether an answer has begun and not stopped
         self._stop: MessageStop | None = None  # of the last answer
@@ -217,7 +217,7 @@ class Run:
 
     def _start_answer(self, event: MessageStart) -> bytes:
         if not self._is_open:
-            self._grammar = Grammar()
+            self._grammar = EventGrammar()
         self._grammar.advance(event)
         self._is_open, self._stop = True, None
         self._indexes.clear()

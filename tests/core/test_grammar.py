@@ -36,7 +36,7 @@ from streamnorm import (
     UsageUpdate,
     message_events,
 )
-from streamnorm._core.grammar import Grammar
+from streamnorm._core.grammar import EventGrammar
 from streamnorm.validation import Violation, validate
 
 START = MessageStart()
@@ -185,7 +185,7 @@ def test_violation_has_the_position_of_its_event(
     before: list[Event], event: Event, problem: str
 ) -> None:
     assert Violation(len(before), problem) in validate([*before, event])
-    grammar = Grammar()
+    grammar = EventGrammar()
     for earlier in before:
         grammar.advance(earlier)
     with pytest.raises(LocalProtocolError) as caught:

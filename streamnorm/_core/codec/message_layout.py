@@ -34,7 +34,7 @@ _TO_URLS = bytes.maketrans(b"+/", b"-_")
 _UNREAD = Frame("message", "")  # counts as a frame, and is not checked
 
 
-class Splitter(Protocol):
+class EventSplitter(Protocol):
     """The part of a framing's splitter that the layout needs."""
 
     def split(self, data: bytes) -> list[RawFrame]:
@@ -146,7 +146,7 @@ class MessageFrames:
         frames: Number of frames so far.
     """
 
-    def __init__(self, splitter: Splitter, limits: Limits) -> None:
+    def __init__(self, splitter: EventSplitter, limits: Limits) -> None:
         self.frames = 0
         self._splitter = splitter
         self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
@@ -184,7 +184,7 @@ class MessageLayout:
 
     def __init__(
         self,
-        splitter: Callable[[Limits], Splitter],
+        splitter: Callable[[Limits], EventSplitter],
         content: PayloadContent,
         strict_reader: Callable[[int], StrictReader],
     ) -> None:

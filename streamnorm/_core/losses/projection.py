@@ -37,7 +37,7 @@ from streamnorm._core.events import (
     TextDelta,
     UsageUpdate,
 )
-from streamnorm._core.grammar import Grammar
+from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.json import compact
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses import Capabilities, Losses
@@ -120,7 +120,7 @@ class Projector:
         self.capabilities = self._target = capabilities
         self._losses = losses
         self._stored = stored = stored or StoredBytes(sys.maxsize)
-        self._grammar = Grammar()
+        self._grammar = EventGrammar()
         self._states: dict[int, _BlockState] = {}
         self.vendor_fields = VendorFields(losses)
         self._metadata = MessageMetadata(capabilities, losses, self.vendor_fields)

@@ -40,7 +40,7 @@ from streamnorm.dialects.ag_ui import wire
 from streamnorm.dialects.ag_ui.content import (
     PYDANTIC_SERVER_CALL,
     citation_from_wire,
-    is_of_nobody,
+    is_made_up,
     is_server_call,
     kind_of,
     redacted_from_wire,
@@ -212,7 +212,7 @@ class MessageBlocks:
             self._note("missing_block_stop", "tool call")
             self.end_call(id, events)
         self._unanswered.pop(id, None)
-        if is_of_nobody(metadata):
+        if is_made_up(metadata):
             return
         by_provider = self._all_calls.get(id) or is_server_call(metadata)
         id = id or self._minted_id

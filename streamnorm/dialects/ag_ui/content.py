@@ -162,7 +162,7 @@ def cut_to_wire(problem: str) -> dict[str, Any]:
     return {"content": problem, "metadata": {IS_ERROR: True, _CUT: True}}
 
 
-def is_of_nobody(metadata: Any) -> bool:
+def is_made_up(metadata: Any) -> bool:
     """Return whether the encoder made up a result: neither provider nor client sent it."""
     return is_unanswered(metadata) or (is_object(metadata) and metadata.get(_CUT) is True)
 

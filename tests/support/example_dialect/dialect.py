@@ -55,7 +55,7 @@ from streamnorm._core.codec import (
     Route,
 )
 from streamnorm._core.failures import Fatal, error_outcome, too_large, upstream_error
-from streamnorm._core.grammar import Grammar
+from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.json import FAST_ERRORS, compact, object_in
 from streamnorm._core.losses import Capabilities
 from streamnorm.sse import Frame
@@ -146,7 +146,7 @@ class TelegraphDecoder(Decoder):
 
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)
-        self._grammar = Grammar()
+        self._grammar = EventGrammar()
         self._open: dict[int, type[Block]] = {}
 
     def read(self, frame: Frame, events: list[Event]) -> None:
