@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["AREAS", "ROOT", "modules_by_area", "modules_of", "namesakes", "test_groups"]
+__all__ = ["AREAS", "ROOT", "modules_by_area", "modules_of", "namesakes", "parts_of", "test_groups"]
 
 ROOT = Path(__file__).parents[2]
 _PACKAGE = ROOT / "streamnorm"
@@ -107,6 +107,9 @@ def test_groups(module: Path) -> list[tuple[str, ...]]:
     return [_JOINING, _LAWS]
 
 
+_PARTS = 6  # of files, of which the laws take longer than most folders
+
+
 def parts_of(group: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return the tests of a group in parts that may run at the same time."""
     folders = [ROOT / path for path in group if (ROOT / path).is_dir()]
@@ -118,7 +121,7 @@ def parts_of(group: tuple[str, ...]) -> list[tuple[str, ...]]:
     ]
     files = [file for folder in folders for file in sorted(folder.glob("test_*.py"))]
     files += [ROOT / path for path in group if (ROOT / path).is_file()]
-    found = [*([folder] for folder in inner), files]
+    found = [*([folder] for folder in inner), *(files[number::_PARTS] for number in range(_PARTS))]
     return [tuple(str(path.relative_to(ROOT)) for path in part) for part in found if part]
 
 
