@@ -361,6 +361,35 @@ def test_more_held_events_than_start_text_and_stop_count_as_objects() -> None:
         assert any(isinstance(each, StreamError) for each in passed) == overflows
 
 
+def test_text_held_by_a_sink_counts_beside_objects() -> None:
+    citation = CitationDelta(1, Citation("k"))
+    events = [BlockStart(1, Text()), TextDelta(1, "a"), citation, TextDelta(1, "b")]
+    plain = Sequencer()
+    for event in (A, *events):
+        plain.push(event)
+    sequencer = Sequencer(max_held_bytes=plain.held_bytes + 200 + 5)  # an event more than usual
+    for event in (A, *events):
+        sequencer.push(event)
+    hold = sequencer.held_sink(TextDelta(1, ""))
+    assert hold is not None
+    hold("12345")
+    with pytest.raises(LimitExceeded):
+        hold("6")
+
+
+def test_pieces_held_by_a_sink_are_joined_now_and_then() -> None:
+    """A string of a character takes fifty bytes."""
+    sequencer = Sequencer()
+    for event in (A, B):
+        sequencer.push(event)
+    hold = sequencer.held_sink(JSONDelta(1, ""))
+    assert hold is not None
+    for _ in range(10 * BATCH):
+        hold("x")
+    (held,) = (item for item in sequencer._queue_of[1].held[1] if hasattr(item, "text"))
+    assert len(held.text.fresh) <= BATCH
+
+
 def test_passed_events_do_not_count_against_the_bound() -> None:
     sequencer = Sequencer(max_held_bytes=0)
     text = TextDelta(0, "x" * 1000)
