@@ -216,3 +216,22 @@ def test_mark_within_a_result_moves_to_it() -> None:
     assert result["cache_control"] == {"type": "ephemeral"}
     assert all("cache_control" not in block for block in result["content"])
     assert "cache_mark_moved" in features(encoded)
+
+
+DETAIL = {"type": "reasoning.text", "text": "hm", "format": "anthropic-claude-v1", "index": 0}
+THOUGHT = {"role": "assistant", "reasoning_details": [{**DETAIL, "signature": "eA=="}]}
+
+
+@pytest.mark.parametrize(
+    ("server", "model"),
+    [
+        (None, "claude-haiku-4-5"),
+        ("bedrock", "anthropic.claude-haiku-4-5-20251001-v1:0"),
+        ("vertex", "claude-haiku-4-5@20251001"),
+    ],
+)
+@pytest.mark.parametrize("after", [[], [QUESTION]])
+def test_reasoning_alone_is_not_sent(after: list[Any], server: str | None, model: str) -> None:
+    encoded = translated({"messages": [QUESTION, THOUGHT, *after]}, model, server)
+    assert [message["role"] for message in encoded.body["messages"]] == ["user"] * (1 + len(after))
+    assert {"reasoning_dropped", "empty_message_dropped"} <= {*features(encoded)}

@@ -19,8 +19,6 @@ RESULT: dict[str, Any] = {"role": "tool", "tool_call_id": "call_1", "content": "
 SYSTEM: dict[str, Any] = {"role": "system", "content": "In French."}
 PDF = "data:application/pdf;base64,JVBERi0="
 MARK = {"mode": "explicit"}
-DETAIL = {"type": "reasoning.text", "text": "hm", "format": "anthropic-claude-v1", "index": 0}
-THOUGHT = {"role": "assistant", "reasoning_details": [{**DETAIL, "signature": "eA=="}]}
 
 
 def chat(*after: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -87,23 +85,6 @@ VENDOR = [
         {"messages.content": ["Rome?", "Hot.", "Rome?"]},
         "reasoning_dropped",
         source=RESPONSES,
-    ),
-    *(
-        written_as(
-            "anthropic.final_thinking",
-            chat(THOUGHT, *after),
-            model,
-            {"messages.role": ["user"] * (1 + len(after))},
-            "reasoning_dropped",
-            "empty_message_dropped",
-            server=server,
-        )
-        for server, model in (
-            (None, "claude-haiku-4-5"),
-            ("bedrock", "anthropic.claude-haiku-4-5-20251001-v1:0"),
-            ("vertex", "claude-haiku-4-5@20251001"),
-        )
-        for after in ((), (QUESTION,))
     ),
     # Empty texts
     *(
