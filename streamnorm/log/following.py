@@ -436,7 +436,7 @@ def follow_bytes(
 
     Args:
         tail: The last reads of the stream.
-        reader: Its reader.
+        reader: Reader of the stream.
         to: The dialect.
         after: Position of the last event that the reader has.
         tag: Tag of its cursors.

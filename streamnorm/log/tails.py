@@ -122,7 +122,7 @@ class Tail:
         return bool(self._chunks) and self._chunks[0].first == 1
 
     def begin(self, reading: Reading) -> None:
-        """Append the first reads from the store; beside later ones, store them for a reader."""
+        """Append the stream's first reads; where the tail lacks them, keep them for one reader."""
         is_new = not (self._is_fed or self.count or self.ending)
         if is_new:
             self._lapses_at = anyio.current_time() + reading.record.lease_s

@@ -94,7 +94,7 @@ class Call(Struct):
     """A tool call.
 
     Attributes:
-        id: Its id; minted if the stream has an empty one.
+        id: The `toolCallId`; a minted id if that is empty.
         delta: Empty delta of its block.
         by_provider: Whether the provider executes it.
         name: Name of the tool.
