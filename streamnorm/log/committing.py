@@ -24,10 +24,11 @@ from streamnorm.log.records import (
 )
 from streamnorm.log.tails import Tail
 
-# Seconds between two operations: after one that stored a single stream, and after one that stored
-# several, each of which saves an operation by waiting.
+# Seconds between two operations: after a small one, and after one that stored several streams, each
+# of which saves an operation by waiting, or many reads, as of a stream that is not generated live.
 _GROUP_S = 0.001
-_SHARED_GROUP_S = 0.002
+_LARGE_GROUP_S = 0.003
+_MANY_READS = 8
 # So that a server is busy for a short time only.
 _MAX_APPENDS = 100
 _MAX_APPEND_BYTES = 1024 * 1024
@@ -331,4 +332,5 @@ class GroupCommit:
         # Not where one stream alone cannot be stored: the others do not wait for that.
         if all(isinstance(result, StoreError) for result in results):
             return _RETRY_S
-        return _GROUP_S if len(appends) == 1 else _SHARED_GROUP_S
+        is_small = len(appends) == 1 and len(appends[0].chunk.reads) < _MANY_READS
+        return _GROUP_S if is_small else _LARGE_GROUP_S

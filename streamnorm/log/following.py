@@ -339,12 +339,12 @@ class _BytesPump(TranscodePump):
         # Nobody could read on from there.
         if self._tail.is_broken or self._reader.has_lost_stream:
             return b"".join(events[skipped:])
-        read, write = self._reader.position, self._places.write
+        cursor = self._places.write(self._reader.position, 0)
         if len(events) == 1:  # as of most reads
-            return add_id(written, write(read, 0))
+            return add_id(written, cursor)
         return b"".join(
             [
-                add_id(event, write(read, number))
+                add_id(event, b"%b.%d" % (cursor, number) if number else cursor)
                 for number, event in enumerate(events[skipped:], skipped)
             ]
         )

@@ -281,12 +281,13 @@ class _OutcomePump(TapPump):
 
     def feed(self, data: bytes) -> bytes | None:
         run = self._decoder.run
-        # Of a delta no event is made: it says nothing of either.
-        if run is not None and run.reads_are_events and data and not run.reports_usage:
-            text = run.text_of_read(data)
-            if text is not None:
-                run.idle_frames += not text and not run.framing.unfinished_bytes
-                return data
+        if run is not None:
+            run.makes_deltas = False  # which say nothing of either
+            if run.reads_are_events and data and not run.reports_usage:
+                text = run.text_of_read(data)
+                if text is not None:
+                    run.idle_frames += not text and not run.framing.unfinished_bytes
+                    return data
         return super().feed(data)
 
 

@@ -83,6 +83,7 @@ class DeltaRun(ABC):
         takes_fresh: As for `Templates`.
         idle_frames: Number of frames that gave no text.
         can_learn: Whether further templates may be learned since the last `allow_templates`.
+        makes_deltas: Whether `append_events` makes an event of each text.
     """
 
     prefix: bytes = b"data: "
@@ -100,6 +101,7 @@ class DeltaRun(ABC):
         self.text_of_read: ReadText = self._text_of_read_lines
         self.reads_are_events = False
         self.idle_frames = 0
+        self.makes_deltas = True
         self._has_refused = False  # the event that the last read ended
         self._lines = _NO_FRAMING  # the framing, if events are lines
         self._event_end = _EVENT_END  # of the last read of one event
@@ -263,14 +265,14 @@ class DeltaRun(ABC):
 
     def append_events(self, text: str, events: list[Event]) -> None:
         """Append the events of the frame that was decoded last: the delta, then the usage."""
-        if text:
+        if not text:
+            self.idle_frames += 1
+        elif self.makes_deltas:
             delta = self.delta
             maker = self._makers.get(delta.index)
             if maker is None or maker[0] is not delta:
                 maker = self._makers[delta.index] = delta, delta_factory(delta)
             events.append(maker[1](text))
-        else:
-            self.idle_frames += 1
         if self.reports_usage and (usage := self.pending_usage()) is not None:
             events.append(usage)
 

@@ -195,6 +195,8 @@ def list_events(data: bytes) -> list[bytes]:
 
 def add_id(event: bytes, id: bytes) -> bytes:
     """Return an event with a further `id:` line; incomplete events stay unchanged."""
+    if event[-2:] == b"\n\n" and event[-3:-2] not in (b"\n", b"\r"):  # as most events end
+        return b"%bid: %b\n\n" % (event[:-1], id)
     fields = event.rstrip(b"\r\n")
     ends = event[len(fields) :]
     line_end = b"\r\n" if ends.startswith(b"\r\n") else ends[:1]
