@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["AREAS", "ROOT", "modules_by_area", "modules_of", "namesakes", "parts_of", "test_groups"]
+__all__ = [
+    "AREAS",
+    "ROOT",
+    "files_for",
+    "modules_by_area",
+    "modules_of",
+    "name_of",
+    "namesakes",
+    "tests_of",
+]
 
 ROOT = Path(__file__).parents[2]
 _PACKAGE = ROOT / "streamnorm"
@@ -90,48 +99,63 @@ def modules_by_area() -> dict[str, list[Path]]:
     return found
 
 
-def test_groups(module: Path) -> list[tuple[str, ...]]:
-    """Return the tests of a module, one group after the other, the last ones for all."""
+def name_of(module: Path) -> str:
+    """Return the name by which a module is imported."""
+    names = module.with_suffix("").parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
+
+
+def tests_of(module: Path) -> tuple[str, ...]:
+    """Return the test files of a module: those of its folder, then those of what is above it."""
+    found = dict.fromkeys(
+        str(file.relative_to(ROOT))
+        for place in (*_own_tests(module), *_tests_above(module))
+        for file in ([ROOT / place] if place.endswith(".py") else _test_files(ROOT / place))
+    )
+    return tuple(found)
+
+
+def files_for(modules: Iterable[Path]) -> list[str]:
+    """Return the test files of some modules."""
+    return list(dict.fromkeys(file for module in modules for file in tests_of(module)))
+
+
+def _own_tests(module: Path) -> tuple[str, ...]:
     layer, *inner = module.parts[1:]
     if layer == "dialects":
-        return [(f"tests/dialects/{inner[0]}",), ("tests/dialects/test_recordings.py", *_LAWS)]
+        return (f"tests/dialects/{inner[0]}",)
     if layer == "_core":
-        return [("tests/core",), ("tests/dialects",), _LAWS]
+        return ("tests/core",)
     folder = Path("tests", layer.lstrip("_"))
     if (ROOT / folder).is_dir():
-        # A layer that neither rooms nor laws import; its folders have those of its modules.
         own = Path(folder, *inner[:-1])
-        return [(str(own),)] if (ROOT / own).is_dir() else [(str(folder),)]
-    if own_files := tuple(_top_level_tests(module)):
-        return [own_files] if layer == _EXCHANGE else [own_files, _JOINING, _LAWS]
-    return [_JOINING, _LAWS]
+        return (str(own),) if (ROOT / own).is_dir() else (str(folder),)
+    return tuple(_top_level_tests(module)) or _JOINING
 
 
-_PARTS = 6  # of files, of which the laws take longer than most folders
+def _tests_above(module: Path) -> tuple[str, ...]:
+    layer = module.parts[1]
+    if layer == "dialects":
+        return ("tests/dialects/test_recordings.py", *_LAWS)
+    if layer == "_core":
+        return ("tests/dialects", *_LAWS)
+    # Neither rooms nor laws import the layers that have a folder of tests.
+    if layer == _EXCHANGE or (ROOT / "tests" / layer.lstrip("_")).is_dir():
+        return ()
+    return (*_JOINING, *_LAWS)
 
 
-def parts_of(group: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the tests of a group in parts that may run at the same time."""
-    folders = [ROOT / path for path in group if (ROOT / path).is_dir()]
-    inner = [
-        each
-        for folder in folders
-        for each in sorted(folder.iterdir())
-        if each.is_dir() and any(each.rglob("test_*.py"))
-    ]
-    files = [file for folder in folders for file in sorted(folder.glob("test_*.py"))]
-    files += [ROOT / path for path in group if (ROOT / path).is_file()]
-    found = [*([folder] for folder in inner), *(files[number::_PARTS] for number in range(_PARTS))]
-    return [tuple(str(path.relative_to(ROOT)) for path in part) for part in found if part]
+def _test_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("test_*.py"))
 
 
 def namesakes(module: Path) -> tuple[str, ...]:
     """Return the test files that have the name of a module in theirs."""
     return tuple(
         str(file.relative_to(ROOT))
-        for folder in test_groups(module)[0]
+        for place in _own_tests(module)
         for pattern in (f"test_{module.stem}.py", f"test_{module.stem}_*.py")
-        for file in sorted((ROOT / folder).rglob(pattern))
+        for file in sorted((ROOT / place).rglob(pattern))
     )
 
 

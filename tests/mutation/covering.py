@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import pkgutil
+import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,10 +17,7 @@ import pytest
 from coverage import Coverage, CoverageData
 from mutants import Mutant, place, unchanged
 
-__all__ = ["Chosen", "Covering", "Recorder", "function_of"]
-
-# A test that is chosen among so many is sooner found by the order of the files.
-_MAX_CHOSEN = 1500
+__all__ = ["Chosen", "Covering", "Recorder", "Selector", "files_of", "function_of"]
 
 
 def function_of(nodeid: str) -> str:
@@ -25,8 +25,13 @@ def function_of(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
+def files_of(functions: Iterable[str]) -> list[str]:
+    """Return the files of test functions, in their order."""
+    return list(dict.fromkeys(name.partition("::")[0] for name in functions))
+
+
 class Recorder:
-    """Plugin of pytest that stores which test functions run which lines.
+    """Plugin of pytest that stores which test functions run which lines, and how long they take.
 
     Args:
         copy: The copy of the project that is tested.
@@ -35,6 +40,8 @@ class Recorder:
 
     def __init__(self, copy: Path, file: Path) -> None:
         self._copy = copy
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._file = file
         self._coverage = Coverage(
             data_file=str(file), source=[str(copy / "streamnorm")], config_file=False
         )
@@ -57,14 +64,17 @@ class Recorder:
         """Store what was recorded."""
         self._coverage.stop()
         self._coverage.save()
+        self._file.with_suffix(".json").write_text(json.dumps(self._seconds))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Record a test, with its fixtures."""
-        self._coverage.switch_context(function_of(item.nodeid))
+        function, started_s = function_of(item.nodeid), time.monotonic()
+        self._coverage.switch_context(function)
         try:
             return (yield)
         finally:
+            self._seconds[function] += time.monotonic() - started_s
             self._coverage.switch_context("")
 
 
@@ -73,7 +83,7 @@ def _counts_steps(item: pytest.Item) -> bool:
     return any(getattr(each, "__module__", "") == "support.operation_counts" for each in names)
 
 
-class Chosen:
+class Selector:
     """Plugin of pytest that leaves out all tests but some functions.
 
     Args:
@@ -88,41 +98,72 @@ class Chosen:
         items[:] = [item for item in items if function_of(item.nodeid) in self._functions]
 
 
+class Chosen(NamedTuple):
+    """The tests that a mutant may make fail.
+
+    Attributes:
+        functions: Test functions that run its line, in the order to run them.
+        seconds: How long they take without the mutant.
+        serves_all: Whether any other test may fail, too.
+    """
+
+    functions: list[str]
+    seconds: float
+    serves_all: bool
+
+
 class Covering(NamedTuple):
     """The test functions that run the lines of modules, as `unchanged` returns these.
 
     Attributes:
         by_line: The functions by module and line; "" for what runs as modules are imported.
+        seconds: How long each function takes.
     """
 
     by_line: dict[Path, dict[int, set[str]]]
+    seconds: dict[str, float]
 
     @classmethod
     def read(cls, copy: Path, modules: Iterable[Path], files: Iterable[Path]) -> Covering:
         """Read what recorders have stored of the modules of a copy."""
         by_line: dict[Path, dict[int, set[str]]] = {module: {} for module in modules}
+        seconds: dict[str, float] = {}
         for file in files:
             data = CoverageData(str(file))
             data.read()
+            seconds |= json.loads(file.with_suffix(".json").read_text())
             for module, lines in by_line.items():
                 for line, found in data.contexts_by_lineno(str(copy / module)).items():
                     lines.setdefault(line, set()).update(found)
-        return cls(by_line)
+        return cls(by_line, seconds)
 
-    def functions(self, module: Path, source: str, mutant: Mutant) -> list[str] | None:
-        """Return the test functions that a mutant may make fail; None if that may be any.
+    def tests_of(self, module: Path, source: str, mutant: Mutant, first: Iterable[str]) -> Chosen:
+        """Return the tests that a mutant may make fail.
 
         They are those that run its line or, if it is in a constant of its module, a line that
         reads the constant.  What else runs as a module is imported serves all tests.
+
+        Args:
+            module: The module.
+            source: The source of it.
+            mutant: The mutant.
+            first: Files whose tests come first; then the files that take the least time.
         """
         lines = _lines_in_functions(source, mutant)
-        if lines is None:
-            return None
         by_line = self.by_line[module]
-        found = set().union(*(by_line.get(line, ()) for line in lines))
-        if not found or "" in found or len(found) > _MAX_CHOSEN:
-            return None
-        return sorted(found)
+        found = set().union(*(by_line.get(line, ()) for line in lines or ()))
+        serves_all = not found or "" in found
+        by_file: defaultdict[str, list[str]] = defaultdict(list)
+        for function in sorted(found - {""}):
+            by_file[function.partition("::")[0]].append(function)
+        costs = {
+            file: (file not in first, sum(map(self.seconds.__getitem__, functions)))
+            for file, functions in by_file.items()
+        }
+        functions = [
+            each for file in sorted(by_file, key=costs.__getitem__) for each in by_file[file]
+        ]
+        return Chosen(functions, sum(seconds for _, seconds in costs.values()), serves_all)
 
 
 def _lines_in_functions(source: str, mutant: Mutant) -> list[int] | None:

@@ -15,16 +15,16 @@ from typing import IO, NoReturn
 import hypothesis  # noqa: F401 - imported once for all forks
 import pytest
 import trio  # noqa: F401
-from covering import Chosen, Recorder
+from covering import Recorder, Selector
 
-__all__ = ["Result", "run_tests"]
+__all__ = ["MAX_WAIT_S", "OPTIONS", "Result", "enter", "limit_cpu", "run_tests"]
 
 # A mutant may loop for ever, or fill a list while it does.
 _MAX_MEMORY_BYTES = 4 << 30
-_MAX_WAIT_S = 600
+MAX_WAIT_S = 600
 _MAX_RECORDING_S = 3600  # no mutant runs then
 _PLUGINS = ("anyio.pytest_plugin", "_hypothesis_pytestplugin", "streamnorm.testing.plugin")
-_OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", *(f"-p{name}" for name in _PLUGINS))
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", *(f"-p{name}" for name in _PLUGINS))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def run_tests(
     with tempfile.TemporaryFile() as output:
         pid = os.fork()
         if pid == 0:
-            plugin = None if functions is None else Chosen(functions)
+            plugin = None if functions is None else Selector(functions)
             recorder = None if recorded is None else Recorder(copy, recorded)
             _be_pytest(copy, paths, max_cpu_s, plugin, recorder, output)
         _, status, usage = os.wait4(pid, 0)
@@ -80,35 +80,45 @@ def _be_pytest(
     copy: Path,
     paths: Sequence[str],
     max_cpu_s: float,
-    chosen: Chosen | None,
+    selector: Selector | None,
     recorder: Recorder | None,
     output: IO[bytes],
 ) -> NoReturn:
     code = 1
     try:
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-        os.chdir(copy)
-        for name in [name for name in os.environ if name.startswith("STREAMNORM_")]:
-            del os.environ[name]
-        os.environ["PYTHONPATH"] = str(copy)
-        os.environ["HYPOTHESIS_PROFILE"] = "quick"
-        os.environ["PYTEST_ADDOPTS"] = ""
-        # Plugins of other packages take longer to import than most mutants to be killed.
-        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        sys.path[0] = str(copy)  # before: the folder of this file
-        sys.dont_write_bytecode = recorder is None
-        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
-        # At the second of these the signal would be that of a kill from outside.
-        resource.setrlimit(resource.RLIMIT_CPU, (int(max_cpu_s) + 1, int(max_cpu_s) + 10))
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(_MAX_WAIT_S if recorder is None else _MAX_RECORDING_S)
+        enter(copy, output, writes_bytecode=recorder is not None)
+        limit_cpu(max_cpu_s)
+        signal.alarm(MAX_WAIT_S if recorder is None else _MAX_RECORDING_S)
         if recorder is not None:
             recorder.start()
-        plugins = [each for each in (chosen, recorder) if each is not None]
-        code = int(pytest.main([*_OPTIONS, *paths], plugins))
+        plugins = [each for each in (selector, recorder) if each is not None]
+        code = int(pytest.main([*OPTIONS, *paths], plugins))
         if recorder is not None:
             recorder.stop()
         sys.stdout.flush()
     finally:
         os._exit(code)
+
+
+def enter(copy: Path, output: IO[bytes], *, writes_bytecode: bool) -> None:
+    """Make this process one that tests a copy of the project, and prints to a file."""
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    os.chdir(copy)
+    for name in [name for name in os.environ if name.startswith("STREAMNORM_")]:
+        del os.environ[name]
+    os.environ["PYTHONPATH"] = str(copy)
+    os.environ["HYPOTHESIS_PROFILE"] = "quick"
+    os.environ["PYTEST_ADDOPTS"] = ""
+    # Plugins of other packages take longer to import than most mutants to be killed.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    sys.path[0] = str(copy)  # before: the folder of this file
+    sys.dont_write_bytecode = not writes_bytecode
+
+
+def limit_cpu(max_cpu_s: float) -> None:
+    """Bound the processor time and the memory of this process, as of a mutant that loops."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+    # At the second of these the signal would be that of a kill from outside.
+    resource.setrlimit(resource.RLIMIT_CPU, (int(max_cpu_s) + 1, int(max_cpu_s) + 10))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -6,7 +6,7 @@
 
 Each mutant is a copy of the project with one small change; it is killed if a test fails.  Asked are
 the tests that run the changed line; where that serves all tests, those named like the changed
-module first, then those of its folder, then those of the laws.
+module first, then those that run the line, then all that its area has.
 Of each area, module, package or line so many mutants are tried.  Survivors are printed with their
 line: some change nothing that is visible, all others are missing tests.  Those of the first kind
 stand in `survivors.toml` with their reasons, and do not count; an entry is stale if its mutant is
@@ -24,15 +24,25 @@ import random
 import shutil
 import tempfile
 import tomllib
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from areas import AREAS, ROOT, modules_by_area, modules_of, namesakes, parts_of, test_groups
-from covering import Covering
+from areas import (
+    AREAS,
+    ROOT,
+    files_for,
+    modules_by_area,
+    modules_of,
+    name_of,
+    namesakes,
+    tests_of,
+)
+from collected_tests import CollectedTests, Question
+from covering import Covering, files_of
 from forked_pytest import Result, run_tests
 from mutants import Mutant, mutants, mutated, unchanged
 
@@ -41,18 +51,8 @@ _WANTED = 0.95
 
 # The tests of unchanged code take no longer, by far; a mutant of them may loop.
 _MAX_CPU_S = 1800
-
-
-class Checked(NamedTuple):
-    """What is known of a copy without a mutant.
-
-    Attributes:
-        max_cpu_s: Seconds of processor time that each group of tests may take.
-        covering: Which tests run which lines.
-    """
-
-    max_cpu_s: dict[tuple[str, ...], float]
-    covering: Covering
+# For each job, so that all end at about the same time.
+_PARTS = 8
 
 
 class Entry(NamedTuple):
@@ -103,54 +103,58 @@ def explained() -> dict[Entry, str]:
     return {Entry(each["module"], each["line"], each["change"]): each["reason"] for each in found}
 
 
-def is_killed(copy: Path, checked: Checked, site: Site) -> bool:
-    """Return whether a test fails for a mutant."""
-    target, original = copy / site.module, copy / "original.py"
-    target.rename(original)
-    source = (ROOT / site.module).read_text()
-    target.write_text(mutated(source, site.mutant))
-    try:
-        own, *others = test_groups(site.module)
-        # The tests that run its line, those named like its module first.
-        chosen = checked.covering.functions(site.module, source, site.mutant)
+class Judge:
+    """Finds out which mutants a test kills, on a copy of the project of its own.
+
+    Args:
+        copy: The copy.
+        covering: Which tests run which lines.
+        files: The test files of all modules whose mutants it judges.
+    """
+
+    def __init__(self, copy: Path, covering: Covering, files: list[str]) -> None:
+        self._copy = copy
+        self._covering = covering
+        self._collected = CollectedTests(copy, files)
+
+    def is_killed(self, site: Site) -> bool:
+        """Return whether a test fails for a mutant."""
+        target, original = self._copy / site.module, self._copy / "original.py"
+        target.rename(original)
+        source = (ROOT / site.module).read_text()
+        after = mutated(source, site.mutant)
+        target.write_text(after)
         first = namesakes(site.module)
-        if chosen is not None:
-            files = dict.fromkeys(name.partition("::")[0] for name in chosen)
-            in_order = sorted(files, key=lambda file: file not in first)
-            limit = sum(checked.max_cpu_s.values())
-            return run_tests(copy, in_order, max_cpu_s=limit, functions=chosen).fails
-        for group in ([first] if first else []) + [own, *others]:
-            limit = checked.max_cpu_s[own if group is first else group]
-            if run_tests(copy, group, max_cpu_s=limit).fails:
+        chosen = self._covering.tests_of(site.module, source, site.mutant, first)
+        max_cpu_s = 3 * chosen.seconds + 10
+        try:
+            if chosen.serves_all:
+                return self._any_fails([first, files_of(chosen.functions), tests_of(site.module)])
+            fails = self._collected.fails(
+                Question(
+                    name_of(site.module), unchanged(source), after, chosen.functions, max_cpu_s
+                )
+            )
+            if fails is None:
+                files, functions = files_of(chosen.functions), chosen.functions
+                result = run_tests(self._copy, files, max_cpu_s=max_cpu_s, functions=functions)
+                return result.fails
+            return fails
+        finally:
+            original.rename(target)
+
+    def _any_fails(self, stages: list[Sequence[str]]) -> bool:
+        """Run the tests of some files, each once."""
+        tried = set[str]()
+        for stage in stages:
+            files = [file for file in stage if file not in tried]
+            tried.update(files)
+            if files and run_tests(self._copy, files, max_cpu_s=_MAX_CPU_S).fails:
                 return True
         return False
-    finally:
-        original.rename(target)
 
 
-def _record(
-    copy: Path, modules: Iterable[Path], jobs: int
-) -> tuple[dict[tuple[str, ...], float], list[Path]]:
-    """Run all tests of modules; return how long those of each group may take, and the records."""
-    groups = dict.fromkeys(group for module in modules for group in test_groups(module))
-    parts = [(group, part) for group in groups for part in parts_of(group)]
-    recorded = [copy.with_name(f"recorded{number}") for number in range(len(parts))]
-    cpu_s: defaultdict[tuple[str, ...], float] = defaultdict(float)
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        asked = [(copy, part, file) for (_, part), file in zip(parts, recorded, strict=True)]
-        for (group, _), result in zip(parts, pool.imap(_record_part, asked), strict=True):
-            if result.fails:
-                raise SystemExit(f"a test fails without a mutant\n{result.output}")
-            cpu_s[group] += result.cpu_s
-    return {group: 3 * seconds + 10 for group, seconds in cpu_s.items()}, recorded
-
-
-def _record_part(asked: tuple[Path, tuple[str, ...], Path]) -> Result:
-    copy, part, file = asked
-    return run_tests(copy, part, max_cpu_s=_MAX_CPU_S, recorded=file)
-
-
-def check_copy(copy: Path, modules: Iterable[Path], jobs: int) -> Checked:
+def check_copy(copy: Path, modules: list[Path], jobs: int) -> Covering:
     """Make a copy of the project in which a test that fails is the fault of a mutant.
 
     Modules are written as their mutants are, so that these differ by their change alone.
@@ -164,34 +168,53 @@ def check_copy(copy: Path, modules: Iterable[Path], jobs: int) -> Checked:
             shutil.copy(source, copy / name)
     for module in modules:
         (copy / module).write_text(unchanged((ROOT / module).read_text()))
-    max_cpu_s, recorded = _record(copy, modules, jobs)
-    for module in {test_groups(module)[0]: module for module in modules}.values():
-        own = test_groups(module)[0]
+    covering = _record(copy, modules, jobs)
+    for module in {tests_of(module): module for module in modules}.values():
         original = copy / "original.py"
         (copy / module).rename(original)
         (copy / module).write_text("raise RuntimeError('this copy is what is tested')")
-        result = run_tests(copy, own, max_cpu_s=max_cpu_s[own])
+        result = run_tests(copy, tests_of(module), max_cpu_s=_MAX_CPU_S)
         original.rename(copy / module)
         if not result.fails:
-            raise SystemExit(f"no test of {' '.join(own)} fails without {module}")
-    return Checked(max_cpu_s, Covering.read(copy, modules, recorded))
+            raise SystemExit(f"no test fails without {module}")
+    return covering
+
+
+def _record(copy: Path, modules: list[Path], jobs: int) -> Covering:
+    """Run all tests of modules, and record which lines they run."""
+    files = files_for(modules)
+    count = min(_PARTS * jobs, len(files))
+    asked = [
+        (copy, files[number::count], copy.with_name(f"recorded{number}")) for number in range(count)
+    ]
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        for number, result in enumerate(pool.imap_unordered(_record_part, asked), 1):
+            if result.fails:
+                raise SystemExit(f"a test fails without a mutant\n{result.output}")
+            print(f"recorded which lines the tests run: part {number} of {count}", flush=True)
+    return Covering.read(copy, modules, [file for _, _, file in asked])
+
+
+def _record_part(asked: tuple[Path, list[str], Path]) -> Result:
+    copy, files, recorded = asked
+    return run_tests(copy, files, max_cpu_s=_MAX_CPU_S, recorded=recorded)
 
 
 _Verdict: TypeAlias = tuple[Site, bool]
 """A mutant, and whether a test killed it."""
 
-_judge: Callable[[Site], bool]  # of a process of the pool
+_judge: Judge  # of a process of the pool
 
 
-def _start_judge(original: Path, checked: Checked) -> None:
+def _start_judge(original: Path, covering: Covering, files: list[str]) -> None:
     global _judge
     copy = original.with_name(str(os.getpid()))
     shutil.copytree(original, copy)
-    _judge = partial(is_killed, copy, checked)
+    _judge = Judge(copy, covering, files)
 
 
 def _judged(site: Site) -> _Verdict:
-    return site, _judge(site)
+    return site, _judge.is_killed(site)
 
 
 class Tried(NamedTuple):
@@ -267,11 +290,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         original = Path(folder, "original")
         original.mkdir()
-        state = (original, check_copy(original, modules, options.jobs))
+        covering = check_copy(original, modules, options.jobs)
+        state = (original, covering, files_for(modules))
         with multiprocessing.get_context("fork").Pool(options.jobs, _start_judge, state) as pool:
             for name, every in areas.items():
                 tried = try_mutants(
-                    every, options.sample, options.seed, partial(pool.imap, _judged)
+                    every, options.sample, options.seed, partial(pool.imap_unordered, _judged)
                 )
                 for entry in tried.stale:
                     print(f"stale: {entry.module}: {entry.change}: {entry.line}")
