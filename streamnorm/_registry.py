@@ -16,6 +16,7 @@ from streamnorm._core.codec import (
     Encoder,
     FormatSniffer,
 )
+from streamnorm._core.codec.dialect import FirstUse
 from streamnorm._core.codec.event_messages import EVENTSTREAM
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
@@ -348,7 +349,7 @@ def _part(name: str, what: Literal["capabilities", "checker", "decoder", "encode
     if part is None:
         others = ", ".join(n for n, d in DIALECTS.items() if getattr(d, what) is not None)
         raise UnknownDialect(f"no {what} of dialect {known.name!r}, expected one of {others}")
-    return part
+    return part.load() if isinstance(part, FirstUse) else part
 
 
 _MAX_DETECTION_FRAMES = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import Counter
 from types import FrameType, TracebackType
@@ -10,10 +11,13 @@ from typing import Self
 __all__ = ["ModuleTrace"]
 
 _PACKAGE = "streamnorm"
+_GENERATORS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 class ModuleTrace:
     """Counts the package's modules and crossings in this thread's calls.
+
+    A coroutine that goes on is not called again, however many reads it waits for.
 
     Attributes:
         modules: Calls by the module of the function.
@@ -24,6 +28,7 @@ class ModuleTrace:
     def __init__(self) -> None:
         self.modules: Counter[str] = Counter()
         self.crossings: Counter[tuple[str, str]] = Counter()
+        self._begun: set[FrameType] = set()  # coroutines and generators
 
     @property
     def crossing_count(self) -> int:
@@ -45,6 +50,10 @@ class ModuleTrace:
     def _count(self, frame: FrameType, event: str, _arg: object) -> None:
         if event != "call" or (callee := _module_of(frame)) is None:
             return
+        if frame.f_code.co_flags & _GENERATORS:
+            if frame in self._begun:
+                return
+            self._begun.add(frame)
         self.modules[callee] += 1
         outer = frame.f_back
         while outer is not None and _module_of(outer) is None:

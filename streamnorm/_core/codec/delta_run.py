@@ -200,9 +200,10 @@ class DeltaRun(ABC):
 
     def clear_templates(self) -> None:
         """Discard the templates, so that payloads are decoded until a template is added."""
-        self._templates.clear()
-        self._read_payload = None
-        self._choose_readers()
+        if self._templates.last is not None:
+            self._templates.clear()
+            self._read_payload = None
+            self._choose_readers()
 
     def close(self) -> None:
         """Release the functions that refer to the run, so that it is freed with its decoder."""
