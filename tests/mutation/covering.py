@@ -8,7 +8,7 @@ import json
 import pkgutil
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,9 @@ from coverage import Coverage, CoverageData
 from mutants import Mutant, place, unchanged
 
 __all__ = ["Chosen", "Covering", "Recorder", "Selector", "files_of", "function_of"]
+
+
+_UNTRACED_S = 20  # that such a test takes at most
 
 
 def function_of(nodeid: str) -> str:
@@ -41,6 +44,7 @@ class Recorder:
     def __init__(self, copy: Path, file: Path) -> None:
         self._copy = copy
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._untraced: set[str] = set()
         self._file = file
         self._coverage = Coverage(
             data_file=str(file), source=[str(copy / "streamnorm")], config_file=False
@@ -48,6 +52,7 @@ class Recorder:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out tests that count steps: they trace what they run themselves."""
+        self._untraced.update(function_of(item.nodeid) for item in items if _counts_steps(item))
         items[:] = [item for item in items if not _counts_steps(item)]
 
     def start(self) -> None:
@@ -64,7 +69,9 @@ class Recorder:
         """Store what was recorded."""
         self._coverage.stop()
         self._coverage.save()
-        self._file.with_suffix(".json").write_text(json.dumps(self._seconds))
+        self._file.with_suffix(".json").write_text(
+            json.dumps([self._seconds, sorted(self._untraced)])
+        )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -118,35 +125,49 @@ class Covering(NamedTuple):
     Attributes:
         by_line: The functions by module and line; "" for what runs as modules are imported.
         seconds: How long each function takes.
+        untraced: Functions that may run any line.
     """
 
     by_line: dict[Path, dict[int, set[str]]]
     seconds: dict[str, float]
+    untraced: list[str]
 
     @classmethod
     def read(cls, copy: Path, modules: Iterable[Path], files: Iterable[Path]) -> Covering:
         """Read what recorders have stored of the modules of a copy."""
         by_line: dict[Path, dict[int, set[str]]] = {module: {} for module in modules}
         seconds: dict[str, float] = {}
+        untraced: list[str] = []
         for file in files:
             data = CoverageData(str(file))
             data.read()
-            seconds |= json.loads(file.with_suffix(".json").read_text())
+            of_part, untraced_of_part = json.loads(file.with_suffix(".json").read_text())
+            seconds |= of_part
+            untraced += untraced_of_part
             for module, lines in by_line.items():
                 for line, found in data.contexts_by_lineno(str(copy / module)).items():
                     lines.setdefault(line, set()).update(found)
-        return cls(by_line, seconds)
+        return cls(by_line, seconds, untraced)
 
-    def tests_of(self, module: Path, source: str, mutant: Mutant, first: Iterable[str]) -> Chosen:
+    def tests_of(
+        self,
+        module: Path,
+        source: str,
+        mutant: Mutant,
+        files: Collection[str],
+        first: Collection[str],
+    ) -> Chosen:
         """Return the tests that a mutant may make fail.
 
         They are those that run its line or, if it is in a constant of its module, a line that
-        reads the constant.  What else runs as a module is imported serves all tests.
+        reads the constant.  What else runs as a module is imported serves all tests.  Those that
+        nothing could trace come last.
 
         Args:
             module: The module.
             source: The source of it.
             mutant: The mutant.
+            files: Its test files.
             first: Files whose tests come first; then the files that take the least time.
         """
         lines = _lines_in_functions(source, mutant)
@@ -160,10 +181,11 @@ class Covering(NamedTuple):
             file: (file not in first, sum(map(self.seconds.__getitem__, functions)))
             for file, functions in by_file.items()
         }
-        functions = [
-            each for file in sorted(by_file, key=costs.__getitem__) for each in by_file[file]
-        ]
-        return Chosen(functions, sum(seconds for _, seconds in costs.values()), serves_all)
+        in_order = sorted(by_file, key=costs.__getitem__)
+        functions = [function for file in in_order for function in by_file[file]]
+        untraced = [each for each in self.untraced if each.partition("::")[0] in files]
+        seconds = sum(seconds for _, seconds in costs.values()) + _UNTRACED_S * len(untraced)
+        return Chosen([*functions, *untraced], seconds, serves_all)
 
 
 def _lines_in_functions(source: str, mutant: Mutant) -> list[int] | None:

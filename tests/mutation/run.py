@@ -125,19 +125,22 @@ class Judge:
         after = mutated(source, site.mutant)
         target.write_text(after)
         first = namesakes(site.module)
-        chosen = self._covering.tests_of(site.module, source, site.mutant, first)
+        files = tests_of(site.module)
+        chosen = self._covering.tests_of(site.module, source, site.mutant, files, first)
         max_cpu_s = 3 * chosen.seconds + 10
         try:
             if chosen.serves_all:
-                return self._any_fails([first, files_of(chosen.functions), tests_of(site.module)])
+                return self._any_fails([first, files_of(chosen.functions), files])
             fails = self._collected.fails(
                 Question(
                     name_of(site.module), unchanged(source), after, chosen.functions, max_cpu_s
                 )
             )
             if fails is None:
-                files, functions = files_of(chosen.functions), chosen.functions
-                result = run_tests(self._copy, files, max_cpu_s=max_cpu_s, functions=functions)
+                functions = chosen.functions
+                result = run_tests(
+                    self._copy, files_of(functions), max_cpu_s=max_cpu_s, functions=functions
+                )
                 return result.fails
             return fails
         finally:
