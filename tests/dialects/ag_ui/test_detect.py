@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import detect
-from streamnorm.dialects.ag_ui.traits import is_terminal
+from streamnorm.dialects.ag_ui.traits import is_request, is_terminal
 from streamnorm.sse import Frame
 
 
@@ -25,3 +25,10 @@ def test_frames_are_detected() -> None:
 )
 def test_terminal(data: str, expected: bool) -> None:
     assert is_terminal(Frame("message", data)) is expected
+
+
+def test_request_has_a_thread_a_run_and_messages() -> None:
+    body: dict[str, object] = {"threadId": "t", "runId": "r", "messages": []}
+    assert is_request(body)
+    assert is_request({**body, "tools": []})
+    assert not is_request({"threadId": "t", "runId": "r", "tools": []})

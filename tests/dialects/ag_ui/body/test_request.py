@@ -564,3 +564,14 @@ def test_answer_repeats_thread_and_run() -> None:
     assert echoed_fields(body) == {"threadId": "t-1", "runId": "r-1"}
     newer = {**body, "protocolVersion": "1.0"}
     assert echoed_fields(newer)["protocolVersion"] == "1.0"
+
+
+def test_call_of_a_later_answer_may_have_the_id_of_an_earlier_one() -> None:
+    first, second = ([said(None, call("c1")), tool("c1", sky)] for sky in ("rain", "sun"))
+    results = [
+        block
+        for message in messages_of(user(), *first, user("And now?"), *second)
+        for block in message.blocks
+        if isinstance(block, ToolResult)
+    ]
+    assert results == [ToolResult("c1", (Text("rain"),)), ToolResult("c1", (Text("sun"),))]
