@@ -553,3 +553,46 @@ def test_half_a_character_in_a_field_of_the_start_is_cleaned() -> None:
     raw = r'{"type":"text-start","id":"0","delta":"\ud800"}'
     events, _ = read(START, STEP, raw)
     assert events[1] == BlockStart(0, Text(), extra={"delta": "\ufffd"})
+
+
+def test_reasoning_that_may_go_on_ends_before_what_follows() -> None:
+    ended = start("reasoning", "r:0"), delta("reasoning", "a", "r:0"), end("reasoning", "r:0")
+    found = middle(start("text"), *ended, end("text"))
+    assert found[2:] == [ReasoningDelta(1, "a"), BlockStop(1), BlockStop(0)]
+    found = middle(*ended, {"type": "data-x", "data": 1})
+    assert [type(event) for event in found[2:]] == [BlockStop, Opaque]
+
+
+def test_result_ends_a_call_whose_input_is_open() -> None:
+    found = middle(tool("input-start"), tool("output-available", output="a"))
+    assert found[:2] == [BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
+
+
+def test_refused_call_has_its_result() -> None:
+    refused = tool("input-error", input={}, errorText="bad")
+    found = middle(refused, tool("output-available", output=1))
+    assert type(found[-1]) is Opaque
+
+
+def test_step_without_a_start_may_be_withdrawn() -> None:
+    chunks = start("text"), delta("text", "a"), {"type": "reset-step"}
+    _, reader = read(START, *chunks)
+    assert isinstance(reader.outcome, Failed)
+    assert reader.outcome.error.code == "reset-step"
+
+
+@pytest.mark.parametrize(
+    ("begun", "content"),
+    [
+        pytest.param(start("text"), delta("text", "a"), id="text"),
+        pytest.param(start("reasoning"), delta("reasoning", "a"), id="reasoning"),
+        pytest.param(tool("input-start"), tool("input-delta", inputTextDelta="a"), id="call"),
+    ],
+)
+def test_deltas_after_the_first_take_the_fast_path(begun: Any, content: Any) -> None:
+    reader = decoder("ui_message_stream")
+    for chunk in (START, STEP, begun, content):
+        reader.feed(b"data: %b\n\n" % json.dumps(chunk).encode())
+    assert reader.run is not None
+    assert reader.run.can_learn
+    assert reader.run.text_of(b"data: %b" % json.dumps(content).encode()) == "a"

@@ -16,6 +16,7 @@ from streamnorm import (
     Document,
     Image,
     JSONDelta,
+    Limits,
     MessageStart,
     MessageStop,
     Opaque,
@@ -521,3 +522,12 @@ def test_all_clients_get_citations_as_sources(client: str | None) -> None:
 def test_other_clients_are_refused() -> None:
     with pytest.raises(ValueError, match=r"page_client 'ai@4', expected one of ai@5, ai@6, ai@7"):
         encoder("ui_message_stream", page_client="ai@4")
+
+
+def test_arguments_of_calls_that_have_ended_are_not_stored() -> None:
+    writer = encoder("ui_message_stream", limits=Limits(max_accumulated_bytes=4_000))
+    writer.encode(START)
+    for index in range(10):
+        writer.encode(BlockStart(index, ToolCall(f"c{index}", "f")))
+        writer.encode(JSONDelta(index, '"' + "a" * 300 + '"'))
+        assert b"tool-input-available" in writer.encode(BlockStop(index))
