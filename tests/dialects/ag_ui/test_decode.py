@@ -16,7 +16,6 @@ from streamnorm import (
     Event,
     Failed,
     JSONDelta,
-    Limits,
     MessageStart,
     MessageStop,
     Opaque,
@@ -603,37 +602,3 @@ def test_reasoning_ends_with_its_span() -> None:
         TextDelta(1, "Hi"),
         BlockStop(1),
     ]
-
-
-def test_unknown_fields_of_a_start_are_kept() -> None:
-    events, _ = within(
-        text("START", role="assistant", tone="calm", timestamp=1),
-        text("END"),
-        call("START", toolCallName="f", weight=2),
-        call("END"),
-    )
-    starts = [event for event in events if isinstance(event, BlockStart)]
-    assert [start.extra for start in starts] == [{"tone": "calm"}, {"weight": 2}]
-
-
-OPENED = [
-    pytest.param([text("START")], text("CONTENT", delta="a"), id="text"),
-    pytest.param([call("START", toolCallName="f")], call("ARGS", delta="a"), id="call"),
-    pytest.param([SPAN, reasoning("START")], reasoning("CONTENT", delta="a"), id="reasoning"),
-]
-
-
-@pytest.mark.parametrize(("opened", "content"), OPENED)
-def test_contents_after_the_first_take_the_fast_path(opened: list[Any], content: Any) -> None:
-    reader = decoder("ag_ui")
-    reader.feed(frames(STARTED, *opened, content))
-    assert reader.run is not None
-    assert reader.run.can_learn
-    assert reader.run.text_of(frames(content).removesuffix(b"\n\n")) == "a"
-
-
-def test_ids_of_messages_of_other_roles_are_bounded() -> None:
-    reader = decoder("ag_ui", limits=Limits(max_accumulated_bytes=4096))
-    reader.feed(frames(STARTED, *[text("START", f"{n:0100}", role="user") for n in range(100)]))
-    assert isinstance(reader.outcome, Failed)
-    assert reader.outcome.error.code == "max_accumulated_bytes"
