@@ -70,11 +70,12 @@ def test_half_of_a_pair_is_no_text_to_write() -> None:
         encode_pieces(["a" * 2000 + "\ud83d"], PIECE_BYTES + 1)
 
 
-def test_texts_that_were_written_take_no_more_memory() -> None:
-    text = "a" * 4_000_000 + "\u20ac"
+@pytest.mark.parametrize("chars", [100_000, 4_000_000])
+def test_texts_that_were_written_take_no_more_memory(chars: int) -> None:
+    texts = ["a" * chars + chr(0x20AC + each) for each in range(4_000_000 // chars)]
     tracemalloc.start()
     try:
-        written = encode_pieces([text], len(text))
+        written = encode_pieces(texts, 4_000_000)
         assert tracemalloc.get_traced_memory()[0] < 1.2 * len(written)
     finally:
         tracemalloc.stop()

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.main import pytest_runtestloop as run_loop
 from covering import function_of
-from forked_pytest import MAX_WAIT_S, OPTIONS, enter, limit_cpu
+from forked_pytest import OPTIONS, enter, limit_time
 
 __all__ = ["CollectedTests", "Question", "replace_code"]
 
@@ -127,8 +127,7 @@ def _be_mutant(session: pytest.Session, question: Question) -> NoReturn:
     try:
         module = sys.modules.get(question.module)
         if module is None or replace_code(module, question.before, question.after):
-            limit_cpu(question.max_cpu_s)
-            signal.alarm(MAX_WAIT_S)
+            limit_time(question.max_cpu_s)
             with suppress(session.Failed, session.Interrupted):
                 run_loop(session)
             code = _FAILS if session.testsfailed else _SURVIVES

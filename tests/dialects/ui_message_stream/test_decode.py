@@ -579,20 +579,3 @@ def test_step_without_a_start_may_be_withdrawn() -> None:
     _, reader = read(START, *chunks)
     assert isinstance(reader.outcome, Failed)
     assert reader.outcome.error.code == "reset-step"
-
-
-@pytest.mark.parametrize(
-    ("begun", "content"),
-    [
-        pytest.param(start("text"), delta("text", "a"), id="text"),
-        pytest.param(start("reasoning"), delta("reasoning", "a"), id="reasoning"),
-        pytest.param(tool("input-start"), tool("input-delta", inputTextDelta="a"), id="call"),
-    ],
-)
-def test_deltas_after_the_first_take_the_fast_path(begun: Any, content: Any) -> None:
-    reader = decoder("ui_message_stream")
-    for chunk in (START, STEP, begun, content):
-        reader.feed(b"data: %b\n\n" % json.dumps(chunk).encode())
-    assert reader.run is not None
-    assert reader.run.can_learn
-    assert reader.run.text_of(b"data: %b" % json.dumps(content).encode()) == "a"

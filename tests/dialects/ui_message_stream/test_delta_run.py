@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from support.ui_message_stream.reader import PM, delta, end, failure, middle, start, tool
+from support.ui_message_stream.reader import (
+    PM,
+    START,
+    STEP,
+    delta,
+    end,
+    failure,
+    middle,
+    start,
+    tool,
+)
 
 from streamnorm import BlockStart, BlockStop, JSONDelta, ReasoningDelta, TextDelta
+from streamnorm.codec import decoder
+from streamnorm.dialects.ui_message_stream import wire
+
+
+def frames(*chunks: Any) -> bytes:
+    return b"".join([b"data: %b\n\n" % json.dumps(each).encode() for each in chunks])
 
 
 def test_run_reads_what_the_full_reading_reads() -> None:
@@ -98,3 +115,37 @@ def test_delta_after_an_end_that_may_continue_is_read_in_full() -> None:
     assert [type(e) for e in found if not isinstance(e, JSONDelta)] == [
         *(BlockStart, BlockStart, BlockStop, BlockStop),
     ]
+
+
+DELTAS = {
+    "text-delta": TextDelta,
+    "reasoning-delta": ReasoningDelta,
+    "tool-input-delta": JSONDelta,
+}
+OPENED = [
+    pytest.param(start("text"), delta("text", "a"), id="text"),
+    pytest.param(start("reasoning"), delta("reasoning", "a"), id="reasoning"),
+    pytest.param(tool("input-start"), tool("input-delta", inputTextDelta="a"), id="call"),
+]
+
+
+@pytest.mark.parametrize(("begun", "content"), OPENED)
+def test_deltas_after_the_first_take_the_fast_path(begun: Any, content: Any) -> None:
+    reader = decoder("ui_message_stream")
+    reader.feed(frames(START, STEP, begun, content))
+    assert reader.run is not None
+    assert reader.run.can_learn
+    assert reader.run.text_of(frames(content).removesuffix(b"\n\n")) == "a"
+
+
+@pytest.mark.parametrize(("begun", "content"), OPENED)
+def test_deltas_like_those_that_were_decoded_are_not_decoded(
+    begun: Any, content: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = decoder("ui_message_stream")
+    reader.feed(frames(START, STEP, begun, *[content] * 8))
+    decoded: list[bytes] = []
+    monkeypatch.setattr(wire, "decode_delta", decoded.append)
+    events = reader.feed(frames(content, content, content))
+    assert [type(event) for event in events] == [DELTAS[content["type"]]] * 3
+    assert decoded == []
