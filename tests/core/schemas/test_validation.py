@@ -38,6 +38,17 @@ def test_a_problem_names_the_path(arguments: dict[str, object], problem: str) ->
     assert ArgumentsChecker(SCHEMA).problem(arguments) == problem
 
 
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (99, "$: 'city' is a required property"),
+        (100, "$.days[99].n: 'x' is not of type 'integer'"),
+    ],
+)
+def test_the_first_hundred_problems_are_compared(wrong: int, problem: str) -> None:
+    assert ArgumentsChecker(SCHEMA).problem({"days": [{"n": "x"}] * wrong}) == problem
+
+
 def test_the_draft_is_the_one_that_the_schema_names() -> None:
     """In draft 4 `exclusiveMinimum` is a boolean."""
     schema = {
