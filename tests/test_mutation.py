@@ -119,7 +119,8 @@ def test_what_must_be_imported_anew(change: tuple[str, str]) -> None:
     assert module.with_default() == 12
 
 
-# Whether a test fails, and None if the mutant must be imported; the last one never ends.
+# Whether a test fails, and None if the mutant must be imported; the last but one never ends, and
+# the last changes nothing.
 ASKED = """
 from pathlib import Path
 from collected_tests import CollectedTests, Question
@@ -132,6 +133,7 @@ for functions, before, after in [
     (["test_other", "test_small"], "number < LIMIT", "number <= LIMIT"),
     (["test_small"], "LIMIT = 3", "LIMIT = 0"),
     (["test_small"], "number < LIMIT", "[0 for _ in iter(int, 1)]"),
+    (["test_other", "test_small"], "", ""),
 ]:
     names = [f"test_it.py::{name}" for name in functions]
     question = Question("changed", source, source.replace(before, after), names, max_cpu_s=1)
@@ -155,4 +157,4 @@ def test_tests_of_a_copy(tmp_path: Path) -> None:
         timeout=60,
         check=True,
     )
-    assert run.stdout.split() == ["True", "False", "False", "None", "True"]
+    assert run.stdout.split() == ["True", "False", "False", "None", "True", "False"]

@@ -147,8 +147,10 @@ def replace_code(module: ModuleType, before: str, after: str) -> bool:
 
     Returns:
         Whether that has the effect of the mutant: its change is in the body of a function that the
-        module or a class of it has.
+        module or a class of it has, or there is none.
     """
+    if before == after:
+        return True
     file = str(module.__file__)
     codes = [compile(each, file, "exec", dont_inherit=True) for each in (before, after)]
     old, new = (dict(_functions(code)) for code in codes)
