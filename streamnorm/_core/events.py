@@ -27,6 +27,9 @@ StopReason: TypeAlias = Literal[
 """Reason for the end of a message.  A message with a client tool call ends with `tool_use` and
 not `end_turn`, even if the vendor's finish reason differs."""
 
+CUT_SHORT: tuple[StopReason, ...] = ("max_tokens", "refusal")
+"""Stop reasons that explain an unfinished call."""
+
 ErrorKind: TypeAlias = Literal[
     "upstream", "malformed", "too_large", "truncated", "transport", "stalled"
 ]

@@ -21,6 +21,7 @@ from streamnorm._core.blocks import Block, ResultBlock, Text, ToolCall, ToolResu
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.errors import EncodeError, LimitExceeded
 from streamnorm._core.events import (
+    CUT_SHORT,
     BlockStart,
     BlockStop,
     Delta,
@@ -50,7 +51,6 @@ INPUT = "input"
 _Content: TypeAlias = tuple[ResultBlock, ...]
 
 _LIMIT = "max_accumulated_bytes"
-_CUT_SHORT = ("max_tokens", "refusal")  # stop reasons that explain an unfinished call
 
 
 def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, path: str) -> Any:
@@ -339,7 +339,7 @@ class ToolCallRestorer:
             case BlockStop(index) if index in self._inputs:
                 self._stop(index, restored)
             case MessageStop(reason, choice=choice):
-                self._release_stop(choice, restored, is_unfinished=reason in _CUT_SHORT)
+                self._release_stop(choice, restored, is_unfinished=reason in CUT_SHORT)
                 restored.append(event)
             case _:
                 restored.append(event)
@@ -384,7 +384,7 @@ class ToolCallRestorer:
 
     def _problem_of(self, event: Event) -> str | None:
         """Return the problem of a call in the choice that `event` ends; None without a problem."""
-        if isinstance(event, MessageStop) and event.reason not in _CUT_SHORT:
+        if isinstance(event, MessageStop) and event.reason not in CUT_SHORT:
             return self._problems.get(event.choice)
         return None
 

@@ -12,6 +12,7 @@ from msgspec import Struct, field, structs
 
 from streamnorm._core.blocks import (
     Citation,
+    Reasoning,
     ServerToolCall,
     ServerToolResult,
     ToolCall,
@@ -157,7 +158,7 @@ class Boundaries:
             index: Index of the block.
             choice: Number of its choice.
             type: Type of the block.
-            signature_only: Whether it has only a signature.  Readers attribute the signature to
+            signature_only: Whether it has only a signature.  Readers attribute that of a text to
                 the previous block if a block of its type can be signed.
         """
         self._blocks[index] = _WrittenBlock(type, choice, signature_only)
@@ -202,8 +203,13 @@ class Boundaries:
         # Google asks clients not to merge signed parts with others.
         if previous.signed or previous.type not in self._target.joined:
             return False
-        return block.type is previous.type or (
-            block.signature_only and previous.type in self._target.signed
+        if block.type is previous.type:
+            return True
+        # A thought is marked as one even where its text is hidden.
+        return (
+            block.signature_only
+            and block.type is not Reasoning
+            and previous.type in self._target.signed
         )
 
 

@@ -113,7 +113,8 @@ def citation_from_wire(citation: dict[str, Any]) -> Citation:
             where = dict(where)
             if isinstance(where.get("url"), str):
                 url = clean(where.pop("url"))
-            extra["location"] = where
+            if where:
+                extra["location"] = where
     texts = [string_of(part, "text") for part in objects_of(citation.get("sourceContent"))]
     return Citation(
         clean(kind),

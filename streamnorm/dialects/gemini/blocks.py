@@ -213,7 +213,9 @@ class CandidateBlocks:
         if block is not None and block.signature == signature:
             self._opener.note("resent_signature", "text")
             return
-        if block is None or block.signature:
+        # A signature on an empty part is that of the text before it, unless the part says that it
+        # is of a thought, whose text is hidden.
+        if block is None or block.signature or (thought and not block.thought):
             block = self._start_text(thought, events)
         self._flush(block, events)
         block.signature = signature

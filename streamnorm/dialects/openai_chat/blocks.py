@@ -278,6 +278,16 @@ class ChoiceBlocks:
         indexes = self.calls.flush(events) if self.calls.open else []
         return [*indexes, self._open_text] if self._open_text >= 0 else indexes
 
+    @property
+    def last_custom_call(self) -> int:
+        """Index of the custom call that is the last open block; -1 if another block is.
+
+        A bound of tokens cuts its free text, which nothing in the text shows.
+        """
+        last = max(self.calls.open, default=-1)
+        is_last = last > self._open_text and self.calls.open[last].kind == "custom"
+        return last if is_last else -1
+
     def stop(self) -> MessageStop:
         """Return the event that ends the message, with the choice's stop reason."""
         calls = self.calls.all

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, Unpack
 
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, Delta, DeltaRun, read_no_json
 from streamnorm._core.events import (
+    CUT_SHORT,
     BlockStop,
     Completed,
     Event,
@@ -345,13 +346,19 @@ class ChatDecoder(Decoder):
             raise self.malformed(f"choice {min(self._choices)} alone, expected choice 0")
         choices = [blocks for _, blocks in sorted(self._choices.items())]
         # No chunk ends a block: whatever is open ends with the stream.
-        open_blocks = [index for blocks in choices for index in blocks.flush(events)]
-        events += [BlockStop(index) for index in sorted(open_blocks)]
+        open_blocks = [blocks.flush(events) for blocks in choices]
         if self._last_fields:
             known = self._first_fields
             new = {name: value for name, value in self._last_fields.items() if name not in known}
             self._choices[0].extra.update(new)
         stops = {stop.choice: stop for stop in [blocks.stop() for blocks in choices]}
+        unfinished = {
+            blocks.last_custom_call
+            for blocks, stop in zip(choices, stops.values(), strict=True)
+            if stop.reason in CUT_SHORT
+        }
+        indexes = sorted(index for each in open_blocks for index in each)
+        events += [BlockStop(index, index in unfinished) for index in indexes]
         events += stops.values()
         # Snowflake sends `[DONE]` without a finish reason (snowflake/no-finish-reason).
         finished = all(blocks.is_finished for blocks in choices)

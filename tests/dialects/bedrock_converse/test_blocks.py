@@ -392,6 +392,10 @@ def test_citation_may_come_before_its_text() -> None:
             Citation("web", url="https://a.org", extra={"location": {"domain": "a.org"}}),
         ),
         ({"title": "t"}, Citation("citationsContent", title="t")),
+        (
+            {"location": {"web": {"url": "https://a.org"}}},
+            Citation("web", url="https://a.org"),
+        ),
         ({"location": {}}, Citation("citationsContent")),
         ({"location": {"newer": 1}}, Citation("newer")),
     ],

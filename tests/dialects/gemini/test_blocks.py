@@ -72,6 +72,13 @@ def test_signature_alone_signs_the_open_block(signed: bytes) -> None:
     ]
 
 
+def test_signature_of_a_hidden_thought_signs_no_text() -> None:
+    assert blocks(text("a"), thought("", thoughtSignature="QQ==")) == [
+        *(BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)),
+        *(BlockStart(1, Reasoning()), SignatureDelta(1, "QQ==", "google"), BlockStop(1)),
+    ]
+
+
 def test_signature_without_open_text_is_an_empty_block() -> None:
     signed = text("", thoughtSignature="QQ==")
     assert blocks(signed) == [

@@ -175,13 +175,18 @@ def test_signature_without_text_merges_with_the_previous_text() -> None:
 def test_redacted_reasoning_of_google_is_a_signature() -> None:
     sealed = block(1, RedactedReasoning("cw==", "google"))
     signed = SignatureDelta(0, "cw==", "google")
-    left, losses = projected(*text(0, "a"), *sealed)
-    assert left == [*text(0, "a")[:-1], signed, BlockStop(0), STOP]
-    assert losses == (Loss("boundaries", "Text", 1, "written as one block"),)
+    behind = block(1, Reasoning(), SignatureDelta(1, "cw==", "google"))
+    assert projected(*text(0, "a"), *sealed) == ([*text(0, "a"), *behind, STOP], ())
     alone = block(0, RedactedReasoning("cw==", "google"))
     assert projected(*alone) == ([*block(0, Reasoning(), signed), STOP], ())
     foreign = block(0, RedactedReasoning("cw==", "anthropic"))
     assert projected(*foreign) == ([*foreign, STOP], ())
+
+
+def test_signature_of_a_hidden_thought_after_a_text_is_a_block() -> None:
+    """The part is marked as a thought."""
+    events = [*text(0, "a"), *block(1, Reasoning(), SignatureDelta(1, "s", "google"))]
+    assert projected(*events) == ([*events, STOP], ())
 
 
 def test_signature_without_text_after_a_call_is_a_block() -> None:

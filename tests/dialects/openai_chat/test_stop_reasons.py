@@ -173,3 +173,41 @@ def test_stop_sequence_is_written_in_the_field_of_vllm() -> None:
 def test_refusal_with_refusal_text_is_written_as_stop() -> None:
     events = (BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0))
     assert encode(*events, MessageStop("refusal"))[-2] == payload({}, "stop")
+
+
+def free(index: int, *, choice: int = 0) -> bytes:
+    custom = {"name": "f", "input": "*** Be"}
+    call = {"index": index, "id": f"x{index}", "type": "custom", "custom": custom}
+    return calls(call, choice=choice)
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason", "unfinished"),
+    [
+        pytest.param([free(0)], "length", [0], id="length"),
+        pytest.param([free(0)], "content_filter", [0], id="filter"),
+        pytest.param([free(0)], "tool_calls", [], id="whole"),
+        pytest.param([free(0)], None, [], id="no reason"),
+        pytest.param([free(0), free(1)], "length", [1], id="last of two"),
+        pytest.param([free(0), TEXT], "length", [], id="text after it"),
+        pytest.param(
+            [free(0), calls(call(1, "y", "g", '{"a":'))], "length", [], id="call after it"
+        ),
+        pytest.param([TEXT, free(0)], "length", [1], id="text before it"),
+        pytest.param([HALF], "length", [], id="arguments show it"),
+    ],
+)
+def test_bound_of_tokens_cuts_the_free_text_of_the_last_call(
+    frames: list[bytes], reason: str | None, unfinished: list[int]
+) -> None:
+    ended = [] if reason is None else [chunk({}, reason)]
+    events = decode(*frames, *ended, DONE).events
+    stops = [event for event in events if isinstance(event, BlockStop)]
+    assert [stop.index for stop in stops if stop.is_unfinished] == unfinished
+
+
+def test_each_choice_has_its_own_cut_call() -> None:
+    ends = chunk({}, "tool_calls"), chunk({}, "length", 1)
+    events = decode(free(0), free(0, choice=1), *ends, DONE).events
+    stops = [event for event in events if isinstance(event, BlockStop)]
+    assert stops == [BlockStop(0), BlockStop(1, is_unfinished=True)]

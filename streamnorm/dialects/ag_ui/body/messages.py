@@ -222,10 +222,11 @@ class _Thread:
             text = "".join(part.text for part in content if isinstance(part, Text))
             self._blocks.append(result_from_wire(id, text or error or "", metadata))
             return
-        if error and not content:
-            content = (Text(error),)
         is_error = bool(error) or (metadata or {}).get(IS_ERROR) is True
         said, extra = value_from_wire(value["content"], metadata), _encrypted_extra(value)
+        # The encoder writes the content as the error, too; others say what went wrong in it alone.
+        if error and error != "".join(part.text for part in content if isinstance(part, Text)):
+            content, said = (*content, Text(error)), None
         self._results.append(ToolResult(id, content, is_error, value=said, extra=extra))
 
     _READERS: ClassVar[dict[str, Callable[[_Thread, dict[str, Any]], None]]] = {

@@ -356,7 +356,8 @@ def result_to_wire(result: ToolResult, context: WriteContext) -> dict[str, Any]:
     step: dict[str, Any] = {"type": RESULT, "call_id": result.tool_call_id}
     if result.name:
         step["name"] = result.name
-    if result.value is not None:
+    # An object has no place for files; the text beside them is the object's JSON.
+    if result.value is not None and all(isinstance(block, Text) for block in result.content):
         step["result"] = json_value(result.value, "value")
     else:
         step["result"] = _contents_of(result, context)

@@ -198,6 +198,18 @@ def test_each_block_is_a_part() -> None:
     ]
 
 
+def test_signature_of_a_hidden_thought_is_a_part_behind_the_text() -> None:
+    blocks = Text("a"), Reasoning((), "c2ln", "google"), ToolCall("1", "f", "{}")
+    message = Message("r", "m", blocks, "tool_use")
+    body, losses = write(message)
+    assert body["candidates"][0]["content"]["parts"][:2] == [
+        {"text": "a"},
+        {"text": "", "thought": True, "thoughtSignature": "c2ln"},
+    ]
+    assert losses.list() == ()
+    assert accumulate(read(body)).blocks == blocks
+
+
 def test_signatures_of_other_vendors_are_tagged_for_the_way_back() -> None:
     message = Message("r", "m", (Reasoning(("a",), "EqQB", "anthropic"),), "end_turn")
     body, _ = write(message)

@@ -287,6 +287,16 @@ def test_result_has_three_forms(block: ToolResult, wire: Any) -> None:
     assert written(InputMessage("user", (block,))) == ([result(result=wire)], [])
 
 
+def test_files_beside_an_object_are_contents_after_its_json() -> None:
+    content = (Text('{"a":1}'), Image("image/png", "aGk="))
+    wire = [
+        {"type": "text", "text": '{"a":1}'},
+        {"type": "image", "data": "aGk=", "mime_type": "image/png"},
+    ]
+    found = written(InputMessage("user", (ToolResult("c1", content, value='{"a":1}'),)))
+    assert found == ([result(result=wire)], [])
+
+
 def test_result_without_a_value_is_empty() -> None:
     assert read([result(result=None)])[0].blocks == (ToolResult("c1"),)
 
