@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
@@ -484,6 +485,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     output_kinds=frozenset({"text", "json_schema"}),
     max_tokens=32_000,
     max_temperature=1.0,
+    # The API refuses fewer (LionSR/TeXRA#2624).
+    number_bounds={"compact_at_tokens": (50_000, inf)},
     thinking="adaptive",
     bounded_budgets=True,
     signed_budgets=True,

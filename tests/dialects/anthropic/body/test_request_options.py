@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from support.anthropic.bodies import Body, asked, read, rewritten, write
 
-from streamnorm import DecodeError, OutputFormat, ReasoningOptions, Request, encode_request
+from streamnorm import (
+    DecodeError,
+    InputMessage,
+    OutputFormat,
+    ReasoningOptions,
+    Request,
+    Text,
+    encode_request,
+)
 
 SCHEMA: Body = {"type": "object", "properties": {}, "additionalProperties": False}
 CLEARS: Body = {"type": "clear_thinking_20251015", "keep": "all"}
@@ -229,6 +237,18 @@ def test_compaction_is_added_to_other_edits(kept: Any, edits: list[Body]) -> Non
     extra = None if kept is None else {"anthropic": {"context_management": kept}}
     request = Request(compact_at_tokens=100_000, extra=extra)
     assert write(request).body["context_management"] == {"edits": edits}
+
+
+def test_conversation_is_compacted_no_earlier_than_the_api_allows() -> None:
+    hi = InputMessage("user", (Text("Hi"),))
+    request = Request(model="claude-opus-5", messages=(hi,), max_tokens=9, compact_at_tokens=20_000)
+    made = encode_request(request, "anthropic")
+    trigger = {"type": "input_tokens", "value": 50_000}
+    edits = [{"type": "compact_20260112", "trigger": trigger}]
+    assert made.body["context_management"] == {"edits": edits}
+    assert [(loss.feature, loss.detail) for loss in made.losses] == [
+        ("compact_at_tokens", "written as 50000")
+    ]
 
 
 @pytest.mark.parametrize(

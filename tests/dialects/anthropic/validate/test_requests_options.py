@@ -409,8 +409,24 @@ CLEARING = [
     )
 ]
 
+EARLY, SOON = (
+    {"edits": [{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": tokens}}]}
+    for tokens in (49_999, 50_000)
+)
+COMPACTING = [
+    Refusal(
+        "anthropic.compaction_trigger",
+        request(context_management=EARLY),
+        "context_management.edits[0].trigger.value",
+        "compact_20260112: trigger.value must be at least 50000",
+        request(context_management=SOON),
+        others=(("deepseek", "m"),),
+        headers={"anthropic-beta": "compact-2026-01-12"},
+    )
+]
+
 CASES = [
-    *(*TOOLS, *CHOICES, *NAMES, *SAMPLING, *VERSIONS, *THINKING, *EFFORTS, *CLEARING),
+    *(*TOOLS, *CHOICES, *NAMES, *SAMPLING, *VERSIONS, *THINKING, *EFFORTS, *CLEARING, *COMPACTING),
 ]
 
 
