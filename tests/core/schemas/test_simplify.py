@@ -288,6 +288,16 @@ def test_items_of_a_tuple_are_one_union(schema: Schema, simple: Schema) -> None:
     assert lost
 
 
+def test_items_that_may_not_be_are_a_bound_of_their_number() -> None:
+    _, lost = of_property({"type": "array", "prefixItems": [{"type": "string"}], "items": False})
+    assert lost["items"] == "written as maxItems"
+
+
+def test_exclusive_union_is_written_as_a_union() -> None:
+    _, lost = of_property({"oneOf": [{"type": "string"}, {"type": "null"}]})
+    assert lost["oneOf"] == "written as anyOf"
+
+
 def test_keyword_of_the_wrong_type_is_dropped() -> None:
     for keyword in ("properties", "allOf"):
         found, lost = of_property({"type": "object", keyword: 1})

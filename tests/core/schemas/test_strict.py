@@ -248,6 +248,12 @@ def test_schema_has_a_size(bounds: dict[str, int], is_too_large: bool) -> None:
         assert fitted(schema, **bounds)[0] is schema
 
 
+def test_levels_of_a_definition_are_counted_from_its_own() -> None:
+    schema = {**of(a=TEXT), "$defs": {"D": of(b=of(c=TEXT))}}
+    assert fitted(schema, most_levels=2)[0] is schema
+    assert reason(schema, most_levels=1) == "too many parts"
+
+
 def test_free_properties_and_unions_are_counted_outside_definitions() -> None:
     schema = {
         "properties": {
