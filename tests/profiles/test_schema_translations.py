@@ -226,6 +226,22 @@ def test_anthropic_enforces_the_first_twenty_tools() -> None:
     )
 
 
+def test_unions_of_all_tools_are_counted() -> None:
+    union = {"anyOf": [TEXT, {"type": "null"}]}
+    body = calling(CHAT, closed(**{f"p{number}": union for number in range(8)}), strict=True)
+    function = body["tools"][0]["function"]
+    more = {**function, "name": "more"}
+    body["tools"] = [{"type": "function", "function": each} for each in (function, more)]
+    made = translated(body, CHAT, ANTHROPIC)
+    assert [tool.get("strict") for tool in made.body["tools"]] == [True, True]
+    last = {**function, "name": "last", "parameters": closed(p=union)}
+    body["tools"].append({"type": "function", "function": last})
+    made = translated(body, CHAT, ANTHROPIC)
+    assert [tool.get("strict") for tool in made.body["tools"]] == [True, True, None]
+    [lost] = [loss for loss in made.losses if loss.feature == "strict"]
+    assert lost.detail == "not enforced: more than 16 unions of all strict schemas"
+
+
 def test_output_counts_among_what_anthropic_enforces() -> None:
     free = {f"p{number}": TEXT for number in range(13)}
     schema = {"type": "object", "properties": free, "additionalProperties": False}

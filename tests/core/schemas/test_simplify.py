@@ -158,6 +158,11 @@ def test_simple_schema_stays_the_same_object(schema: Schema) -> None:
             {"type": "array", "items": {}},
             {"minItems": "dropped", "maxItems": "dropped"},
         ),
+        (
+            {"type": "array", "items": {}, "minItems": 0, "maxItems": 0},
+            {"type": "array", "items": {}, "minItems": 0, "maxItems": 0},
+            {},
+        ),
         # Enumerations.
         (
             {"const": "a"},

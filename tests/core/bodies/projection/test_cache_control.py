@@ -85,13 +85,13 @@ def test_the_first_marks_are_dropped_where_there_are_too_many() -> None:
 def test_the_lifetime_of_the_request_s_mark_becomes_the_target_s() -> None:
     ttls = {"": "", "1h": "12h"}
     for ttl, expected, lost in (
-        (None, None, {}),
-        ("1h", "12h", {"cache_ttl": 1}),
-        ("5m", None, {"cache_ttl": 1}),
+        (None, None, []),
+        ("1h", "12h", ["written as 12h"]),
+        ("5m", None, ["written as the default"]),
     ):
         done = Projection(request(user("a"), cache=CacheMark(ttl)), request_ttls=ttls)
         assert done.request.cache == CacheMark(expected)
-        assert done.lost == lost
+        assert [loss.detail for loss in done.losses] == lost
     mine = own(request(user("a"), cache=CacheMark("5m")))
     assert Projection(mine, request_ttls=ttls).request is mine
 

@@ -67,6 +67,7 @@ def test_result_at_the_end_is_refused_where_the_target_lacks_it(
     with pytest.raises(EncodeError, match=message) as raised:
         encode_request(asked(*items), target)
     assert raised.value.path.startswith("messages[")
+    assert raised.value.path.endswith(f".blocks[{len(asked(*items).messages[-1].blocks) - 1}]")
 
 
 @pytest.mark.parametrize("items", ENDS.values(), ids=ENDS)

@@ -261,6 +261,7 @@ def test_stops_of_white_space_are_dropped_where_they_are_refused() -> None:
     assert first.request.stop == ()
     legal = asked(stop=("END",))
     assert Projection(legal, blank_stops=False).request is legal
+    assert Projection(legal, max_stops=1).request is legal
 
 
 @pytest.mark.parametrize("field", ["user", "safety_identifier"])
@@ -463,6 +464,7 @@ def test_bound_on_an_answer_is_raised_to_the_lowest() -> None:
         ({"a": "b", "c": "d", "e": "f"}, {"a": "b", "c": "d"}, {"metadata": 1}),
         ({"too long": "b", "c": "d"}, {"c": "d"}, {"metadata": 1}),
         ({"a": "longer text", "c": "d"}, {"c": "d"}, {"metadata": 1}),
+        ({"name": "of eight"}, {"name": "of eight"}, {}),
         ({"too long": "b"}, None, {"metadata": 1}),
     ],
 )
