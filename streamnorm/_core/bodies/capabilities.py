@@ -134,8 +134,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         schema: Form of tool schemas: as they are, or simplified.
         schema_needs: Demands on schemas beyond JSON Schema: types in the branches of `anyOf`
             and not beside it (`branch_types`); references that lead to `$defs`, with only notes
-            beside them (`definitions`); `items` that are an object (`item_schemas`); `items` of
-            every array; an `object` at the root; the order of `propertyOrdering`
+            beside them (`definitions`); tuples and exclusive bounds as the latest draft spells
+            them (`draft_2020`); `items` that are an object (`item_schemas`); `items` of every
+            array; an `object` at the root; the order of `propertyOrdering`
             (`ordered_properties`); `properties` of the root; `properties` that are an object
             (`property_maps`).
         schema_root_refused: Keywords that are refused at the root.

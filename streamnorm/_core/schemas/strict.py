@@ -29,6 +29,7 @@ _NOTES = frozenset({"$defs", "default", "description"})
 SchemaNeed: TypeAlias = Literal[
     "branch_types",
     "definitions",
+    "draft_2020",
     "item_schemas",
     "items",
     "object",
@@ -40,6 +41,7 @@ SchemaNeed: TypeAlias = Literal[
 
     branch_types        types in the branches of `anyOf`, not beside it
     definitions         references that lead to `$defs`, with only notes beside them
+    draft_2020          tuples and exclusive bounds as draft 2020-12 spells them
     item_schemas        `items` that are an object
     items               `items` of every array
     object              an object at the root, without the keywords that are refused there
@@ -51,6 +53,9 @@ SchemaNeed: TypeAlias = Literal[
 _TYPED = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
 _LOOKAROUND = ("(?=", "(?!", "(?<=", "(?<!")
 _DEFINITIONS = frozenset({"$defs", "definitions"})
+
+# Booleans before draft 6, beside the bound that they exclude.
+_EXCLUSIVE = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
 _MAX_ERRORS = 100
 
@@ -169,9 +174,36 @@ def _order_properties(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
+def _is_of_earlier_draft(schema: dict[str, Any]) -> bool:
+    return is_array(schema.get("items")) or any(
+        isinstance(schema.get(exclusive), bool) for exclusive, _ in _EXCLUSIVE
+    )
+
+
+def _update_draft(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a subschema as draft 2020-12 spells it.
+
+    https://json-schema.org/draft/2020-12/release-notes
+    """
+    if not _is_of_earlier_draft(schema):
+        return schema
+    schema = dict(schema)
+    if is_array(schema.get("items")):
+        first, rest = schema.pop("items"), schema.pop("additionalItems", None)
+        if first:
+            schema.setdefault("prefixItems", first)
+        if is_object(rest) or isinstance(rest, bool):
+            schema["items"] = rest
+    for exclusive, bound in _EXCLUSIVE:
+        if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and bound in schema:
+            schema[exclusive] = schema.pop(bound)
+    return schema
+
+
 _EDITS: tuple[
     tuple[SchemaNeed, Callable[[dict[str, Any]], bool], Edit, tuple[str, str] | None], ...
 ] = (
+    ("draft_2020", _is_of_earlier_draft, _update_draft, None),
     ("item_schemas", _has_odd_items, _fix_items, ("items", "merged")),
     (
         "branch_types",

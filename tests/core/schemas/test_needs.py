@@ -103,6 +103,48 @@ def test_types_stand_in_the_branches_of_unions() -> None:
     assert fitted(schema, "branch_types") == (made, ["schema.type written in the branches"])
 
 
+@pytest.mark.parametrize(
+    ("spelt", "made"),
+    [
+        ({"items": [TEXT, {}]}, {"prefixItems": [TEXT, {}]}),
+        (
+            {"items": [TEXT], "additionalItems": False},
+            {"prefixItems": [TEXT], "items": False},
+        ),
+        (
+            {"items": [{"items": [TEXT]}], "additionalItems": {"items": [{}]}},
+            {"prefixItems": [{"prefixItems": [TEXT]}], "items": {"prefixItems": [{}]}},
+        ),
+        ({"items": [], "additionalItems": TEXT}, {"items": TEXT}),
+        ({"items": [], "additionalItems": 1}, {}),
+        ({"items": [{}], "prefixItems": [TEXT]}, {"prefixItems": [TEXT]}),
+        ({"minimum": 0, "exclusiveMinimum": True}, {"exclusiveMinimum": 0}),
+        ({"maximum": 9, "exclusiveMaximum": True}, {"exclusiveMaximum": 9}),
+        ({"minimum": 0, "exclusiveMinimum": False}, {"minimum": 0}),
+        ({"exclusiveMaximum": True}, {}),
+        (
+            {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": True},
+            {"exclusiveMinimum": 0, "exclusiveMaximum": 9},
+        ),
+    ],
+)
+def test_earlier_drafts_are_spelt_as_the_latest(spelt: Any, made: Any) -> None:
+    """It says the same, so that nothing is lost."""
+    assert fitted({"properties": {"p": spelt}}, "draft_2020") == ({"properties": {"p": made}}, [])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": TEXT, "additionalItems": False, "minimum": 0},
+        {"items": False, "prefixItems": [TEXT]},
+        {"minimum": 0, "exclusiveMinimum": 1, "exclusiveMaximum": None},
+    ],
+)
+def test_schema_of_the_latest_draft_stays_the_same(schema: dict[str, Any]) -> None:
+    assert fitted(schema, "draft_2020")[0] is schema
+
+
 def test_order_of_properties_is_that_of_the_object() -> None:
     schema = {
         "properties": {"a": TEXT, "b": {"propertyOrdering": ["x"], "properties": 7}, "c": TEXT},

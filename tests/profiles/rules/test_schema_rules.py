@@ -285,6 +285,33 @@ CLAUDE = [
         calling(ANTHROPIC, parameters(a={"oneOf": [OBJECT], "minimum": 1}), strict=False),
         free="deepseek",
     ),
+    *[
+        Case(
+            f"anthropic.schema_draft_{rule}",
+            ANTHROPIC,
+            calling(ANTHROPIC, parameters(a=refused), strict=False),
+            f"tools[0].input_schema.properties.a.{keyword}",
+            "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft"
+            " 2020-12",
+            calling(ANTHROPIC, parameters(a=legal), strict=False),
+            free="deepseek",
+        )
+        for rule, keyword, refused, legal in (
+            ("items", "items", {"items": [TEXT]}, {"prefixItems": [TEXT], "items": False}),
+            (
+                "minimum",
+                "exclusiveMinimum",
+                {"minimum": 0, "exclusiveMinimum": True},
+                {"exclusiveMinimum": 0},
+            ),
+            (
+                "maximum",
+                "exclusiveMaximum",
+                {"maximum": 0, "exclusiveMaximum": True},
+                {"exclusiveMaximum": 0},
+            ),
+        )
+    ],
     *of_anthropic(
         "anthropic.strict_keywords",
         closed(a={"type": "array", "items": TEXT, "maxItems": 3}),
