@@ -42,7 +42,7 @@ from streamnorm.aio import Stream
 from streamnorm.aio.pump import LargeEventPump, TranscodePump
 from streamnorm.gateway.network import Network, failure_reason
 from streamnorm.gateway.observing import FailureReason, UpstreamFailure
-from streamnorm.gateway.pages import NO_CREDIT, Page
+from streamnorm.gateway.pages import Page, is_spent
 from streamnorm.gateway.producing import ReadsPump, ReadsStream
 from streamnorm.gateway.receiving import BodyThread, ServerStopping, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, StoredStream
@@ -518,7 +518,7 @@ class Attempts:
 
     def _may_succeed_elsewhere(self, error: StreamError, target: Target) -> bool:
         """Return whether another upstream may answer a request that this one refused."""
-        if NO_CREDIT in error.message:
+        if is_spent(error):
             return True
         return _refuses(error) and self._passes_on_refusals(target)
 

@@ -256,8 +256,10 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-NO_CREDIT = "credit balance is too low"
-"""What Anthropic says of an empty account, with status 400 (anthropics/claude-code#66314)."""
+# What Anthropic says of a spent account with status 400, like any other bad request
+# (anthropics/claude-code#66314, #38038), and OpenAI's code for one (dfinke/PowerShellAI#127).
+_SPENT = ("credit balance is too low", "reached your specified api usage limits")
+_HARD_LIMIT = "billing_hard_limit_reached"
 
 _INSTRUCTIONS = ("system", "developer")
 # What a provider says of a key, its account and what that may use.
@@ -265,6 +267,12 @@ _OF_ACCOUNT = (401, 402, 403)
 _NO_ACCESS = StreamError(
     "upstream", "the provider refuses the gateway", "provider_refused", 502, retryable=False
 )
+
+
+def is_spent(error: StreamError) -> bool:
+    """Return whether a provider refuses a request since the account has no money left."""
+    said = error.message.lower()
+    return error.code == _HARD_LIMIT or any(words in said for words in _SPENT)
 
 
 class Page(Struct, frozen=True):
@@ -295,7 +303,7 @@ class Page(Struct, frozen=True):
             error: Error of the upstream; the log has it as it is.
             status: The HTTP status.
         """
-        is_of_account = status in _OF_ACCOUNT or NO_CREDIT in error.message
+        is_of_account = status in _OF_ACCOUNT or is_spent(error)
         return _NO_ACCESS if is_of_account else error
 
     def prepare(self, request: Request, upstream: Upstream) -> Request:

@@ -236,11 +236,47 @@ async def test_answer_without_content_that_is_no_refusal_is_the_answer() -> None
     assert second.requests == []
 
 
-async def test_account_without_credit_leads_to_the_next_upstream() -> None:
-    message = "Your credit balance is too low to access the Anthropic API."
-    error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+SPENT = [
+    (
+        "anthropic",
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "Your credit balance is too low to access the Anthropic API.",
+            },
+        },
+    ),
+    (
+        "anthropic",
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "You have reached your specified API usage limits. You will regain "
+                "access on 2026-12-01 at 00:00 UTC.",
+            },
+        },
+    ),
+    (
+        "openai_chat",
+        {
+            "error": {
+                "message": "Billing hard limit has been reached",
+                "type": "invalid_request_error",
+                "code": "billing_hard_limit_reached",
+            }
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "error"), SPENT)
+async def test_spent_account_leads_to_the_next_upstream(
+    dialect: str, error: dict[str, Any]
+) -> None:
     first, second = StepUpstream([Head(400, JSON), json.dumps(error).encode()]), StepUpstream()
-    async with gateway(first, second, dialects={0: "anthropic"}) as url:
+    async with gateway(first, second, dialects={0: dialect}) as url:
         response = await asked(url, "openai_chat")
     assert response.status_code == 200
     assert len(second.requests) == 1

@@ -226,6 +226,7 @@ REFUSED_ACCOUNTS = [
     (401, "authentication_error", f"invalid x-api-key of {CANARY}"),
     (403, "permission_error", f"the organization {CANARY} is disabled"),
     (400, "invalid_request_error", f"{CANARY}: Your credit balance is too low"),
+    (400, "invalid_request_error", f"You have reached your specified API usage limits: {CANARY}"),
 ]
 
 
