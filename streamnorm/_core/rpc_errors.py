@@ -25,9 +25,8 @@ _STATUSES = {
     501: "UNIMPLEMENTED",
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
-    # google-genai retries 503 and knows no 529.
-    529: "UNAVAILABLE",
 }
+_OVERLOADED = 529  # of Anthropic; google-genai retries 503 and knows no 529
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
@@ -55,7 +54,9 @@ def status_and_message(error: StreamError) -> tuple[int, str]:
     if overflow is not None:
         return 400, _overflow_message(error.message, overflow)
     status = 504 if error.kind == "stalled" else 500
-    return status if error.status_hint is None else error.status_hint, error.message
+    if error.status_hint is not None:
+        status = 503 if error.status_hint == _OVERLOADED else error.status_hint
+    return status, error.message
 
 
 def _overflow_message(message: str, overflow: ContextOverflow) -> str:

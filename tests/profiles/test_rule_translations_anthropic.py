@@ -175,29 +175,6 @@ VENDOR = [
         {"tools.input_schema.oneOf": []},
         "schema.oneOf",
     ),
-    *(
-        written_as(
-            f"anthropic.schema_draft_{rule}",
-            schema(properties={"a": {"type": kind, **spelt}}),
-            OPUS,
-            {f"tools.input_schema.properties.a.{name}": [value] for name, value in made.items()},
-        )
-        for rule, kind, spelt, made in (
-            ("items", "array", {"items": [OBJECT]}, {"prefixItems": [OBJECT]}),
-            (
-                "minimum",
-                "integer",
-                {"minimum": 0, "exclusiveMinimum": True},
-                {"exclusiveMinimum": 0},
-            ),
-            (
-                "maximum",
-                "integer",
-                {"maximum": 9, "exclusiveMaximum": True},
-                {"exclusiveMaximum": 9},
-            ),
-        )
-    ),
     written_as(
         "anthropic.strict_keywords",
         chat(

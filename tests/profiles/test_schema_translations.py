@@ -226,6 +226,20 @@ def test_anthropic_enforces_the_first_twenty_tools() -> None:
     )
 
 
+@pytest.mark.parametrize("source", [CHAT, RESPONSES])
+def test_claude_gets_tuples_and_bounds_as_the_latest_draft_spells_them(source: str) -> None:
+    schema = of(
+        pair={"type": "array", "items": [TEXT, TEXT], "additionalItems": False},
+        days={"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+    )
+    made = translated(calling(source, schema), source, ANTHROPIC)
+    assert tool_of(made, ANTHROPIC)[0] == of(
+        pair={"type": "array", "prefixItems": [TEXT, TEXT], "items": False},
+        days={"type": "integer", "exclusiveMinimum": 0},
+    )
+    assert losses(made) == {}
+
+
 def test_unions_of_all_tools_are_counted() -> None:
     union = {"anyOf": [TEXT, {"type": "null"}]}
     body = calling(CHAT, closed(**{f"p{number}": union for number in range(8)}), strict=True)

@@ -198,7 +198,6 @@ _CODES = {
     501: "unimplemented",
     503: "service_unavailable",
     504: "gateway_timeout",
-    529: "service_unavailable",
 }
 
 

@@ -21,7 +21,7 @@ from streamnorm.dialects.gemini.encode import GeminiEncoder
         ),
         (
             StreamError("upstream", "busy", "overloaded_error", 529),
-            {"code": 529, "message": "busy", "status": "UNAVAILABLE"},
+            {"code": 503, "message": "busy", "status": "UNAVAILABLE"},
         ),
         (
             StreamError("upstream", "odd", None, 418),
@@ -64,7 +64,6 @@ STATUSES = {
     502: "INTERNAL",
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
-    529: "UNAVAILABLE",
 }
 
 

@@ -367,6 +367,22 @@ def test_reasoning_is_asked_for_as_the_model_has_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("model", "takes_stops"),
+    [
+        ("openai.gpt-oss-120b-1:0", False),
+        ("qwen.qwen3-235b-a22b-2507-v1:0", False),
+        ("deepseek.v3-v1:0", False),
+        ("deepseek.r1-v1:0", True),
+        ("meta.llama3-1-70b-instruct-v1:0", True),
+    ],
+)
+def test_stops_are_dropped_for_models_that_refuse_them(model: str, takes_stops: bool) -> None:
+    kept = {"inferenceConfig": {"stopSequences": ["END"]}}
+    made = write(asked(stop=("END",), model=model))
+    assert made == ((kept, []) if takes_stops else ({}, ["stop_dropped"]))
+
+
 def test_betas_that_bedrock_does_not_know_are_dropped() -> None:
     betas = ("context-1m-2025-08-07", "odd-2020-01-01")
     assert write(asked(betas=betas, model=CLAUDE)) == (
