@@ -41,7 +41,7 @@ SchemaNeed: TypeAlias = Literal[
 
     branch_types        types in the branches of `anyOf`, not beside it
     definitions         references that lead to `$defs`, with only notes beside them
-    draft_2020          tuples and exclusive bounds as draft 2020-12 spells them
+    draft_2020          tuples and exclusive bounds as draft 2020-12 spells them, or none
     item_schemas        `items` that are an object
     items               `items` of every array
     object              an object at the root, without the keywords that are refused there
@@ -200,10 +200,34 @@ def _update_draft(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
+def _invalid_keywords(schema: dict[str, Any]) -> list[str]:
+    items = schema.get("items", True)
+    invalid = [] if is_object(items) or isinstance(items, bool) else ["items"]
+    bounds = {name: schema[name] for name, _ in _EXCLUSIVE if name in schema}
+    return invalid + [
+        name
+        for name, bound in bounds.items()
+        if isinstance(bound, bool) or not isinstance(bound, int | float)
+    ]
+
+
+def _drop_invalid_keywords(schema: dict[str, Any]) -> dict[str, Any]:
+    invalid = _invalid_keywords(schema)
+    if not invalid:
+        return schema
+    return {name: value for name, value in schema.items() if name not in invalid}
+
+
 _EDITS: tuple[
     tuple[SchemaNeed, Callable[[dict[str, Any]], bool], Edit, tuple[str, str] | None], ...
 ] = (
     ("draft_2020", _is_of_earlier_draft, _update_draft, None),
+    (
+        "draft_2020",
+        lambda schema: bool(_invalid_keywords(schema)),
+        _drop_invalid_keywords,
+        ("keyword", "dropped"),
+    ),
     ("item_schemas", _has_odd_items, _fix_items, ("items", "merged")),
     (
         "branch_types",

@@ -134,11 +134,26 @@ def test_earlier_drafts_are_spelt_as_the_latest(spelt: Any, made: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spelt", "made"),
+    [
+        ({"items": "TEXT", "minItems": 1}, {"minItems": 1}),
+        ({"items": None}, {}),
+        ({"exclusiveMinimum": None, "exclusiveMaximum": "9"}, {}),
+        ({"minimum": "0", "exclusiveMinimum": True}, {}),
+    ],
+)
+def test_what_no_draft_allows_is_dropped(spelt: Any, made: Any) -> None:
+    schema, lost = fitted({"properties": {"p": spelt}}, "draft_2020")
+    assert schema == {"properties": {"p": made}}
+    assert lost == ["schema.keyword dropped"]
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         {"items": TEXT, "additionalItems": False, "minimum": 0},
         {"items": False, "prefixItems": [TEXT]},
-        {"minimum": 0, "exclusiveMinimum": 1, "exclusiveMaximum": None},
+        {"minimum": 0, "exclusiveMinimum": 1, "exclusiveMaximum": 1.5},
     ],
 )
 def test_schema_of_the_latest_draft_stays_the_same(schema: dict[str, Any]) -> None:

@@ -354,6 +354,9 @@ def _normalized_block(block: Block, dialect: str, minted: dict[str, str]) -> Blo
             # Of xAI's searches only some events have a `call_id`, which is empty.
             told = arguments.replace('"call_id":"",', "")
             return structs.replace(block, arguments=told or "{}")
+        case ToolCall(kind="custom") if dialect == "openai_chat":
+            # Only the finish reason says that it was cut.
+            return structs.replace(block, is_unfinished=False)
         case ToolCall(arguments="", kind="function") | ServerToolCall(arguments=""):
             return structs.replace(block, arguments="{}")
         case OpaqueBlock(data=data):
