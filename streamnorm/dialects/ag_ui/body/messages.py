@@ -226,7 +226,7 @@ class _Thread:
         said, extra = value_from_wire(value["content"], metadata), _encrypted_extra(value)
         # The encoder writes the content as the error, too; others say what went wrong in it alone.
         if error and error != "".join(part.text for part in content if isinstance(part, Text)):
-            content, said = (*content, Text(error)), None
+            content, said = (*content, Text(f"\n{error}" if content else error)), None
         self._results.append(ToolResult(id, content, is_error, value=said, extra=extra))
 
     _READERS: ClassVar[dict[str, Callable[[_Thread, dict[str, Any]], None]]] = {

@@ -332,12 +332,12 @@ def test_reasoning_that_nothing_follows_is_an_answer() -> None:
     [
         (
             {"error": "it failed"},
-            ToolResult("c1", (Text("rain"), Text("it failed")), is_error=True),
+            ToolResult("c1", (Text("rain"), Text("\nit failed")), is_error=True),
         ),
         ({"error": "rain"}, ToolResult("c1", (Text("rain"),), is_error=True)),
         (
             {"error": "it failed", "content": '{"a":1}', "metadata": {"isJson": True}},
-            ToolResult("c1", (Text('{"a":1}'), Text("it failed")), is_error=True),
+            ToolResult("c1", (Text('{"a":1}'), Text("\nit failed")), is_error=True),
         ),
         (
             {"error": "it failed", "content": ""},
