@@ -22,6 +22,7 @@ from streamnorm._core.blocks import (
     ToolCall,
 )
 from streamnorm._core.events import (
+    CUT_SHORT,
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -51,8 +52,6 @@ from streamnorm._core.losses.reducers import (
     WholeArguments,
 )
 from streamnorm._core.text import SignatureCarrier, TextBuffer, read_carrier, write_carrier
-
-_CUT_SHORT = ("max_tokens", "refusal")  # stop reasons that explain an incomplete call
 
 _HIDDEN = (Reasoning, RedactedReasoning)
 """Blocks that clients do not show to a user."""
@@ -455,7 +454,7 @@ class Projector:
             return []
         stop = self._metadata.stop(event)
         self._carriers.end()
-        is_cut_short = stop.reason in _CUT_SHORT
+        is_cut_short = stop.reason in CUT_SHORT
         # A token limit or a refusal explains the broken call to the client; any other reason would
         # make it run what is left.
         error = _BROKEN_CALL if self.withdrawn_calls and not is_cut_short else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from support.ui_message_stream.reader import (
     delta,
     end,
     failure,
+    frames,
     middle,
     start,
     tool,
@@ -21,10 +21,6 @@ from support.ui_message_stream.reader import (
 from streamnorm import BlockStart, BlockStop, JSONDelta, ReasoningDelta, TextDelta
 from streamnorm.codec import decoder
 from streamnorm.dialects.ui_message_stream import wire
-
-
-def frames(*chunks: Any) -> bytes:
-    return b"".join([b"data: %b\n\n" % json.dumps(each).encode() for each in chunks])
 
 
 def test_run_reads_what_the_full_reading_reads() -> None:

@@ -10,7 +10,7 @@ from streamnorm.codec import Decoder, decoder
 
 __all__ = [
     *("FINISH", "PM", "START", "STEP", "UI"),
-    *("delta", "end", "failure", "middle", "read", "start", "tool"),
+    *("delta", "end", "failure", "frames", "middle", "read", "start", "tool"),
 ]
 
 UI = "ui_message_stream"
@@ -20,11 +20,16 @@ FINISH = {"type": "finish", "finishReason": "stop"}
 PM = {"anthropic": {"signature": "s"}}
 
 
+def frames(*chunks: Any) -> bytes:
+    """Return the frames of chunks, each a value or JSON text."""
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in chunks]
+    return b"".join(b"data: %b\n\n" % text.encode() for text in texts)
+
+
 def read(*chunks: Any, **options: Any) -> tuple[list[Event], Decoder]:
     """Decode chunks, each a value or JSON text, in one read."""
     reader = decoder(UI, **options)
-    frames = [each if isinstance(each, str) else json.dumps(each) for each in chunks]
-    events = reader.feed(b"".join(b"data: %b\n\n" % frame.encode() for frame in frames))
+    events = reader.feed(frames(*chunks))
     return events + reader.close(), reader
 
 

@@ -218,14 +218,14 @@ class _Thread:
         content, error = content_from_wire(value), get_str(value, "error")
         if is_unanswered(metadata):
             return
+        text = "".join(part.text for part in content if isinstance(part, Text))
         if by_provider:
-            text = "".join(part.text for part in content if isinstance(part, Text))
             self._blocks.append(result_from_wire(id, text or error or "", metadata))
             return
         is_error = bool(error) or (metadata or {}).get(IS_ERROR) is True
         said, extra = value_from_wire(value["content"], metadata), _encrypted_extra(value)
         # The encoder writes the content as the error, too; others say what went wrong in it alone.
-        if error and error != "".join(part.text for part in content if isinstance(part, Text)):
+        if error and error != text:
             content, said = (*content, Text(f"\n{error}" if content else error)), None
         self._results.append(ToolResult(id, content, is_error, value=said, extra=extra))
 
