@@ -37,6 +37,7 @@ from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.failures import FailedAnswer, find_error
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
+from streamnorm._core.losses.executed_calls import without_executed_calls
 from streamnorm._core.messages import (
     Message,
     MessageSource,
@@ -442,6 +443,7 @@ def encoded_message(
         message = _restore_calls(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
+    message = without_executed_calls(message, losses)
     target = lookup(dialect)
     codec = codec_of(target)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}

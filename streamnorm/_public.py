@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from streamnorm._core.losses import *
     from streamnorm._core.messages import *
     from streamnorm._core.tools import *
+    from streamnorm._projection import *
     from streamnorm._registry import *
     from streamnorm._transcoder import *
     from streamnorm.aio import *
@@ -118,7 +119,7 @@ _home("streamnorm._core.messages")
 __all__ += ["Tool", "ToolChoice"]
 _home("streamnorm._core.tools")
 __all__ += ["project"]
-_home("streamnorm._transcoder")
+_home("streamnorm._projection")
 __all__ += ["detect"]
 _home("streamnorm._registry")
 __all__ += ["Transcoder"]

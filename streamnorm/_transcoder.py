@@ -1,11 +1,8 @@
-"""Transcoder of a stream from one dialect to another, without I/O.
-
-`project` reduces events as a transcoder does, without bytes: the losses of a target, as data.
-"""
+"""Transcoder of a stream from one dialect to another, without I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from msgspec import structs
@@ -15,23 +12,19 @@ from streamnorm._core.codec.framing import SSE, Framing, StreamPassthrough
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,
-    BlockStop,
     Completed,
     Event,
     MessageStart,
-    Opaque,
     Outcome,
     StreamError,
     Usage,
     UsageUpdate,
 )
 from streamnorm._core.failures import error_outcome, too_large
-from streamnorm._core.grammar import Sequencer
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Loss, Losses, Note, OnLoss, OnNote, ReasoningField
-from streamnorm._core.losses.projection import Projector
+from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Accumulator, Message, UsageAccumulator
-from streamnorm._registry import capabilities, decoder, encoder, framing_of
+from streamnorm._registry import decoder, encoder, framing_of
 from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:
@@ -411,6 +404,8 @@ class Transcoder:
     def _decide(self) -> None:
         """Choose between passthrough and re-encoding once the source dialect is known."""
         self._is_decided = bool(self._decoder.dialect)
+        if self._decoder.has_executed_calls:
+            self._encoder.projector.expect_executed_calls()
         if self._decoder.dialect == self._encoder.dialect:
             # Unknown fields of the dialect itself lose nothing when they are written back.
             self._encoder.extras = True
@@ -540,61 +535,3 @@ def _with_own_id(event: Event, ids: CallIds) -> Event:
         return event
     renamed = ids.rename(event.block)
     return event if renamed is event.block else structs.replace(event, block=renamed)
-
-
-def project(
-    events: Iterable[Event],
-    dialect: str,
-    *,
-    reasoning: ReasoningField | None = "reasoning_content",
-    include_usage: bool = True,
-    extras: bool = False,
-) -> tuple[list[Event], tuple[Loss, ...]]:
-    """Return the events that a dialect can carry, with dense indexes, and the losses.
-
-    Args:
-        events: A whole stream, or its beginning.
-        dialect: Dialect to write.
-        reasoning: Field that reasoning is written to, as for `encoder`.
-        include_usage: Whether the encoder writes the usage.
-        extras: Whether the encoder writes the vendor's own fields back: for events that were
-            decoded from the same dialect.
-
-    Raises:
-        UnknownDialect: There is no such dialect, or it has no capabilities.
-        LocalProtocolError: The stream breaks the grammar.
-    """
-    losses = Losses()
-    target = capabilities(dialect, reasoning=reasoning, include_usage=include_usage)
-    projector = Projector(target, losses)
-    projector.vendor_fields.are_carried = extras
-    written = [out for event in events for out in projector.push(event)]
-    if not target.boundaries:  # text of several blocks becomes one, in the order of the blocks
-        sequencer = Sequencer(overlapping=target.overlapping)
-        written = [out for event in written for out in sequencer.push(event)]
-    written = [out for event in written for out in _without(event, projector.withdrawn_calls)]
-    numbers: dict[int, int] = {}
-    projected: list[Event] = []
-    for event in written:
-        if isinstance(event, BlockStart):
-            before = projector.merged.get(event.index)
-            count = len(set(numbers.values()))
-            numbers[event.index] = count if before is None else numbers[before]
-            if before is not None:
-                continue
-        if isinstance(event, BlockStop) and event.index in projector.merged.values():
-            continue  # the next block continues this one
-        projected.append(_renumber(event, numbers))
-    return projected, losses.list()
-
-
-def _without(event: Event, withdrawn_calls: Collection[int]) -> list[Event]:
-    """Return `[event]`; for a withdrawn call, return `[]`, or opaque data without the index."""
-    if getattr(event, "index", None) not in withdrawn_calls:
-        return [event]
-    return [structs.replace(event, index=None)] if isinstance(event, Opaque) else []
-
-
-def _renumber(event: Event, numbers: dict[int, int]) -> Event:
-    index: int | None = getattr(event, "index", None)
-    return event if index is None else structs.replace(event, index=numbers[index])

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from streamnorm._bodies import Encoded, EncodeOptions, decode_message, encode_grown_request
-from streamnorm._conversation.answers import OpenCalls, StreamedAnswer, answer_message
+from streamnorm._conversation.answers import OpenCalls, StreamedAnswer, answer_messages
 from streamnorm._core.blocks import CacheMark, ResultBlock, Text, ToolCall, ToolResult
 from streamnorm._core.bodies.fields import Body, body_object, check_bounds, conversion_error
 from streamnorm._core.bodies.memo import EncodingMemo
@@ -290,11 +290,15 @@ class Conversation:
         return Stored(request=self._base, appended=appended, filled=filled)
 
     def _append_answer(self, message: Message, dialect: str | None) -> None:
-        self._add(answer_message(message, dialect))
+        self._add(*answer_messages(message, dialect))
 
-    def _add(self, message: InputMessage) -> None:
-        self._calls.add(message, len(self._messages))
-        self._messages.append(message)
+    def _add(self, *messages: InputMessage) -> None:
+        """Add messages, all or none."""
+        calls = self._calls if len(messages) == 1 else self._calls.copy()
+        for position, message in enumerate(messages, len(self._messages)):
+            calls.add(message, position)
+        self._calls = calls
+        self._messages += messages
         self._dumps.clear()
 
     def _build_request(self, model: str | None, cache: CacheMark | None) -> Request:

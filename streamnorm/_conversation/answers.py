@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Set
+from collections.abc import Callable, Container, Iterable, Set
 from types import TracebackType
 from typing import Any
 
 from msgspec import structs
 
 from streamnorm._core.blocks import Block, InputBlock, ToolCall, ToolResult
-from streamnorm._core.bodies.request import InputMessage, Reply, Source
+from streamnorm._core.bodies.request import InputMessage, Reply, Role, Source
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
 from streamnorm._core.codec import Decoder
 from streamnorm._core.errors import EncodeError, LocalProtocolError, TruncatedStream
@@ -23,8 +23,11 @@ from streamnorm._registry import decoder, lookup
 _MAX_ID_CHARS = 80  # characters of an id in error texts
 
 
-def answer_message(message: Message, dialect: str | None) -> InputMessage:
-    """Return a complete answer as a message of a request.
+def answer_messages(message: Message, dialect: str | None) -> list[InputMessage]:
+    """Return a complete answer as messages of a request.
+
+    An agent that executes tools goes on in the same answer: each step is a message, and the
+    results of its calls are the message after it.
 
     Args:
         message: The answer.
@@ -33,16 +36,30 @@ def answer_message(message: Message, dialect: str | None) -> InputMessage:
     known = None if dialect is None else lookup(dialect)
     codec = None if known is None else known.codec
     if known is None or codec is None:  # no request could have them
-        return InputMessage("assistant", message.blocks)
+        return [InputMessage(role, tuple(step)) for role, step in _steps(message.blocks)]
     names = codec.answer_fields
     extras = message.block_extras or (None,) * len(message.blocks)
     blocks: tuple[InputBlock, ...] = tuple(
         _with_extra(block, extra, known.name, names)
         for block, extra in zip(message.blocks, extras, strict=True)
     )
-    part = InputMessage("assistant", blocks)
-    # There is no JSON to write again; the source only marks the blocks as being of the dialect.
-    return InputMessage("assistant", blocks, source=Source(known.name, None, part))
+    messages: list[InputMessage] = []
+    for role, step in _steps(blocks):
+        part = InputMessage(role, tuple(step))
+        # There is no JSON to write again; the source only marks the blocks as of the dialect.
+        messages.append(InputMessage(role, part.blocks, source=Source(known.name, None, part)))
+    return messages
+
+
+def _steps(blocks: Iterable[InputBlock]) -> list[tuple[Role, list[InputBlock]]]:
+    """Return the blocks of the assistant's messages, and those of the results after each."""
+    steps: list[tuple[Role, list[InputBlock]]] = []
+    for block in blocks:
+        role: Role = "user" if isinstance(block, ToolResult) else "assistant"
+        if not steps or steps[-1][0] != role:
+            steps.append((role, []))
+        steps[-1][1].append(block)
+    return steps or [("assistant", [])]
 
 
 def _with_extra(
@@ -216,6 +233,15 @@ class OpenCalls:
         self._unnamed: set[str] = set()  # calls of the last turn with a minted id
         self._earlier: set[str] = set()  # calls of earlier turns
         self._in_turn = False  # whether the last message is the assistant's
+
+    def copy(self) -> OpenCalls:
+        """Return a copy, with the same `filled`."""
+        copied = OpenCalls(self._filled)
+        copied._late, copied._unnamed = set(self._late), set(self._unnamed)
+        copied._turn, copied._messages = dict(self._turn), dict(self._messages)
+        copied._open, copied._earlier = dict(self._open), set(self._earlier)
+        copied._in_turn = self._in_turn
+        return copied
 
     def open(self) -> tuple[ToolCall, ...]:
         """Return the calls that wait for a result, in order."""

@@ -423,7 +423,7 @@ class Sequencer:
             self._overhead_bytes -= _overhead_bytes(items)
             for item in items:
                 event = item.event() if isinstance(item, _HeldDeltas) else item
-                self.held_bytes -= _size(event)
+                self.held_bytes -= event_bytes(event)
                 out.append(event)
             waits = isinstance(first := items[0], BlockStart) and not isinstance(
                 first.block, self._overlapping
@@ -433,7 +433,7 @@ class Sequencer:
         return out
 
     def _hold(self, items: _Items, event: Event) -> list[Event]:
-        self.held_bytes += _size(event)
+        self.held_bytes += event_bytes(event)
         match event:
             case TextDelta(_, text) | JSONDelta(_, text) | RefusalDelta(_, text):
                 self._joinable(items, event).text.append(text)
@@ -478,7 +478,7 @@ def _overhead_bytes(items: _Items) -> int:
     return OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
 
 
-def _size(event: Event) -> int:
+def event_bytes(event: Event) -> int:
     """Return the UTF-8 bytes of text and JSON in an event."""
     match event:
         case TextDelta(_, text) | ReasoningDelta(_, text) | RefusalDelta(_, text):

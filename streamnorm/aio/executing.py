@@ -31,7 +31,7 @@ from streamnorm._core.errors import ArgumentsError, EncodeError, StreamnormError
 from streamnorm._core.json import clean, compact, is_object, too_deep
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, open_calls
 from streamnorm._core.schemas.strict import ArgumentsChecker
 from streamnorm._core.tools import AnyTool, Tool, qualified_name
 from streamnorm.partial_json import PartialJSON
@@ -64,7 +64,7 @@ async def run_tools(
 
     Calls that may be truncated are never executed: all of a message that ended by `max_tokens`,
     by a refusal or not at all, and each whose arguments end too early.  Calls that the provider
-    executes, and other blocks, are left out.
+    executes, those that have a result among the blocks, and other blocks are left out.
 
     Cancellation of the caller cancels all; functions in threads are waited for.
 
@@ -90,7 +90,7 @@ async def run_tools(
     blocks, reason = (
         (calls, None) if not isinstance(calls, Message) else (calls.blocks, _refusal_reason(calls))
     )
-    asked = [block for block in blocks if isinstance(block, ToolCall)]
+    asked = open_calls(blocks)
     # A call at the token limit may be valid JSON and still lack its last arguments.
     if reason is not None:
         return tuple([error_result(call, reason) for call in asked])

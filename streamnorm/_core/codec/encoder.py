@@ -447,7 +447,7 @@ class StreamWriter:
         return self._in_frames([*self._unsent, self._fail(error)])
 
     def _fail(self, error: StreamError) -> bytes:
-        self._projector.push(error)
+        self._projector.fail()
         if self._sequencer is not None:
             self._sequencer.push(error)
         return self._end_with(error)

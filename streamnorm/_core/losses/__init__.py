@@ -255,7 +255,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
             case Image() | Document() if not self._carries_file(block):
                 return "media"
             case ToolResult() if ToolResult not in self.media:
-                return "media"
+                return "executed_call"
             case _:
                 return None
 

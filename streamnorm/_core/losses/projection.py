@@ -20,6 +20,7 @@ from streamnorm._core.blocks import (
     ServerToolCall,
     Text,
     ToolCall,
+    ToolResult,
 )
 from streamnorm._core.events import (
     CUT_SHORT,
@@ -42,6 +43,7 @@ from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.json import compact
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses import Capabilities, Losses
+from streamnorm._core.losses.executed_calls import ExecutedCalls
 from streamnorm._core.losses.reducers import (
     Boundaries,
     Citations,
@@ -126,12 +128,18 @@ class Projector:
         self._citations = Citations(capabilities, losses, self.vendor_fields, stored)
         self._carriers = SignatureCarriers(capabilities, losses, stored)
         self._calls = ToolCalls(capabilities, losses)
-        self._client_calls = DroppedCalls(capabilities, stored)
+        self._client_calls = DroppedCalls(capabilities, stored, self._calls)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses, stored)
+        self._executed: ExecutedCalls | None = None
         self._failed = False
         self._stopped = False  # whether any choice has stopped
+
+    def expect_executed_calls(self) -> None:
+        """Before the first event: leave out calls whose result the target cannot carry."""
+        if ToolResult not in self._target.media:
+            self._executed = ExecutedCalls(self._losses, self._stored)
 
     def begin_answer(self) -> None:
         """Begin another answer in the same stream; forget the refusal of the previous answer."""
@@ -175,6 +183,11 @@ class Projector:
         self._grammar.advance(event)
         if self._failed:
             return []
+        if self._executed is not None:
+            return [out for passed in self._executed.push(event) for out in self._reduce(passed)]
+        return self._reduce(event)
+
+    def _reduce(self, event: Event) -> list[Event]:
         if not isinstance(event, (BlockStart, SignatureDelta, BlockStop)):
             return self._pass(event)
         return [out for passed in self._carriers.push(event) for out in self._pass(passed)]
@@ -207,11 +220,24 @@ class Projector:
             case MessageStop():
                 return self._message_stop(event)
             case StreamError():
-                self._stored.lift()
-                self._withdraw_open_calls()
+                self.fail()
                 return [event]
             case _:
                 return [event]
+
+    def fail(self) -> None:
+        """Withdraw the open calls of a stream that fails; legal at any time, unlike `push`."""
+        self._stored.lift()
+        if self._executed is not None:
+            self._executed.discard()
+        if self._whole is None:
+            return
+        for index, state in self._states.items():
+            if isinstance(state.start.block, ToolCall | ServerToolCall) and not (
+                state.dropped or state.stopped
+            ):
+                self._whole.discard(index, type(state.start.block).__name__)
+                self.withdrawn_calls[index] = None
 
     def usage(self, event: UsageUpdate) -> UsageUpdate:
         """Return a usage snapshot that the target can carry; legal at any time, unlike `push`."""
@@ -422,17 +448,6 @@ class Projector:
             self._boundaries.stop(event.index, written=event.index not in self.withdrawn_calls)
         return [*rest, event]
 
-    def _withdraw_open_calls(self) -> None:
-        """Withdraw the calls still open when the stream fails."""
-        if self._whole is None:
-            return
-        for index, state in self._states.items():
-            if isinstance(state.start.block, ToolCall | ServerToolCall) and not (
-                state.dropped or state.stopped
-            ):
-                self._whole.discard(index, type(state.start.block).__name__)
-                self.withdrawn_calls[index] = None
-
     def _opaque(self, event: Opaque) -> list[Event]:
         state = self._states.get(event.index) if event.index is not None else None
         if state is not None and state.dropped:
@@ -459,7 +474,7 @@ class Projector:
         # make it run what is left.
         error = _BROKEN_CALL if self.withdrawn_calls and not is_cut_short else None
         # The grammar allows no error after the first `MessageStop`.
-        if error is None and self._client_calls.calls and not self._stopped:
+        if error is None and self._client_calls.are_known and not self._stopped:
             says_nothing = self._says_nothing(event.choice)
             error = self._client_calls.error(
                 event, is_cut_short=is_cut_short, says_nothing=says_nothing

@@ -16,6 +16,7 @@ from streamnorm._core.blocks import (
     ServerToolCall,
     ServerToolResult,
     ToolCall,
+    ToolResult,
 )
 from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.events import (
@@ -509,20 +510,34 @@ class _DroppedCall(Struct):
     arguments: TextBuffer | None
 
 
+_EXECUTED = StreamError(
+    "malformed", "a written call was executed, expected events of a page's dialect", retryable=False
+)
+
+
 class DroppedCalls(Struct, eq=False):
     """Find dropped calls whose result the client would wait for.
 
     Attributes:
         target: Capabilities of the target.
         stored: Counter of the bytes of dropped calls.
+        written: The client's calls, which are not dropped.
         calls: The dropped calls, by the index of their block.
         answered: Ids of calls with a result in the same answer.
+        are_executed: Whether a result of a written call was dropped.
     """
 
     target: Capabilities
     stored: StoredBytes
+    written: ToolCalls
     calls: dict[int, _DroppedCall] = {}
     answered: set[str] = set()
+    are_executed: bool = False
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there may be an error."""
+        return self.are_executed or bool(self.calls)
 
     def drop(self, start: BlockStart) -> None:
         """Record a dropped block, if it is a tool call or the result of one."""
@@ -534,6 +549,9 @@ class DroppedCalls(Struct, eq=False):
             case ServerToolResult(id):  # the provider executed the call, for example in a container
                 self.stored.add(text_bytes(id))
                 self.answered.add(id)
+            case ToolResult(id):
+                key = start.choice, id
+                self.are_executed |= self.written.ids is not None and key in self.written.ids
             case _:
                 pass
 
@@ -553,6 +571,8 @@ class DroppedCalls(Struct, eq=False):
             is_cut_short: Whether its reason explains unexecuted calls of its choice.
             says_nothing: Whether the target shows nothing of its choice to the client.
         """
+        if self.are_executed:  # which the client would do again
+            return _EXECUTED
         # A client sends a paused answer back, and the provider executes its calls.  Without the
         # calls, the client would take an empty answer for a complete one.
         is_paused = stop.reason == "pause" and stop.reason not in self.target.stop_reasons

@@ -56,6 +56,7 @@ class UIMessageDecoder(Decoder):
     """
 
     dialect = wire.DIALECT
+    has_executed_calls = True
 
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)

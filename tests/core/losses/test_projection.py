@@ -174,7 +174,11 @@ LOST: dict[str, tuple[list[Event], list[Event], Loss]] = {
     ),
     "image": (block(0, Image(url="u")), [], Loss("media", "Image", 1, "dropped")),
     "document": (block(0, Document(title="t")), [], Loss("media", "Document", 1, "dropped")),
-    "tool result": (block(0, ToolResult("c")), [], Loss("media", "ToolResult", 1, "dropped")),
+    "tool result": (
+        block(0, ToolResult("c")),
+        [],
+        Loss("executed_call", "ToolResult", 1, "dropped"),
+    ),
     "opaque event of another": (
         [Opaque("openai_chat", "logprobs", "{}"), Opaque("openai_chat", "logprobs", "{}")],
         [],

@@ -30,6 +30,7 @@ from streamnorm import (
     StreamError,
     Text,
     ToolCall,
+    ToolResult,
     Transcoder,
     Usage,
     accumulate,
@@ -165,6 +166,9 @@ def transcode_same(pieces: list[bytes], dialect: str, **options: Any) -> tuple[b
 def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes, tuple[Loss, ...]]:
     """Encode events as a transcoder does."""
     writer = encoder(target, **options)
+    events = list(events)
+    if any(isinstance(event, BlockStart) and type(event.block) is ToolResult for event in events):
+        writer.projector.expect_executed_calls()
     sequencer = Sequencer(overlapping=writer.projector.capabilities.overlapping)
     out: list[bytes] = []
     for event in events:

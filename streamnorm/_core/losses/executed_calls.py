@@ -1,0 +1,141 @@
+"""Tool calls that an agent has executed, left out for targets without a place for their results.
+
+The stream of a page goes on after a tool was executed, with its result and the next answer.  The
+client of a provider's dialect executes every call that it reads, and would do so again.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from streamnorm._core.blocks import ToolCall, ToolResult
+from streamnorm._core.events import BlockStart, Event, MessageStop
+from streamnorm._core.grammar import event_bytes
+from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
+from streamnorm._core.losses import Losses
+from streamnorm._core.messages import Message
+
+
+class ExecutedCalls:
+    """Leave out executed calls and their results.
+
+    Only the result shows that a call was executed.  A call is held until its result or the end of
+    the message, and so are all blocks that start while a call is held.
+
+    Args:
+        losses: Counter of `executed_call`, and of `held` in a stream that fails.
+        stored: Counter of the bytes of held events.
+    """
+
+    def __init__(self, losses: Losses, stored: StoredBytes) -> None:
+        self._losses = losses
+        self._stored = stored
+        self._waiting: dict[str, list[int]] = {}  # held calls without a result, by id
+        self._held: dict[int, list[Event]] = {}  # by block
+        self._held_bytes = 0
+        self._left_out: set[int] = set()  # blocks
+        self._results: set[str] = set()  # ids of the results so far
+
+    def push(self, event: Event) -> list[Event]:
+        """Return the events that are known to be for the client, one block after the other.
+
+        Raises:
+            LimitExceeded: The held events exceed the bound of `stored`.
+            LossyEncoding: A call was executed, and losses are not allowed.
+        """
+        match event:
+            case BlockStart(index, ToolCall(id=id)) if id in self._results:
+                return self._leave_out(index, "ToolCall")
+            case BlockStart(index, ToolCall(id=id)):
+                self._waiting.setdefault(id, []).append(index)
+                self._held[index] = []
+            case BlockStart(index, ToolResult(id)):
+                return self._end_calls(index, id)
+            case BlockStart(index) if self._waiting:
+                self._held[index] = []
+            case MessageStop():  # the client is asked to execute what no agent has
+                return [*self._release(), event]
+            case _:
+                pass
+        block: int | None = getattr(event, "index", None)
+        if block is None:
+            return [event]
+        if block in self._left_out:
+            return []
+        held = self._held.get(block)
+        if held is None:
+            return [event]
+        size = OBJECT_BYTES + event_bytes(event)
+        self._stored.add(size)
+        self._held_bytes += size
+        held.append(event)
+        return []
+
+    def discard(self) -> None:
+        """Forget what is held when the stream fails."""
+        size = sum(event_bytes(event) for held in self._held.values() for event in held)
+        self._forget()
+        if size:
+            self._losses.add("held", "failed stream", f"{size} bytes dropped")
+
+    def _end_calls(self, result: int, id: str) -> list[Event]:
+        """Leave out a result and the calls of its id; return what has waited for it alone."""
+        if id not in self._results:
+            self._stored.add(text_bytes(id) + OBJECT_BYTES)
+            self._results.add(id)
+        calls = self._waiting.pop(id, ())
+        for call in calls:
+            self._leave_out(call, "ToolCall")
+        self._leave_out(result, "ToolResult")
+        return self._release() if calls and not self._waiting else []
+
+    def _leave_out(self, block: int, kind: str) -> list[Event]:
+        self._left_out.add(block)
+        self._losses.add("executed_call", kind, "dropped")
+        return []
+
+    def _release(self) -> list[Event]:
+        released = [
+            event
+            for index, held in self._held.items()
+            if index not in self._left_out
+            for event in held
+        ]
+        self._forget()
+        return released
+
+    def _forget(self) -> None:
+        self._stored.release(self._held_bytes)
+        self._held_bytes = 0
+        self._held.clear()
+        self._waiting.clear()
+
+
+def without_executed_calls(message: Message, losses: Losses) -> Message:
+    """Return a whole message without the calls that have a result in it, and their results."""
+    results = {block.tool_call_id for block in message.blocks if isinstance(block, ToolResult)}
+    if not results:
+        return message
+    executed = {
+        block.id for block in message.blocks if isinstance(block, ToolCall) and block.id in results
+    }
+    numbers: dict[int | None, int | None] = {None: None}
+    for number, block in enumerate(message.blocks):
+        match block:
+            case ToolCall(id=id) | ToolResult(id) if id in executed:
+                losses.add("executed_call", type(block).__name__, "dropped")
+            case _:
+                numbers[number] = len(numbers) - 1
+    kept = [number for number in numbers if number is not None]
+    return structs.replace(
+        message,
+        blocks=tuple(message.blocks[number] for number in kept),
+        block_extras=tuple(message.block_extras[number] for number in kept)
+        if message.block_extras
+        else message.block_extras,
+        opaque=tuple(
+            structs.replace(event, index=numbers[event.index])
+            for event in message.opaque
+            if event.index in numbers
+        ),
+    )
