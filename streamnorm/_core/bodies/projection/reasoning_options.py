@@ -100,6 +100,8 @@ def _fit_options(
     max_tokens = request.max_tokens
     if max_tokens is None and not lenient:
         max_tokens = target.max_tokens
+    if max_tokens is not None and "max_tokens" in target.number_bounds:
+        max_tokens = int(min(max_tokens, target.number_bounds["max_tokens"][1]))
     if target.only_refusals:
         if not _is_accepted(options, target):
             words = _translate_options(target, _replace_adaptive_mode(options), max_tokens)

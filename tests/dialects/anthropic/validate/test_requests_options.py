@@ -259,6 +259,18 @@ VERSIONS = [
     )
 ]
 THINKING = [
+    *(
+        Refusal(
+            "anthropic.tokens_64k",
+            request(max_tokens=64_001),
+            "max_tokens",
+            "max_tokens: 64001 > 64000, which is the maximum allowed number of output tokens",
+            request(max_tokens=64_000),
+            model,
+            others=((None, "claude-opus-4-6"),),
+        )
+        for model in ("claude-opus-4-5", "claude-sonnet-4-20250514", "claude-sonnet-4-5@20250929")
+    ),
     Refusal(
         "anthropic.max_budget",
         request(max_tokens=1024, thinking=BUDGET),

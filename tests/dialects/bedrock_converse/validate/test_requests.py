@@ -96,6 +96,22 @@ CASES = [
         detected("inferenceConfig.maxTokens", "have value greater than or equal to 1", "0"),
         inference(maxTokens=1),
     ),
+    *(
+        Refusal(
+            f"bedrock_converse.{rule}",
+            inference(maxTokens=most + 1),
+            "inferenceConfig.maxTokens",
+            f"The maximum tokens you requested exceeds the model limit of {most}. Try again with a"
+            f" maximum tokens value that is lower than {most}.",
+            inference(maxTokens=most),
+            model,
+            others=((None, "us.amazon.nova-2-lite-v1:0"),),
+        )
+        for rule, model, most in (
+            ("llama_tokens", "us.meta.llama3-3-70b-instruct-v1:0", 8192),
+            ("nova_tokens", "us.amazon.nova-pro-v1:0", 10_000),
+        )
+    ),
     Refusal(
         "bedrock_converse.stop_count",
         inference(stopSequences=["a"] * 2501),

@@ -240,6 +240,23 @@ ANSWERS = [
                 "Unable to submit request because it has a maxOutputTokens value of 0 but the "
                 "supported range is from 1 (inclusive).",
             ),
+            *(
+                (
+                    rule,
+                    field,
+                    model,
+                    most + 1,
+                    most,
+                    ((None, "gemini-9"),),
+                    f"Unable to submit request because it has a maxOutputTokens value of {most + 1}"
+                    f" but the supported range is from 1 (inclusive) to {most + 1} (exclusive).",
+                )
+                for rule, model, most in (
+                    ("tokens_8k", "gemini-2.0-flash", 8192),
+                    ("tokens_64k", PRO, 65_535),
+                )
+                for field in ("maxOutputTokens", "max_output_tokens")
+            ),
             (
                 "candidates",
                 "candidateCount",

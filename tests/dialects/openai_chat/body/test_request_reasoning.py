@@ -191,7 +191,7 @@ ASKED: list[tuple[dict[str, Any], str, str, dict[str, Any], list[str]]] = [
 def test_reasoning_is_asked_for_in_the_words_of_the_server(
     fields: dict[str, Any], server: str, model: str, sent: dict[str, Any], lost: list[str]
 ) -> None:
-    body = {"model": model, "max_tokens": 9000, "messages": [HI], "stream": True, **fields}
+    body = {"model": model, "max_tokens": 8000, "messages": [HI], "stream": True, **fields}
     encoded = encode_request(decode_request(body, "anthropic"), "openai_chat", server=server)
     others = {"model", "messages", "stream", "stream_options", "max_tokens"}
     others |= {"max_completion_tokens"}

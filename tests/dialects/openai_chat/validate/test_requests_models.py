@@ -235,6 +235,26 @@ CASES = [
         )
         for server in (None, "azure", "copilot")
     ),
+    *(
+        Case(
+            f"openai_chat.{rule}",
+            {field: most + 1},
+            field,
+            f"max_tokens is too large: {most + 1}. This model supports at most {most} completion"
+            f" tokens, whereas you provided {most + 1}.",
+            {field: most},
+            server,
+            model,
+            free=f"{server or ''}/gpt-4.1",
+        )
+        for rule, model, most in (
+            ("tokens_4o", "gpt-4o-mini", 16_384),
+            ("tokens_turbo", "gpt-4o-2024-05-13", 4096),
+            ("tokens_turbo", "gpt-4-turbo", 4096),
+        )
+        for server in (None, "azure")
+        for field in ("max_tokens", "max_completion_tokens")
+    ),
     no_parameter("parallel_calls", "o3-mini", "parallel_tool_calls", False, "/o3", tools=TOOLS),
     Case(
         "openai_chat.breakpoints",

@@ -80,6 +80,16 @@ CASES = [
         )
         for name in ("max_tokens", "max_completion_tokens")
     ),
+    RuleRow(
+        "deepseek.max_tokens",
+        "deepseek",
+        "deepseek-chat",
+        {**messages(USER), "max_tokens": 8193},
+        "max_tokens",
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
+        {"max_tokens": 8192},
+        "deepseek/deepseek-v4-flash",
+    ),
     # Anthropic's endpoint for OpenAI's SDK
     *(
         RuleRow(
