@@ -121,6 +121,7 @@ LOSSES = {
     "orphan_result": ("a result of no call", "written as text of the user"),
     "parallel_tool_calls": ("a ban of parallel calls", "dropped"),
     "prefill_not_continued": ("an answer that the assistant has begun", "a message of its own"),
+    "property_renamed": ("the name of a tool's property", "written with legal characters"),
     "reasoning_dropped": ("reasoning of another vendor, or with nothing after it", "dropped"),
     "reasoning_merged": ("reasoning before that of an item, in a stored chat", "read as one"),
     "reasoning_summary": ("how reasoning is shown", "changed or dropped"),

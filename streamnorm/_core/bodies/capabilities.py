@@ -108,6 +108,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_id_chars: Longest id of a tool call; None = any.
         unique_ids: No two calls of a conversation have the same id.
         name_pattern: Regular expression that tool names match as a whole; None = any.
+        property_pattern: Regular expression that the names of a tool's properties match as a
+            whole, at the top of its schema; None = any.
         custom_tools: Tools with free text.
         namespaces: Tools in namespaces.
         deferred_tools: Tools that the model finds by a search.
@@ -299,6 +301,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_id_chars: int | None = None
     unique_ids: bool = False
     name_pattern: str | None = None
+    property_pattern: str | None = None
     custom_tools: bool = False
     namespaces: bool = False
     deferred_tools: bool = False
@@ -441,6 +444,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             max_id_chars=None,
             unique_ids=False,
             name_pattern=None,
+            property_pattern=None,
             restricted_choice=True,
             schema_needs=frozenset(),
             schema_root_refused=frozenset(),

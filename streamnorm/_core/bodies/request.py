@@ -304,11 +304,14 @@ class ToolName(NamedTuple):
         name: Name of the tool.
         namespace: Namespace of the tool; None if it has none.
         is_custom: Whether the tool takes free text.
+        properties: The client's names of properties, by those that the provider was given; None
+            if none was changed.
     """
 
     name: str
     namespace: str | None = None
     is_custom: bool = False
+    properties: dict[str, str] | None = None
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
@@ -318,8 +321,8 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     `Conversation.append`.
 
     Attributes:
-        tools: The client's tools whose name or kind was changed, by the name that the
-            provider was given.
+        tools: The client's tools whose name, kind or properties were changed, by the name that
+            the provider was given.
         response: Fields of the response object to write in place of the provider's: its `id`,
             `store`, and fields that echo the request.  Empty for dialects whose responses do
             not echo the request.

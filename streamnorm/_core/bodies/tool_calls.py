@@ -33,6 +33,7 @@ from streamnorm._core.events import (
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
+from streamnorm._core.schemas.properties import ArgumentsRenamer
 from streamnorm._core.text import TextBuffer
 from streamnorm.partial_json import PartialJSON
 
@@ -243,9 +244,10 @@ def unmark_error(content: _Content) -> tuple[bool, _Content]:
 class ToolCallRestorer:
     """Restore the tool calls of one response to the client's names and kinds.
 
-    A call gets the name and the namespace that the client gave the tool.  A call of a custom
-    tool that the provider has as a function becomes a custom call, whose deltas are the text
-    in its arguments (see `CustomToolInputDecoder`).  If the text is not known to be complete,
+    A call gets the name and the namespace that the client gave the tool.  Where properties had to
+    be renamed, the arguments are held until they are complete, and get the client's names.  A call
+    of a custom tool that the provider has as a function becomes a custom call, whose deltas are the
+    text in its arguments (see `CustomToolInputDecoder`).  If the text is not known to be complete,
     the block stops as unfinished; if the message then claims to be complete, the stream is
     malformed, since a client would execute the call.
 
@@ -275,8 +277,9 @@ class ToolCallRestorer:
         self._note = note
         self._losses = losses
         self._limits = limits
-        self._inputs: dict[int, CustomToolInputDecoder] = {}  # by block, of open wrapped calls
-        self._choices: dict[int, int] = {}  # by block, of open wrapped calls
+        # By block, of open calls whose arguments change.
+        self._inputs: dict[int, CustomToolInputDecoder | ArgumentsRenamer] = {}
+        self._choices: dict[int, int] = {}  # of the same
         self._chars = 0  # wrapped arguments so far
         self._problems: dict[int, str] = {}  # first problem, by choice
         self._last_blocks: dict[int, int] = {}  # block started last, by choice
@@ -311,7 +314,7 @@ class ToolCallRestorer:
         return restored
 
     def is_wrapped(self, index: int) -> bool:
-        """Return whether a block's deltas are JSON arguments that wrap a custom tool's text."""
+        """Return whether a block's deltas are arguments that change: wrapped or renamed."""
         return index in self._inputs
 
     def unwrap(self, index: int, arguments: str) -> str:
@@ -337,7 +340,7 @@ class ToolCallRestorer:
                 self._last_blocks[choice] = index
                 restored.append(self._restore(event, block))
             case BlockStop(index) if index in self._inputs:
-                self._stop(index, restored)
+                self._stop(event, restored)
             case MessageStop(reason, choice=choice):
                 self._release_stop(choice, restored, is_unfinished=reason in CUT_SHORT)
                 restored.append(event)
@@ -351,6 +354,9 @@ class ToolCallRestorer:
         if tool is None or block.namespace not in (None, tool.namespace):
             return start
         kind = block.kind
+        if tool.properties is not None and kind == "function":
+            self._inputs[start.index] = ArgumentsRenamer(tool.properties)
+            self._choices[start.index] = start.choice
         if tool.is_custom and kind == "function":
             depth = self._limits.max_json_depth
             self._inputs[start.index] = CustomToolInputDecoder(max_json_depth=depth)
@@ -359,10 +365,14 @@ class ToolCallRestorer:
         call = structs.replace(block, name=tool.name, namespace=tool.namespace, kind=kind)
         return structs.replace(start, block=call)
 
-    def _stop(self, index: int, restored: list[Event]) -> None:
+    def _stop(self, stop: BlockStop, restored: list[Event]) -> None:
+        index = stop.index
         wrapped, choice = self._inputs.pop(index), self._choices.pop(index)
         if text := wrapped.close():
             restored.append(JSONDelta(index, text))
+        if isinstance(wrapped, ArgumentsRenamer):
+            restored.append(stop)
+            return
         if wrapped.is_plain:
             self._note("not_wrapped", "tool call")
             if index == self._last_blocks[choice]:

@@ -290,17 +290,19 @@ class _SchemaCheck(_SchemasCheck, frozen=True, kw_only=True):
 
 
 class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
-    """Checks that schema roots have a type and no forbidden keywords.
+    """Checks that schema roots have a type, no forbidden keywords and legal properties.
 
     Attributes:
         types: Legal types of the root; empty = any, or no type.
         required: Keywords that the root must have.
         forbidden: Keywords that the root must not have.
+        property_names: What names of the root's properties match as a whole; "" = any.
     """
 
     types: tuple[str | int, ...] = ()
     required: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
+    property_names: str = ""
 
     def check(self, schema: _Schema) -> Iterator[Finding]:
         root, node = schema.root, SchemaNode(schema.root)
@@ -315,6 +317,10 @@ class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
             if keyword in root:
                 yield self._finding(schema, node, keyword)
                 return  # one error for the root
+        if self.property_names and not all(
+            re.fullmatch(self.property_names, name) for name in node.properties
+        ):
+            yield self._finding(schema, node, "properties")
 
 
 class SchemaKeywords(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keywords"):

@@ -287,6 +287,20 @@ CLAUDE = [
     ),
     *[
         Case(
+            "anthropic.tool_properties",
+            ANTHROPIC,
+            calling(ANTHROPIC, parameters(**{name: OBJECT})),
+            "tools[0].input_schema.properties",
+            "tools.0.custom.input_schema.properties: Property keys should match pattern"
+            " '^[a-zA-Z0-9_.-]{1,64}$'",
+            # Those further down may have any name.
+            calling(ANTHROPIC, parameters(**{"a.b-c": parameters(**{name: OBJECT})})),
+            free="deepseek",
+        )
+        for name in ("filter[id]", "$top", "Account Number", "", "a" * 65, "a\n")
+    ],
+    *[
+        Case(
             f"anthropic.schema_draft_{rule}",
             ANTHROPIC,
             calling(ANTHROPIC, parameters(a=refused), strict=False),

@@ -158,7 +158,8 @@ class _Reader:
         if not part["text"] and signature is None:
             return
         last = self.parts[-1] if self.parts and self._goes_on else None
-        if last is None or redacted or (part["text"] and last["thought"] is not thought):
+        is_own = bool(part["text"] or thought)  # what signs hidden reasoning signs no text
+        if last is None or redacted or (is_own and last["thought"] is not thought):
             sources: list[dict[str, Any]] = []
             last = {"text": "", "thought": thought, "signature": None, "sources": sources}
             self.parts.append(last)

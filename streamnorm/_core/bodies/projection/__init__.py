@@ -125,7 +125,9 @@ def project_request(
                 path=f"state.{name}",
             )
     lenient = same_dialect and not named
-    known = structs.replace(target, name_pattern=None) if same_target else target
+    known = target
+    if same_target:
+        known = structs.replace(target, name_pattern=None, property_pattern=None)
     names = ToolNames(request.tools, known, losses)
     # A model that does not reason unasked has no options to fit if the request has none.
     if not same_target and (request.reasoning is not None or target.reasons_by_default):

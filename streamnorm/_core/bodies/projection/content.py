@@ -54,6 +54,7 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, object_in, string_of
 from streamnorm._core.losses import Losses
+from streamnorm._core.schemas.properties import rename_arguments
 from streamnorm._core.text import digest_id, escape_id
 
 _MAX_KIND_CHARS = 40
@@ -440,6 +441,8 @@ class ContentProjector:
         if call.signature is not None and not (same_dialect or self._can_verify(call, "tool_call")):
             self._losses.add("signature_dropped", "messages", "dropped")
             call = structs.replace(call, signature=None, issuer=None)
+        if properties := self._names.properties_of(name):
+            call = structs.replace(call, arguments=rename_arguments(call.arguments, properties))
         if call.kind == "custom" and not target.custom_tools:
             arguments = compact({"input": call.arguments})
             call = structs.replace(call, kind="function", arguments=arguments)

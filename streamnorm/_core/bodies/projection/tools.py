@@ -26,6 +26,7 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
+from streamnorm._core.schemas.properties import legal_properties, rename_schema
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -92,6 +93,7 @@ class ToolNames:
         self.reply: dict[str, ToolName] = {}
         self._target = target
         self._pattern = None if target.name_pattern is None else re.compile(target.name_pattern)
+        self._properties: dict[str, dict[str, str]] = {}  # legal names, by the target's tool
         self._names: dict[tuple[str, str | None], str] = {}
         self._flattened: set[str] = set()
         offered: dict[str, tuple[str, str | None]] = {}
@@ -109,6 +111,10 @@ class ToolNames:
             self._record_original_name(name, tool, namespace, losses)
         self._offered = offered
         self._has_unnamed = any(map(_has_no_name, tools))
+
+    def properties_of(self, name: str) -> dict[str, str]:
+        """Return the names to write in place of properties of a tool with this name."""
+        return self._properties.get(name, {})
 
     def may_offer(self, name: str) -> bool:
         """Return whether a tool with this name may be among the tools offered to the target."""
@@ -147,9 +153,21 @@ class ToolNames:
                 losses.add("namespace_flattened", "tools", "its description dropped")
         if name != (qualified_name(tool.name, namespace) if is_flat else tool.name):
             losses.add("tool_renamed", "tools", "written with a legal name")
-        if is_wrapped or name != tool.name:
+        legal = self._legalize_properties(tool)
+        properties: dict[str, str] | None = None
+        if legal:
+            losses.add("property_renamed", "tools", "written with a legal name")
+            self._properties[name] = legal
+            properties = {new: old for old, new in legal.items()}
+        if is_wrapped or name != tool.name or properties is not None:
             is_custom = isinstance(tool, CustomTool)
-            self.reply[name] = ToolName(tool.name, namespace, is_custom)
+            self.reply[name] = ToolName(tool.name, namespace, is_custom, properties)
+
+    def _legalize_properties(self, tool: Tool | CustomTool) -> dict[str, str]:
+        pattern = self._target.property_pattern
+        if pattern is None or not isinstance(tool, Tool) or tool.input_schema is None:
+            return {}
+        return legal_properties(tool.input_schema, re.compile(pattern))
 
 
 def _has_no_name(tool: AnyTool) -> bool:
@@ -227,6 +245,9 @@ def _project_function(tool: Tool, target: BodyCapabilities, names: ToolNames) ->
     changes = _common_changes(tool, target, names)
     if tool.vendor_type is not None and not is_same_dialect(tool, target.dialect):
         changes["vendor_type"] = None
+    properties = names.properties_of(changes.get("name", tool.name))
+    if properties and tool.input_schema is not None:
+        changes["input_schema"] = rename_schema(tool.input_schema, properties)
     return structs.replace(tool, **changes) if changes else tool
 
 

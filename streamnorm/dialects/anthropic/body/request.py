@@ -469,6 +469,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     id_pattern=None,
     unique_ids=True,
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",
+    # anthropics/claude-code#79418, decocms/studio#6874
+    property_pattern=r"[a-zA-Z0-9_.-]{1,64}",
     deferred_tools=True,
     server_tools={
         "web_search": frozenset(

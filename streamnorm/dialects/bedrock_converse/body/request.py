@@ -398,6 +398,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     id_pattern=None,  # `id_to_wire` escapes ids, `unescape_id` restores them
     unique_ids=True,
     name_pattern=r"[a-zA-Z0-9_-]{1,64}",
+    # aws-solutions-library-samples/accelerated-intelligent-document-processing-on-aws#709
+    property_pattern=r"[a-zA-Z0-9_.-]{1,64}",
     server_history=True,
     enforces_outputs=True,
     output_kinds=frozenset({"text", "json_schema"}),

@@ -49,6 +49,11 @@ def inference(**fields: Any) -> dict[str, Any]:
     return request(inferenceConfig=fields)
 
 
+def properties(*names: str) -> dict[str, Any]:
+    """Return a schema with properties of these names."""
+    return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+
+
 CASES = [
     Refusal(
         "bedrock_converse.lone_surrogates",
@@ -95,6 +100,15 @@ CASES = [
         "inferenceConfig.maxTokens",
         detected("inferenceConfig.maxTokens", "have value greater than or equal to 1", "0"),
         inference(maxTokens=1),
+    ),
+    Refusal(
+        "bedrock_converse.tool_properties",
+        request(toolConfig={"tools": [spec(inputSchema={"json": properties("Account Number")})]}),
+        "toolConfig.tools[0].toolSpec.inputSchema.json.properties",
+        "tools.custom.input_schema.properties: Property keys should match pattern"
+        " '^[a-zA-Z0-9_.-]{1,64}$'",
+        request(toolConfig={"tools": [spec(inputSchema={"json": properties("account.number")})]}),
+        others=((None, "us.amazon.nova-2-lite-v1:0"),),
     ),
     *(
         Refusal(
