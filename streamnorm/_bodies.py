@@ -479,7 +479,11 @@ def error_in(value: dict[str, Any]) -> UpstreamError | None:
 
 def _upstream_error(error: StreamError) -> UpstreamError:
     return UpstreamError(
-        error.message, status=error.status_hint, code=error.code, retryable=error.retryable
+        error.message,
+        status=error.status_hint,
+        code=error.code,
+        retryable=error.retryable,
+        retry_after=error.retry_after,
     )
 
 

@@ -131,6 +131,8 @@ class UpstreamError(StreamnormError):
         status: HTTP status, or the one that the error's type stands for.
         code: The provider's code or type, as spelt on the wire.
         retryable: Whether the same request may succeed later; None if unknown.
+        retry_after: Seconds after which the provider accepts the request again; None if it names
+            no time.
     """
 
     def __init__(
@@ -140,12 +142,14 @@ class UpstreamError(StreamnormError):
         status: int | None = None,
         code: str | None = None,
         retryable: bool | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(_printable(message))
         self.message = message
         self.status = status
         self.code = code
         self.retryable = retryable
+        self.retry_after = retry_after
 
 
 def _printable(text: str) -> str:

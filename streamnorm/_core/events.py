@@ -213,6 +213,8 @@ class StreamError(_Event, frozen=True, tag="stream_error"):
         retryable: Whether the same request may succeed later; None if unknown.
         extra: Other fields of the vendor's error; after a broken stream, the token from which
             the vendor can resume it.
+        retry_after: Seconds after which the provider accepts the request again; None if it names
+            no time.
     """
 
     kind: ErrorKind
@@ -221,6 +223,7 @@ class StreamError(_Event, frozen=True, tag="stream_error"):
     status_hint: int | None = None
     retryable: bool | None = None
     extra: dict[str, Any] | None = None
+    retry_after: float | None = None
 
 
 class Ping(_Event, frozen=True, gc=False, tag="ping"):

@@ -24,6 +24,7 @@ from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import clean, compact, is_array, is_object, object_in
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.messages import Message
+from streamnorm._core.rpc_errors import retry_info_in
 
 # Azure says `deployment`, OpenRouter `no endpoints found for`.
 _MODEL_WORDS = ("model", "deployment", "no endpoints found for")
@@ -163,9 +164,9 @@ def upstream_error(
     retryable = None if status is None else status in (408, 409, 429) or status >= 500
     if code and type and code != type:
         extra = {"type": type, **(extra or {})}
-    return StreamError(
-        "upstream", message, code or type, status, retryable, dict(extra) if extra else None
-    )
+    fields = dict(extra) if extra else None
+    after = None if fields is None else retry_info_in(fields.get("details"))
+    return StreamError("upstream", message, code or type, status, retryable, fields, after)
 
 
 def error_subject(error: StreamError) -> Literal["context", "model"] | None:
@@ -433,6 +434,7 @@ def as_exception(
                 status=error.status_hint,
                 code=error.code,
                 retryable=error.retryable,
+                retry_after=error.retry_after,
             )
         case "malformed" if error.code == NOT_A_STREAM:
             found = error.message.partition(", expected")[0]
@@ -453,7 +455,9 @@ def stream_error_of(exc: BaseException) -> StreamError | None:
     text = str(exc)
     match exc:
         case UpstreamError(message=message, code=code, status=status, retryable=retryable):
-            return StreamError("upstream", message, code, status, retryable)
+            return StreamError(
+                "upstream", message, code, status, retryable, retry_after=exc.retry_after
+            )
         case NotAStream():
             return StreamError("malformed", text, NOT_A_STREAM)
         case LimitExceeded(limit=limit):

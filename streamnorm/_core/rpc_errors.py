@@ -5,11 +5,14 @@ https://cloud.google.com/apis/design/errors (read 2026-11-22).
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from streamnorm._core.context_overflow import ContextOverflow, context_overflow
 from streamnorm._core.events import StreamError
+from streamnorm._core.json import objects_of
 
+_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _TOO_LONG = "input token count"
 
 _STATUSES = {
@@ -26,6 +29,8 @@ _STATUSES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+_RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
+_MAX_DELAY_S = 999_999_999
 _OVERLOADED = 529  # of Anthropic; google-genai retries 503 and knows no 529
 
 
@@ -45,7 +50,26 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
         if error.code and error.code.isupper():  # one of Google's statuses
             body["status"] = error.code
         body |= error.extra or {}
+    if error.retry_after is not None and "details" not in body:
+        body["details"] = retry_info(error.retry_after)
     return {"error": body}
+
+
+def retry_info(seconds: float) -> list[dict[str, Any]]:
+    """Return the details of an error that say when the request is accepted again."""
+    delay = f"{min(seconds, _MAX_DELAY_S):.3f}".rstrip("0").rstrip(".")
+    return [{"@type": _RETRY_INFO, "retryDelay": f"{delay}s"}]
+
+
+def retry_info_in(details: object) -> float | None:
+    """Return the seconds that an error's details ask a client to wait, or None."""
+    for detail in objects_of(details):
+        delay = detail.get("retryDelay")
+        if detail.get("@type") == _RETRY_INFO and isinstance(delay, str):
+            # A duration of protobuf: `12s`, `0.25s`.
+            found = _DELAY.fullmatch(delay)
+            return (float(found[1]) or None) if found else None
+    return None
 
 
 def status_and_message(error: StreamError) -> tuple[int, str]:

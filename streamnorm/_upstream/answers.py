@@ -118,7 +118,9 @@ def write_cloud_error(status: int, error: StreamError, body: bytes, cloud: Cloud
 
 def error_of_body(exc: UpstreamError) -> StreamError:
     """Return the error event for an error in a whole body."""
-    return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
+    return StreamError(
+        *("upstream", exc.message, exc.code, exc.status, exc.retryable), retry_after=exc.retry_after
+    )
 
 
 def translate_answer(

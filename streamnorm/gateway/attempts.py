@@ -48,7 +48,12 @@ from streamnorm.gateway.receiving import BodyThread, ServerStopping, UpstreamRes
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target, apply_options
-from streamnorm.http.headers import cloud_headers, failed_request, response_headers
+from streamnorm.http.headers import (
+    cloud_headers,
+    failed_request,
+    join_retry_after,
+    response_headers,
+)
 from streamnorm.log import OpenedSource
 
 
@@ -536,9 +541,9 @@ class Attempts:
         status = error_status(error, client.name, upstream=upstream, cloud=client.cloud)
         if target is not None and not self._may_succeed_elsewhere(error, target):
             is_final = is_final or status in _FINAL
-        shown = error
+        shown, headers = join_retry_after(error, headers)
         if self._page is not None and target is not None and not target.upstream.forwards_key:
-            shown = self._page.hide_account(error, status)
+            shown = self._page.hide_account(shown, status)
             status = error_status(shown, client.name, upstream=upstream)
         failed = encode_error_response(shown, client.name, upstream=upstream, cloud=client.cloud)
         body, headers = failed.body, {**failed.headers, **headers}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Mapping
-from email.utils import mktime_tz, parsedate_tz
 
 from streamnorm._core.events import StreamError
+from streamnorm.http.headers import retry_after_in
 
 MAX_DELAY_S = 120.0
 """Longest time that a request waits, whatever the upstream asks for."""
@@ -43,34 +42,9 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
         headers: Headers of the answer, names in lower case.
         number: How often it will have been sent again then, from 1.
     """
-    asked = _read_delay(headers)
-    # Zero, a past date and what is no number at all say nothing of when.
-    if asked > 0:
+    asked = retry_after_in(headers)
+    if asked is not None:
         return min(asked, MAX_DELAY_S)
     # The backoff of the official SDKs: 0.5 to 8 s.
     jitter = random.uniform(0.75, 1.0)  # noqa: S311 - no secret
     return jitter * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(number - 1, 10))
-
-
-def _read_delay(headers: Mapping[str, str]) -> float:
-    """Return the delay that the upstream's headers ask for, in seconds; 0.0 if none."""
-    if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
-        return milliseconds / 1000
-    after = headers.get("retry-after", "")
-    if (seconds := _number(after)) > 0:
-        return seconds
-    # RFC 9110, section 10.2.3: seconds or a date.
-    date = parsedate_tz(after)
-    if date is None:
-        return 0.0
-    try:
-        return mktime_tz(date) - time.time()
-    except (ValueError, OverflowError):  # no such day, or one too far away
-        return 0.0
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

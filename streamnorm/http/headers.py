@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Mapping
+from email.utils import mktime_tz, parsedate_tz
+from math import ceil
 from typing import Any, cast
 
 from msgspec import structs
@@ -149,6 +152,52 @@ def response_headers(
             sent[client.endpoints.request_id_header] = values[name]
             break
     return sent
+
+
+def retry_after_in(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a response's headers ask a client to wait, or None.
+
+    Zero, a past date and what is no number at all say nothing of when.
+
+    Args:
+        headers: The headers, names in lower case.
+    """
+    if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
+        return milliseconds / 1000
+    after = headers.get("retry-after", "")
+    if (seconds := _number(after)) > 0:
+        return seconds
+    # RFC 9110, section 10.2.3: seconds or a date.
+    date = parsedate_tz(after)
+    if date is None:
+        return None
+    try:
+        seconds = mktime_tz(date) - time.time()
+    except (ValueError, OverflowError):  # no such day, or one too far away
+        return None
+    return seconds if seconds > 0 else None
+
+
+def join_retry_after(
+    error: StreamError, headers: dict[str, str]
+) -> tuple[StreamError, dict[str, str]]:
+    """Return an error and the headers of its response, both with the time that one of them names.
+
+    Google says it in the error, all others in a header.
+    """
+    seconds = retry_after_in(headers)
+    if seconds is not None:
+        return structs.replace(error, retry_after=seconds), headers
+    if error.retry_after is None:
+        return error, headers
+    return error, {**headers, "retry-after": str(ceil(error.retry_after))}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def cloud_headers(received: Mapping[str, str], client: Dialect, framing: Framing) -> dict[str, str]:

@@ -26,7 +26,7 @@ from streamnorm.aio import Stream, SyncStream
 from streamnorm.aio.pump import Head, Pump
 from streamnorm.aio.stream import AsyncReader, Reader
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
-from streamnorm.http.headers import response_headers
+from streamnorm.http.headers import join_retry_after, response_headers
 from streamnorm.state import ResponseStore, SyncResponseStore
 from streamnorm.transports.family import Family, HTTPResponse, RequestT, ResponseT, subclass
 
@@ -319,8 +319,9 @@ class ClientResponses(Generic[RequestT, ResponseT]):
                 if self._client.cloud is not None:
                     return self._refuse(error, response, self._upstream.name)
                 status = error_status(error, self._client.name, upstream=self._upstream.name)
+                error, headers = join_retry_after(error, self._headers(response, _JSON))
                 body = stream.error_body(structs.replace(error, status_hint=status))
-                return self._respond(status, body, self._headers(response, _JSON))
+                return self._respond(status, body, headers)
             case _:
                 raise exc
 
@@ -328,8 +329,9 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         self, error: StreamError, response: ResponseT | None, upstream: str | None
     ) -> ResponseT:
         client = self._client
+        error, headers = join_retry_after(error, self._headers(response, _JSON))
         failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
-        headers = self._headers(response, _JSON) | failed.headers
+        headers |= failed.headers
         return self._respond(failed.status, failed.body, headers)
 
     def _respond(self, status: int, body: bytes, headers: Mapping[str, str]) -> ResponseT:

@@ -336,6 +336,53 @@ async def test_rate_limit_headers_reach_the_client() -> None:
     assert limits.items() <= dict(response.headers).items()
 
 
+SLOW_GOOGLE = json.dumps(
+    {
+        "error": {
+            "code": 429,
+            "message": "Slow.",
+            "status": "RESOURCE_EXHAUSTED",
+            "details": [
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7.25s"}
+            ],
+        }
+    }
+).encode()
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+async def test_time_that_google_names_reaches_any_client(client: str, stream: bool) -> None:
+    upstream = StepUpstream([Head(429, JSON), SLOW_GOOGLE])
+    async with gateway(upstream, dialects={0: "gemini"}) as url:
+        response = await asked(url, client, stream=stream)
+    # SDKs read whole seconds; no earlier than was asked.
+    assert (response.status_code, response.headers["retry-after"]) == (429, "8")
+
+
+@pytest.mark.parametrize("client", ["gemini", "gemini_interactions"])
+async def test_time_that_a_header_names_is_in_the_errors_of_google(client: str) -> None:
+    upstream = StepUpstream([Head(429, {**JSON, "retry-after-ms": "2500"}), ERROR])
+    async with gateway(upstream) as url:
+        response = await asked(url, client)
+    error = response.json()["error"]
+    assert response.headers["retry-after-ms"] == "2500"
+    assert error["details"] == [
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2.5s"}
+    ]
+
+
+async def test_retry_waits_as_long_as_google_asks() -> None:
+    soon = SLOW_GOOGLE.replace(b"7.25s", b"0.001s")
+    answer = (
+        b'data: {"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}\n\n'
+    )
+    upstream = StepUpstream([Head(429, JSON), soon], [answer])
+    async with gateway(upstream, dialects={0: "gemini"}, retries=1) as url:
+        response = await asked(url, "anthropic")
+    assert (response.status_code, len(upstream.requests)) == (200, 2)
+
+
 async def test_header_that_is_no_text_is_left_out() -> None:
     head = Head(429, {**JSON, "retry-after": "\u20ac"})
     async with gateway(StepUpstream([head, ERROR])) as url:
