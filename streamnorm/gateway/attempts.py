@@ -46,7 +46,7 @@ from streamnorm.gateway.pages import Page, is_spent
 from streamnorm.gateway.producing import ReadsPump, ReadsStream
 from streamnorm.gateway.receiving import BodyThread, ServerStopping, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, StoredStream
-from streamnorm.gateway.retrying import retry_delay, should_retry
+from streamnorm.gateway.retrying import UNKNOWN_RESPONSE, retry_delay, should_retry
 from streamnorm.gateway.routing import Target, apply_options
 from streamnorm.http.headers import (
     cloud_headers,
@@ -523,7 +523,8 @@ class Attempts:
 
     def _may_succeed_elsewhere(self, error: StreamError, target: Target) -> bool:
         """Return whether another upstream may answer a request that this one refused."""
-        if is_spent(error):
+        # What a conversation goes on from is stored at one of several equal upstreams.
+        if is_spent(error) or error.code == UNKNOWN_RESPONSE:
             return True
         return _refuses(error) and self._passes_on_refusals(target)
 

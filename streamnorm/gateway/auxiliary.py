@@ -53,7 +53,8 @@ from streamnorm.gateway.observing import CallRecord, FailureReason
 from streamnorm.gateway.producing import require_stored_answers
 from streamnorm.gateway.receiving import ServerStopping, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
-from streamnorm.gateway.routing import Target, is_one_name
+from streamnorm.gateway.retrying import should_retry
+from streamnorm.gateway.routing import Balancer, Target, is_one_name
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.http.headers import failed_request, response_headers
 from streamnorm.state import Operation, error_body, read_operation
@@ -65,7 +66,8 @@ _JSON = (b"content-type", b"application/json")
 _WITH_BODY = ("count", "compact")
 _MODELS = ("models", "model")
 _LISTED_S = 10.0  # in which an upstream must list its models, to be in a list of several
-_UNKNOWN = (404, 405, 501)  # of servers that describe no single model
+_NOT_FOUND, _BAD_GATEWAY = 404, 502
+_UNKNOWN = (_NOT_FOUND, 405, 501)  # of servers that describe no single model
 _FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError, CredentialsError)
 
 # botocore 1.44.5, `bedrock/2023-04-20/service-2.json`: ARNs have a region and an account.
@@ -95,6 +97,23 @@ class _Returned(Struct, Generic[T], frozen=True):
     value: T | StreamError
 
 
+def _may_succeed_elsewhere(
+    result: _Result[Encoded | PassthroughAnswer], *, is_stored: bool
+) -> bool:
+    """Return whether to ask the next upstream.
+
+    Args:
+        result: The result.
+        is_stored: Whether the request is about a response that one of the upstreams stores.
+    """
+    value = result.value
+    error = value.error if isinstance(value, PassthroughAnswer) else value
+    if not isinstance(error, StreamError):
+        return False
+    status = error.status_hint or _BAD_GATEWAY
+    return status == _NOT_FOUND if is_stored else should_retry(error, status, result.headers)
+
+
 class AuxiliaryEndpoints:
     """Answers requests to auxiliary endpoints.
 
@@ -108,6 +127,7 @@ class AuxiliaryEndpoints:
         self._background = background
         self._config = services.config
         self._routing = services.routing
+        self._balancer = Balancer()
         self._network = services.network
         self._bodies = services.bodies
         self._request_limits = request_limits(services.config)
@@ -169,7 +189,7 @@ class AuxiliaryEndpoints:
             return
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         # No upstream of another dialect has a stored response of that id.
-        if is_stored and self._routing.native(client) is None:
+        if is_stored and not self._routing.native(client):
             noun = require_stored_answers(client).noun
             refused = response_not_found(asked.response_id, noun)
             await self._refuse(refused, client.name, exchange, call)
@@ -229,17 +249,24 @@ class AuxiliaryEndpoints:
                 body, received = whole, received.with_body(data)
         call.model = model
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
-        native = self._routing.native(client) if is_stored else None
-        target = native or self._routing.targets(model, client)[0]
-        is_own = target.upstream.dialect == client.name
-        received = await self._bodies.run(
-            received.size,
-            partial(self._services.compactor.open, received, body, is_own=is_own),
-        )
-        steps = call_steps(received, asked, client.name, target.upstream, self._services.estimator)
-        result: _Result[Encoded | PassthroughAnswer] = await self._run(
-            steps, received.size, target, client, call
-        )
+        targets = self._routing.native(client) if is_stored else ()
+        if not targets:
+            targets = self._routing.targets(model, client)
+            targets = self._balancer.order(targets, received.headers, body)
+        for target in targets:
+            is_own = target.upstream.dialect == client.name
+            opened = await self._bodies.run(
+                received.size,
+                partial(self._services.compactor.open, received, body, is_own=is_own),
+            )
+            steps = call_steps(
+                opened, asked, client.name, target.upstream, self._services.estimator
+            )
+            result: _Result[Encoded | PassthroughAnswer] = await self._run(
+                steps, opened.size, target, client, call
+            )
+            if not _may_succeed_elsewhere(result, is_stored=is_stored):
+                break
         if asked.operation == "model" and self._is_listed_unasked(call.model, result.value):
             return _Result(encode_model(ModelInfo(call.model), client.name))
         return result
@@ -268,14 +295,19 @@ class AuxiliaryEndpoints:
         call: CallRecord,
     ) -> _Result[Encoded | PassthroughAnswer] | None:
         """Send the remainder of a stream that an upstream stores; return None, or the failure."""
-        target = self._routing.native(client) or self._routing.targets("", client)[0]
-        upstream = target.upstream
-        request = next(call_steps(received, asked, client.name, upstream, self._services.estimator))
-        call.upstream, call.attempts = target.name, 1
-        try:
-            answer = await self._network.send(request, target)
-        except _FAILURES as exc:
-            return _Result(failed_request(exc), {}, upstream.dialect, failure_reason(exc))
+        *others, last = self._routing.native(client) or self._routing.targets("", client)
+        for target in (*others, last):
+            upstream = target.upstream
+            steps = call_steps(received, asked, client.name, upstream, self._services.estimator)
+            call.upstream = target.name
+            call.attempts += 1
+            try:
+                answer = await self._network.send(next(steps), target)
+            except _FAILURES as exc:
+                return _Result(failed_request(exc), {}, upstream.dialect, failure_reason(exc))
+            if answer.status != _NOT_FOUND or target is last:
+                break
+            await answer.close()
         headers = response_headers(answer.headers, client, client)
         pump = PassthroughPump(answer, client.name, on_end=partial(setattr, call, "outcome"))
         answer.watch(pump)

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from streamnorm._core.events import StreamError
 from streamnorm.http.headers import retry_after_in
 
+UNKNOWN_RESPONSE = "previous_response_not_found"
+"""Code of a request that goes on from a response which the provider does not have, or no longer."""
+
 MAX_DELAY_S = 120.0
 """Longest time that a request waits, whatever the upstream asks for."""
 

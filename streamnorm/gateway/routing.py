@@ -152,10 +152,10 @@ class Routing:
             param="model",
         )
 
-    def native(self, client: Dialect) -> Target | None:
-        """Return the first upstream of a client's own dialect, or None."""
+    def native(self, client: Dialect) -> tuple[Target, ...]:
+        """Return the upstreams of a client's own dialect: one of them may store its responses."""
         targets = self._targets.values()
-        return next((each for each in targets if each.upstream.dialect == client.name), None)
+        return tuple([each for each in targets if each.upstream.dialect == client.name])
 
     @property
     def entries(self) -> list[tuple[ModelConfig, tuple[Target, ...]]]:

@@ -27,6 +27,7 @@ from streamnorm._core.codec.socket_events import (
 )
 from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.json import FAST_ERRORS, compact, object_in
+from streamnorm.gateway.retrying import UNKNOWN_RESPONSE
 from streamnorm.gateway.websocket_creates import InputEnd, KnownResponse, OutputDigest
 from streamnorm.gateway.websocket_steering import STEER_EVENTS, STEER_FAILED, Steering
 
@@ -36,9 +37,6 @@ _ITEMS: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 _MAX_HELD_BYTES = 256 * 1024  # of an answer, beyond which its connection is not read
 _MAX_UNBEGUN_BYTES = 64 * 1024  # of messages before the first event of a response
 _JSON = "application/json"
-
-NOT_FOUND = "previous_response_not_found"
-"""Code of a create that continues a response which the provider has forgotten."""
 
 LIMITS_REACHED = ("websocket_connection_limit_reached", "websocket_stream_limit_reached")
 """Codes of a connection that takes no further create, where another one does."""
@@ -168,7 +166,7 @@ class MessageReader:
         """Return whether the upstream does not know the previous response; if so, set `error`."""
         given = bytes(_response_in(message).get("error", b""))
         error = object_in(given.decode(errors="replace"))
-        if self._echo is None or error.get("code") != NOT_FOUND:
+        if self._echo is None or error.get("code") != UNKNOWN_RESPONSE:
             return False
         self.error = error_answer(compact({"status": 400, "error": error}).encode())
         return True

@@ -27,10 +27,10 @@ from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
 from streamnorm._core.json import dumps
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm.gateway.receiving import LARGE_BYTES, BodyThread
+from streamnorm.gateway.retrying import UNKNOWN_RESPONSE
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.websocket_answers import (
     LIMITS_REACHED,
-    NOT_FOUND,
     MessageReader,
     SocketAnswer,
     is_of_response,
@@ -132,7 +132,7 @@ class _Connection:
             if known is not None and start is not None:
                 message = create.message(known, start)
                 answer = await self._exchange(message, create.end, known.id, is_whole=is_whole)
-                if answer.code != NOT_FOUND and answer.status not in _REFUSED_INCREMENT:
+                if answer.code != UNKNOWN_RESPONSE and answer.status not in _REFUSED_INCREMENT:
                     self._forgotten = 0
                     return answer
             answer = await self._exchange(create.message(), create.end, None, is_whole=is_whole)
