@@ -253,23 +253,31 @@ class AuxiliaryEndpoints:
         if not targets:
             targets = self._routing.targets(model, client)
             targets = self._balancer.order(targets, received.headers, body)
-        for target in targets:
-            is_own = target.upstream.dialect == client.name
-            opened = await self._bodies.run(
-                received.size,
-                partial(self._services.compactor.open, received, body, is_own=is_own),
-            )
-            steps = call_steps(
-                opened, asked, client.name, target.upstream, self._services.estimator
-            )
-            result: _Result[Encoded | PassthroughAnswer] = await self._run(
-                steps, opened.size, target, client, call
-            )
+        result = await self._ask(targets[0], received, body, client, asked, call)
+        for target in targets[1:]:
             if not _may_succeed_elsewhere(result, is_stored=is_stored):
                 break
+            result = await self._ask(target, received, body, client, asked, call)
         if asked.operation == "model" and self._is_listed_unasked(call.model, result.value):
             return _Result(encode_model(ModelInfo(call.model), client.name))
         return result
+
+    async def _ask(
+        self,
+        target: Target,
+        received: ClientRequest,
+        body: dict[str, Any],
+        client: Dialect,
+        asked: RequestedOperation,
+        call: CallRecord,
+    ) -> _Result[Encoded | PassthroughAnswer]:
+        is_own = target.upstream.dialect == client.name
+        opened = await self._bodies.run(
+            received.size,
+            partial(self._services.compactor.open, received, body, is_own=is_own),
+        )
+        steps = call_steps(opened, asked, client.name, target.upstream, self._services.estimator)
+        return await self._run(steps, opened.size, target, client, call)
 
     def _is_listed_unasked(self, model: str, answer: object) -> bool:
         """Return whether a model is configured but its upstream cannot describe it."""
@@ -295,8 +303,9 @@ class AuxiliaryEndpoints:
         call: CallRecord,
     ) -> _Result[Encoded | PassthroughAnswer] | None:
         """Send the remainder of a stream that an upstream stores; return None, or the failure."""
-        *others, last = self._routing.native(client) or self._routing.targets("", client)
-        for target in (*others, last):
+        left = [*(self._routing.native(client) or self._routing.targets("", client))]
+        while True:
+            target = left.pop(0)
             upstream = target.upstream
             steps = call_steps(received, asked, client.name, upstream, self._services.estimator)
             call.upstream = target.name
@@ -305,7 +314,7 @@ class AuxiliaryEndpoints:
                 answer = await self._network.send(next(steps), target)
             except _FAILURES as exc:
                 return _Result(failed_request(exc), {}, upstream.dialect, failure_reason(exc))
-            if answer.status != _NOT_FOUND or target is last:
+            if answer.status != _NOT_FOUND or not left:
                 break
             await answer.close()
         headers = response_headers(answer.headers, client, client)
