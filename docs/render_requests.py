@@ -106,6 +106,7 @@ LOSSES = {
     "is_error": ("the mark of a result that is an error", "`<tool_error>` around its text"),
     "item_id": ("an id of reasoning that the provider would refuse", "dropped"),
     "json_mode_dropped": ("an answer that is any JSON object", "dropped"),
+    "json_asked": ("any JSON object that no message names", "a system message asks for JSON"),
     "late_result": ("a result after the next answer", "written as text of the user"),
     "max_tokens_defaulted": ("no bound of tokens, where one must be", "that of the model"),
     "max_tokens_raised": ("a bound of tokens below the least", "written as the least"),

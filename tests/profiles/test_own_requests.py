@@ -12,6 +12,7 @@ from support.rules.chat import messages, said
 from streamnorm import EncodeError, ReasoningOptions, decode_request, encode_request
 
 HI: dict[str, Any] = {"role": "user", "content": "Hi"}
+ASKED_FOR_JSON = {"role": "system", "content": "Answer with a JSON object."}
 SYSTEM: dict[str, Any] = {"role": "system", "content": "Be brief."}
 DEVELOPER: dict[str, Any] = {"role": "developer", "content": [{"type": "text", "text": "Brief."}]}
 YES: dict[str, Any] = {"role": "assistant", "content": "Yes"}
@@ -66,8 +67,8 @@ CHAT: list[Row] = [
         "deepseek",
         "deepseek-chat",
         {**messages(HI), "response_format": SCHEMA},
-        {**messages(HI), "response_format": JSON},
-        ["schema_dropped"],
+        {**messages(ASKED_FOR_JSON, HI), "response_format": JSON},
+        ["schema_dropped", "json_asked"],
     ),
     # Kimi
     ("kimi", "kimi-k2.5", FORCED, AUTO, WEAK),

@@ -147,6 +147,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         enforces_outputs: The schema of an output is always enforced.
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
+        json_word: An answer that is any JSON object needs the word JSON in the messages.
         output_name_pattern: Regular expression that names of output schemas match as a whole;
             other names are left out; None = any.
         max_tokens: Default for the tokens of an answer; None = no default needed.
@@ -328,6 +329,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     enforces_outputs: bool = False
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
+    json_word: bool = False
     output_name_pattern: str | None = None
     max_tokens: int | None = None
     min_answer_tokens: int | None = None
@@ -451,6 +453,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             output_schema_needs=frozenset(),
             enforced_schemas=None,
             output_name_pattern=None,
+            json_word=False,
             number_bounds={},
             dependent_fields={},
             min_answer_tokens=None,

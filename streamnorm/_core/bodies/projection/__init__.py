@@ -28,7 +28,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.cache_marks import project_cache_marks
 from streamnorm._core.bodies.projection.content import ContentProjector
-from streamnorm._core.bodies.projection.options import project_options
+from streamnorm._core.bodies.projection.options import ask_for_json, project_options
 from streamnorm._core.bodies.projection.reasoning_options import (
     drop_unsigned_budget,
     fit_effort_to_tools,
@@ -197,6 +197,8 @@ def project_request(
         lenient=lenient,
         same_target=same_target,
     )
+    if not lenient:
+        projected = ask_for_json(projected, target, losses)
     if projected.extra is not None:
         projected = drop_foreign_fields(projected, target.dialect, losses, "request")
     return projected, Reply(names.reply)

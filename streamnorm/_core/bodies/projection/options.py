@@ -9,16 +9,18 @@ A target may accept only part of JSON Schema, and less of it in schemas that it 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 from msgspec import structs
 
-from streamnorm._core.blocks import CacheMark
+from streamnorm._core.blocks import CacheMark, Text
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
 from streamnorm._core.bodies.request import (
+    InputMessage,
     OutputFormat,
     Request,
     Source,
@@ -58,6 +60,7 @@ _NEEDLESS = {
 _FEATURES = {"stop": "stop_dropped", "choices": "choices_dropped", "cache": "cache_ttl"}
 
 _OUTPUT = "output.schema"
+_ASK_FOR_JSON = "Answer with a JSON object."
 
 
 def project_options(
@@ -116,6 +119,26 @@ def project_options(
     changes = _fit_values(request, target, losses, same_dialect=same_dialect, lenient=lenient)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
     return replace_parts(whole, **options, extra=request.extra)
+
+
+def ask_for_json(request: Request, target: BodyCapabilities, losses: Losses) -> Request:
+    """Return a request for any JSON object, with the word JSON where the target demands it."""
+    is_asked = request.output is not None and request.output.kind == "json_object"
+    if not (is_asked and target.json_word) or any(map(_names_json, _texts_of(request))):
+        return request
+    losses.add("json_asked", "messages", "asked for by a system message")
+    asked = InputMessage("system", (Text(_ASK_FOR_JSON),))
+    return structs.replace(request, messages=(asked, *request.messages))
+
+
+def _names_json(text: str) -> bool:
+    return "json" in text.lower()
+
+
+def _texts_of(request: Request) -> Iterator[str]:
+    yield from (block.text for block in request.system if isinstance(block, Text))
+    for message in request.messages:
+        yield from (block.text for block in message.blocks if isinstance(block, Text))
 
 
 def _find_unchanged_options(request: Request) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
-from streamnorm._core.json import is_array, is_object, objects_at, objects_of
+from streamnorm._core.json import compact, is_array, is_object, objects_at, objects_of
 
 _MAX_STOPS = 4
 _MAX_LABEL_CHARS = 512
@@ -372,6 +372,14 @@ def broken_alternation(facts: RequestFacts) -> Iterator[Finding]:
         expected = "assistant" if expected == "user" else "user"
 
 
+def json_without_the_word(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the messages if they do not name the JSON that the answer must be."""
+    output = facts.body.get("response_format")
+    asked = is_object(output) and output.get("type") == "json_object"
+    if asked and "json" not in compact(facts.body.get("messages")).lower():
+        yield Finding("messages")
+
+
 def last_is_assistant(facts: RequestFacts) -> Iterator[Finding]:
     """Yield the last message if it is an assistant message."""
     for message in _messages(facts)[-1:]:
@@ -454,6 +462,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         excess_stops,
         functions_beside_reasoning,
         images_of_others,
+        json_without_the_word,
         last_is_assistant,
         late_system,
         long_labels,

@@ -294,6 +294,21 @@ CASES = [
         {"logprobs": True},
     ),
     Case(
+        "openai_chat.stored_metadata",
+        {"metadata": {"k": "v"}},
+        "metadata",
+        "The 'metadata' parameter is only allowed when 'store' is enabled.",
+        {"store": True},
+    ),
+    Case(
+        "openai_chat.json_word",
+        {"response_format": {"type": "json_object"}},
+        "messages",
+        "'messages' must contain the word 'json' in some form, to use 'response_format' of type"
+        " 'json_object'.",
+        said("Answer in JSON."),
+    ),
+    Case(
         "openai_chat.choices",
         {"n": 0},
         "n",
@@ -347,7 +362,7 @@ CASES = [
     ),
     Case(
         "openai_chat.metadata",
-        {"metadata": {f"k{number}": "v" for number in range(24)}},
+        {"store": True, "metadata": {f"k{number}": "v" for number in range(24)}},
         "metadata",
         "Invalid 'metadata': too many properties. Expected an object with at most 16 properties,"
         " but got an object with 24 properties instead.",
@@ -355,14 +370,14 @@ CASES = [
     ),
     Case(
         "openai_chat.metadata_values",
-        {"metadata": {"actual": "v" * 695}},
+        {"store": True, "metadata": {"actual": "v" * 695}},
         "metadata.actual",
         too_long("metadata.actual", 512, 695),
         {"metadata": {"actual": "v" * 512}},
     ),
     Case(
         "openai_chat.metadata_values",
-        {"metadata": {"k" * 65: "v"}},
+        {"store": True, "metadata": {"k" * 65: "v"}},
         "metadata",
         too_long("metadata", 64, 65),
         {"metadata": {"k" * 64: "v"}},

@@ -81,6 +81,16 @@ CASES = [
         for name in ("max_tokens", "max_completion_tokens")
     ),
     RuleRow(
+        "deepseek.json_word",
+        "deepseek",
+        "deepseek-v4-flash",
+        {**messages(USER), "response_format": {"type": "json_object"}},
+        "messages",
+        "Prompt must contain the word 'json' in some form to use 'response_format' of type"
+        " 'json_object'.",
+        messages({**USER, "content": "A JsOn object, please."}),
+    ),
+    RuleRow(
         "deepseek.max_tokens",
         "deepseek",
         "deepseek-chat",
