@@ -115,6 +115,17 @@ def test_message_that_breaks_the_format_ends_the_stream(data: bytes, problem: st
     assert [message.raw for message in read(EMPTY + data).messages] == [EMPTY]
 
 
+def test_headers_may_be_as_long_as_aws_allows() -> None:
+    size = 128 * 1024
+    values = [size // 3 - 5, size // 3 - 5, size - 2 * (size // 3) - 5]  # behind name and type
+    headers = {name: "x" * count for name, count in zip("abc", values, strict=True)}
+    data = encode_message(headers, b"snow")
+    assert int.from_bytes(data[4:8]) == size
+    reader, (message,) = read(data)
+    assert reader.failure is None
+    assert (message.headers, message.payload) == (headers, b"snow")
+
+
 def test_nothing_is_read_behind_a_failure() -> None:
     reader, _ = read(EMPTY[:-1] + b"\x00" + EMPTY)
     assert reader.feed(EMPTY) == []

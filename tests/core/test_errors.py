@@ -99,3 +99,20 @@ def test_words_of_a_provider_do_not_reach_a_terminal_as_commands() -> None:
     error = errors.UpstreamError(words)
     assert error.message == words
     assert str(error) == "caf\u00e9 \\x1b[2J\\r\\n\\u202e"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("unknown", 404),
+        ("expired", 410),
+        ("trimmed", 410),
+        ("bad_cursor", 400),
+        ("other_bytes", 409),
+        ("conflict", 409),
+        ("no_dialect", 400),
+    ],
+)
+def test_error_of_a_log_has_the_status_of_its_code(code: errors.LogErrorCode, status: int) -> None:
+    error = errors.LogError("no stream", code=code)
+    assert (str(error), error.code, error.status) == ("no stream", code, status)

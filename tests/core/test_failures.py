@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from streamnorm import Failed, StreamError, Truncated
 from streamnorm._core.events import ErrorKind
-from streamnorm._core.failures import Fatal, error_outcome, too_large, upstream_error
+from streamnorm._core.failures import (
+    Fatal,
+    error_outcome,
+    find_error,
+    refusal_error,
+    too_large,
+    upstream_error,
+)
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorKind))
@@ -28,7 +35,25 @@ def test_too_large_error_names_its_limit() -> None:
     ("word", "status", "retryable"),
     [
         ("rate_limit_exceeded", 429, True),
+        ("too_many_requests", 429, True),
+        ("ThrottlingException", 429, True),
+        ("quota_exceeded", 429, True),
         ("insufficient_quota", 402, False),
+        ("billing_error", 402, False),
+        ("payment_required", 402, False),
+        ("UNAVAILABLE", 503, True),
+        ("over_capacity", 503, True),
+        ("DEADLINE_EXCEEDED", 504, True),
+        ("unauthorized", 401, False),
+        ("UNAUTHENTICATED", 401, False),
+        ("forbidden", 403, False),
+        ("conflict_error", 409, True),
+        ("content_policy_violation", 400, False),
+        ("content_filter", 400, False),
+        ("tool_use_failed", 400, False),
+        ("bad_request", 400, False),
+        ("INTERNAL", 500, True),
+        ("api_error", 500, True),
         ("invalid_api_key", 401, False),
         ("authentication_error", 401, False),
         ("permission_error", 403, False),
@@ -55,6 +80,57 @@ def test_explicit_status_overrides_the_error_type() -> None:
 
 def test_status_outside_the_error_range_is_ignored() -> None:
     assert upstream_error("m", code="overloaded", status=200).status_hint == 529
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "code", "status"),
+    [
+        # Three digits in a text are a status, unless one is stated.
+        ({"message": "m", "code": "503"}, "m", "503", 503),
+        ({"message": "m", "code": "503", "status": 429}, "m", "503", 429),
+        ({"message": "m", "code": "5030"}, "m", "5030", None),
+        ({"message": "m", "code": "50a"}, "m", "50a", None),
+    ],
+)
+def test_status_may_be_a_text(
+    error: dict[str, Any], message: str, code: str, status: int | None
+) -> None:
+    found = find_error({"error": error})
+    assert found is not None
+    assert (found.message, found.code, found.status_hint) == (message, code, status)
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "status"),
+    [
+        # NestJS and Fastify; the name of the status stands in `error`.
+        ({"error": "Not Found", "message": "Gone.", "statusCode": 404}, "Gone.", 404),
+        ({"error": "Not Found", "message": ["Gone."], "statusCode": 404}, "Not Found", None),
+        ({"error": "Not found.", "message": "Gone."}, "Not found.", None),
+        # The message of the error itself counts before that of its owner.
+        ({"error": {"code": 503}, "message": "Busy."}, "Busy.", 503),
+        ({"error": {"code": 503, "message": "Own."}, "message": "Busy."}, "Own.", 503),
+        ({"error": {"code": 503}}, "", 503),
+    ],
+)
+def test_message_may_stand_beside_the_error(
+    value: dict[str, Any], message: str, status: int | None
+) -> None:
+    found = find_error(value)
+    assert found is not None
+    assert (found.message, found.status_hint) == (message, status)
+
+
+@pytest.mark.parametrize(
+    ("code", "shown", "status"),
+    [(400, "400", 400), (599, "599", 599), (399, "399", None), (600, "600", None)],
+)
+def test_number_of_a_refusal_is_a_status_or_the_code_of_its_vendor(
+    code: int, shown: str, status: int | None
+) -> None:
+    found = refusal_error({"message": "No.", "code": code})
+    assert found is not None
+    assert (found.code, found.status_hint) == (shown, status)
 
 
 def test_type_beside_a_code_is_stored() -> None:

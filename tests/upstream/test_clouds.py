@@ -96,6 +96,28 @@ def test_error_has_the_form_of_the_cloud() -> None:
     assert found.headers == {"x-amzn-errortype": "ThrottlingException"}
 
 
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (400, "ValidationException"),
+        (401, "UnrecognizedClientException"),
+        (402, "AccessDeniedException"),
+        (403, "AccessDeniedException"),
+        (404, "ResourceNotFoundException"),
+        (408, "ModelTimeoutException"),
+        (409, "ConflictException"),
+        (424, "ModelErrorException"),
+        (429, "ThrottlingException"),
+        (503, "ServiceUnavailableException"),
+        (504, "ModelTimeoutException"),
+        (529, "ThrottlingException"),
+    ],
+)
+def test_status_has_its_exception_at_the_cloud(status: int, name: str) -> None:
+    error = StreamError("upstream", "No.", status_hint=status)
+    assert BEDROCK.error_headers(error) == {"x-amzn-errortype": name}
+
+
 def test_words_of_the_dialect_stay() -> None:
     error = StreamError("upstream", "no", "context_length_exceeded", 400)
     found = encode_error_response(error, "anthropic", upstream="openai_chat", cloud=BEDROCK)

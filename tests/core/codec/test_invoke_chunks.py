@@ -119,10 +119,24 @@ def test_type_may_stand_behind_other_fields_and_lines() -> None:
             {"message": "Slow down.", "originalStatusCode": 400},
             (400, False),
         ),
-        (
-            "modelStreamErrorException",
-            {"message": "Slow down.", "originalStatusCode": 7},
-            (424, True),
+        *(
+            (
+                "modelStreamErrorException",
+                {"message": "Slow down.", "originalStatusCode": original},
+                expected,
+            )
+            for original, expected in (
+                (7, (424, True)),
+                (399, (424, True)),
+                (408, (408, True)),
+                (409, (409, True)),
+                (410, (410, False)),
+                (429, (429, True)),
+                (499, (499, False)),
+                (500, (500, True)),
+                (599, (599, True)),
+                (600, (424, True)),
+            )
         ),
         ("newException", {"message": "Slow down."}, (None, None)),
     ],
