@@ -193,10 +193,12 @@ BELOW_HIGH = "none minimal xhigh max"
 
 OPENAI = [
     # always reason: no `none`, no sampling; max_tokens
-    openai("o1", ALWAYS, "parallel_tool_calls", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
-    openai("o3-mini", ALWAYS, "parallel_tool_calls", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
-    openai("o3", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
-    openai("o4-mini-2025-04-16", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
+    openai("o1", ALWAYS, "verbosity", "parallel_tool_calls", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
+    openai(
+        "o3-mini", ALWAYS, "verbosity", "parallel_tool_calls", *OPENAI_SAMPLING, efforts=BELOW_HIGH
+    ),
+    openai("o3", ALWAYS, "verbosity", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
+    openai("o4-mini-2025-04-16", ALWAYS, "verbosity", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
     openai("gpt-5", ALWAYS, *OPENAI_SAMPLING, efforts="none xhigh max"),
     openai("openai/gpt-5-mini", ALWAYS, *OPENAI_SAMPLING, efforts="none xhigh max"),
     openai("gpt-5-codex", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
@@ -227,7 +229,7 @@ OPENAI = [
     openai("gpt-6-astra", ALWAYS, *OPENAI_SAMPLING, efforts="none minimal"),
     # no reasoning fields
     openai("gpt-5-chat-latest", {"reasons_by_default": False}, "reasoning"),
-    openai("gpt-4o", {"reasons_by_default": False}, "reasoning"),
+    openai("gpt-4o", {"reasons_by_default": False}, "reasoning", "verbosity"),
     # of another vendor
     openai("gpt-oss-120b", {"reasons_by_default": False, "reasoning_excludes": frozenset()}),
 ]

@@ -54,15 +54,20 @@ ROWS = [
     Row(MESSAGES, "copilot", "claude-opus-4.5", {"prefill": True}),
     Row(MESSAGES, "copilot", "claude-opus-4.6", {"prefill": False}),
     # Azure OpenAI: no `file` parts; reasoning models refuse temperature and logit_bias
-    chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning cache"),
-    chat("azure", "gpt-4o", {"null_content": False, "max_tools": 128}, fields="reasoning cache"),
+    chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning cache verbosity"),
+    chat(
+        "azure",
+        "gpt-4o",
+        {"null_content": False, "max_tools": 128},
+        fields="reasoning cache verbosity",
+    ),
     chat("azure", "DeepSeek-V3.2", {**NO_FILES, **WRAPS}, roles="developer"),
     chat(
         "azure",
         "o3-mini",
         {"renamed_fields": {"max_tokens": "max_completion_tokens"}},
         fields="temperature top_p frequency_penalty presence_penalty logit_bias logprobs"
-        " top_logprobs parallel_tool_calls stop cache",
+        " top_logprobs parallel_tool_calls stop cache verbosity",
     ),
     # Foundry: no inline system
     Row(MESSAGES, "azure", "claude-opus-5", {"inline_system": "text"}),

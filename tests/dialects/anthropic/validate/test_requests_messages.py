@@ -274,7 +274,34 @@ SYSTEM = [
     ),
 ]
 
-CASES = [*TOOL_LOOPS, *THINKING, *PREFILL, *SYSTEM]
+
+def image(**source: Any) -> dict[str, Any]:
+    return {"type": "image", "source": source}
+
+
+BYTES = image(type="base64", media_type="image/png", data="AAAA")
+LINKED = image(type="url", url="https://h/a.png")
+FILES = [
+    Refusal(
+        "anthropic_clouds.url_sources",
+        cloud_request(*refused),
+        path,
+        f"{path.replace('[', '.').replace(']', '')}: URL sources are not supported",
+        cloud_request(*legal),
+        server=server,
+        others=((None, "m"),),
+    )
+    for server in ("bedrock", "vertex")
+    for refused, legal, path in (
+        ((user(LINKED),), (user(BYTES),), "messages[0].content[0].source.type"),
+        (
+            (user("q"), assistant(call()), user({**result(), "content": [LINKED]})),
+            (user("q"), assistant(call()), user({**result(), "content": [BYTES]})),
+            "messages[2].content[0].content[0].source.type",
+        ),
+    )
+]
+CASES = [*TOOL_LOOPS, *THINKING, *PREFILL, *SYSTEM, *FILES]
 
 
 @pytest.mark.parametrize("refusal", CASES, ids=str)

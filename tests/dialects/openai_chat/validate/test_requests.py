@@ -193,7 +193,7 @@ CASES = [
         {"verbosity": "max"},
         "verbosity",
         invalid("max", "'low', 'medium', and 'high'"),
-        {"verbosity": "high"},
+        {"verbosity": "medium"},
     ),
     Case(
         "openai_chat.response_format",

@@ -255,6 +255,24 @@ CASES = [
         for server in (None, "azure")
         for field in ("max_tokens", "max_completion_tokens")
     ),
+    *(
+        Case(
+            "openai_chat.verbosity_of_model",
+            {"verbosity": value},
+            "verbosity",
+            f"Unsupported value: 'verbosity' does not support '{value}' with this model. Supported"
+            " values are: 'medium'.",
+            {"verbosity": "medium"},
+            server,
+            model,
+            free=f"{server or ''}/gpt-5.1",
+        )
+        for server, model, value in (
+            (None, "gpt-4o", "low"),
+            ("azure", "gpt-4.1-mini", "high"),
+            (None, "o4-mini", "low"),
+        )
+    ),
     no_parameter("parallel_calls", "o3-mini", "parallel_tool_calls", False, "/o3", tools=TOOLS),
     Case(
         "openai_chat.breakpoints",

@@ -224,7 +224,7 @@ CASES = [
         "text.verbosity",
         "max",
         ": 'low', 'medium', and 'high'",
-        {"text": {"verbosity": "low"}},
+        {"text": {"verbosity": "medium"}},
     ),
     word(
         "text_format",

@@ -138,6 +138,21 @@ CASES = [
     ),
     *effort("efforts_of_o_series", "o3", "max", "'low', 'medium', and 'high'", "high", "gpt-5.6"),
     *effort("always_reason", "gpt-5-codex", "none", "", "low", "gpt-5.1"),
+    *(
+        Case(
+            "openai_responses.verbosity_of_model",
+            {"text": {"verbosity": value}},
+            "text.verbosity",
+            f"Unsupported value: 'verbosity' does not support '{value}' with this model. Supported"
+            " values are: 'medium'.",
+            {"text": {"verbosity": "medium"}},
+            server,
+            model,
+            f"{server or ''}/gpt-5.1",
+            code="unsupported_value",
+        )
+        for server, model, value in ((None, "gpt-4o", "low"), ("azure", "o3", "high"))
+    ),
     # Sampling
     sampling("sampling", "o3", "gpt-5.1", "low", ""),
     sampling("sampling", "gpt-5", "gpt-4.1", "low", ""),
