@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -581,3 +582,15 @@ Block: TypeAlias = (
 
 InputBlock: TypeAlias = Block | Audio | Video
 """A block of a message in a request."""
+
+
+def open_calls(blocks: Iterable[InputBlock]) -> tuple[ToolCall, ...]:
+    """Return the tool calls among blocks that have no result among them, in order."""
+    calls: list[ToolCall] = []
+    executed: set[str] = set()
+    for block in blocks:
+        if isinstance(block, ToolCall):
+            calls.append(block)
+        elif isinstance(block, ToolResult):
+            executed.add(block.tool_call_id)
+    return tuple([call for call in calls if call.id not in executed])

@@ -10,14 +10,13 @@ from msgspec import Struct, structs
 from streamnorm._core.blocks import (
     Block,
     Citation,
-    InputBlock,
     Reasoning,
     Refusal,
     ServerToolCall,
     ServerToolResult,
     Text,
     ToolCall,
-    ToolResult,
+    open_calls,
 )
 from streamnorm._core.errors import LimitExceeded, LocalProtocolError
 from streamnorm._core.events import (
@@ -105,18 +104,6 @@ class Message(Struct, frozen=True, omit_defaults=True, eq=False):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls that the client is asked to execute, in order; not those with a result."""
         return open_calls(self.blocks)
-
-
-def open_calls(blocks: Iterable[InputBlock]) -> tuple[ToolCall, ...]:
-    """Return the tool calls among blocks that have no result among them, in order."""
-    calls: list[ToolCall] = []
-    executed: set[str] = set()
-    for block in blocks:
-        if isinstance(block, ToolCall):
-            calls.append(block)
-        elif isinstance(block, ToolResult):
-            executed.add(block.tool_call_id)
-    return tuple([call for call in calls if call.id not in executed])
 
 
 _COMPARED = tuple(name for name in Message.__struct_fields__ if name not in ("opaque", "source"))

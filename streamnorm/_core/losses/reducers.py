@@ -510,9 +510,7 @@ class _DroppedCall(Struct):
     arguments: TextBuffer | None
 
 
-_EXECUTED = StreamError(
-    "malformed", "a written call was executed, expected events of a page's dialect", retryable=False
-)
+_EXECUTED = "a written call was executed, expected events of a page's dialect"
 
 
 class DroppedCalls(Struct, eq=False):
@@ -572,7 +570,7 @@ class DroppedCalls(Struct, eq=False):
             says_nothing: Whether the target shows nothing of its choice to the client.
         """
         if self.are_executed:  # which the client would do again
-            return _EXECUTED
+            return StreamError("malformed", _EXECUTED, retryable=False)
         # A client sends a paused answer back, and the provider executes its calls.  Without the
         # calls, the client would take an empty answer for a complete one.
         is_paused = stop.reason == "pause" and stop.reason not in self.target.stop_reasons

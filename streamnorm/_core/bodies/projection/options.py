@@ -136,7 +136,7 @@ def _names_json(text: str) -> bool:
 
 
 def _texts_of(request: Request) -> Iterator[str]:
-    yield from (block.text for block in request.system if isinstance(block, Text))
+    yield from (block.text for block in request.system)
     for message in request.messages:
         yield from (block.text for block in message.blocks if isinstance(block, Text))
 
