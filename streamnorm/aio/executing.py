@@ -275,19 +275,29 @@ def result_of(call: ToolCall, value: object) -> ToolResult:
         Exception: It has no JSON form.
     """
     if isinstance(value, ToolResult):
-        return structs.replace(value, tool_call_id=call.id)
+        return structs.replace(clean_result(value), tool_call_id=call.id)
     if value is None:
         return ToolResult(call.id)
     if isinstance(value, str):
         return ToolResult(call.id, (Text(clean(value)),))
     if isinstance(value, _BLOCKS):
-        return ToolResult(call.id, (value,))
+        return clean_result(ToolResult(call.id, (value,)))
     if _is_content(value):
-        content = [Text(clean(item)) if isinstance(item, str) else item for item in value]
-        return ToolResult(call.id, tuple(content))
+        content = [Text(item) if isinstance(item, str) else item for item in value]
+        return clean_result(ToolResult(call.id, tuple(content)))
     if any(all(hasattr(value, name) for name in names) for names in _ATTRIBUTES):
         return ToolResult.from_mcp(value, call.id)
     return _json_result(call, value)
+
+
+def clean_result(result: ToolResult) -> ToolResult:
+    """Return a result with U+FFFD for half characters, such as those in names of files."""
+    content = tuple(
+        structs.replace(block, text=clean(block.text)) if isinstance(block, Text) else block
+        for block in result.content
+    )
+    value = None if result.value is None else clean(result.value)
+    return structs.replace(result, content=content, value=value)
 
 
 def _is_content(value: object) -> TypeGuard[Sequence[ResultBlock | str]]:

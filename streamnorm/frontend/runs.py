@@ -19,7 +19,7 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.chats import CallIds, calls_of
 from streamnorm._core.bodies.request import Request, Source
 from streamnorm._core.codec import PageCodec, RunEncoder, StreamWriter
-from streamnorm._core.errors import LocalProtocolError, UnknownDialect
+from streamnorm._core.errors import EncodeError, LocalProtocolError, UnknownDialect
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -42,6 +42,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.messages import Accumulator, Message
 from streamnorm._registry import DIALECTS, encoder, lookup
+from streamnorm.aio.executing import clean_result
 
 RunItem: TypeAlias = Event | ToolResult | Iterable[ToolResult]
 """What a run consists of: the events of an answer, and the results of its tool calls."""
@@ -127,15 +128,21 @@ class Run:
         """Return the bytes of the next event, tool result or list of tool results.
 
         Raises:
+            EncodeError: A text of the event has half a character.
             LocalProtocolError: The event breaks the grammar of its answer, a result comes before
                 the end of its call, or the run has ended.
             TypeError: The item is neither event nor result.
         """
         if self.outcome is not None:
             raise LocalProtocolError("item after the end of the run, expected none")
-        if isinstance(item, Event):
-            return self._write_event(item)
-        return b"".join([self._write_result(result) for result in _results_of(item)])
+        try:
+            if isinstance(item, Event):
+                return self._write_event(item)
+            results = [clean_result(result) for result in _results_of(item)]
+            return b"".join([self._write_result(result) for result in results])
+        except UnicodeEncodeError as exc:
+            found = "half a surrogate pair, expected whole characters"
+            raise EncodeError(found, path=type(item).__name__) from exc
 
     def finish(self) -> bytes:
         """Return the bytes that end the run; an error if the last answer is incomplete."""

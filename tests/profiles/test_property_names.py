@@ -75,6 +75,25 @@ def test_schema_has_names_that_claude_accepts(to: str) -> None:
 
 
 @each_claude
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/Node", "$defs": {"Node": SCHEMA}},
+        {"type": "object", "allOf": [{"$ref": "#/$defs/Node"}], "$defs": {"Node": SCHEMA}},
+        {"anyOf": [{"anyOf": [SCHEMA]}]},
+    ],
+)
+def test_schema_behind_references_has_names_that_claude_accepts(
+    schema: dict[str, Any], to: str
+) -> None:
+    function = {"type": "function", "function": {"name": "look", "parameters": schema}}
+    sent = encoded(to, tools=[function])
+    assert validate_request(sent.body, to, model=CLAUDES[to]) == []
+    properties = sent.reply.tools["look"].properties
+    assert properties == {"filter_id": "filter[id]", "top": "$top"}
+
+
+@each_claude
 def test_earlier_calls_have_the_names_of_the_schema(to: str) -> None:
     arguments = '{"filter[id]": "7", "ok": {"$top": 1}}'
     called = {"id": "c", "type": "function", "function": {"name": "look", "arguments": arguments}}

@@ -5,15 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
 from streamnorm._core.json import FAST_ERRORS, compact, is_array, is_object
+from streamnorm._core.schemas.simplify import resolve_pointer
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_CHARS = 64
-_COMBINED = ("allOf", "anyOf", "oneOf")  # whose properties become those of the root
+_MAX_ROOTS = 100
+_LISTS = ("allOf", "anyOf", "oneOf")  # of schemas that the arguments match, too
+_PARTS = ("if", "then", "else", "not")
+_BY_NAME = ("properties", "dependentRequired", "dependencies", "dependentSchemas")
+_TOP = "#/properties/"
 
 
 def legal_properties(schema: dict[str, Any], pattern: re.Pattern[str]) -> dict[str, str]:
@@ -36,17 +42,8 @@ def legal_properties(schema: dict[str, Any], pattern: re.Pattern[str]) -> dict[s
 
 
 def rename_schema(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a schema with other names of its properties; of the root alone."""
-    renamed = dict(schema)
-    for keyword in ("properties", "dependentRequired", "dependentSchemas"):
-        if is_object(members := schema.get(keyword)):
-            renamed[keyword] = {names.get(name, name): value for name, value in members.items()}
-    if is_object(members := renamed.get("dependentRequired")):
-        renamed["dependentRequired"] = {
-            name: _rename_all(value, names) for name, value in members.items()
-        }
-    if "required" in schema:
-        renamed["required"] = _rename_all(schema["required"], names)
+    """Return a schema with other names of its properties, at its top alone."""
+    renamed: dict[str, Any] = _rename_pointers(_rename_top(schema, names), names)
     return renamed
 
 
@@ -59,9 +56,11 @@ def rename_arguments(arguments: str, names: Mapping[str, str]) -> str:
         members = _members(arguments)
     except FAST_ERRORS:
         return arguments
-    if names.keys().isdisjoint(members):
+    # Of two members that would have one name, each keeps its own.
+    used = {old: new for old, new in names.items() if old in members and new not in members}
+    if not used:
         return arguments
-    return compact({names.get(name, name): member for name, member in members.items()})
+    return compact({used.get(name, name): member for name, member in members.items()})
 
 
 class ArgumentsRenamer:
@@ -86,10 +85,18 @@ class ArgumentsRenamer:
 
 
 def _roots(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield schema
-    for keyword in _COMBINED:
-        entries = schema.get(keyword)
-        yield from filter(is_object, entries if is_array(entries) else ())
+    """Yield the schemas whose properties may become those of the top."""
+    left, seen = [schema], set[int]()
+    while left and len(seen) < _MAX_ROOTS:
+        found = left.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        pointer = found.get("$ref")
+        target = resolve_pointer(schema, pointer) if isinstance(pointer, str) else None
+        entries = [entry for keyword in _LISTS for entry in _array(found.get(keyword))]
+        left += filter(is_object, reversed([target, *entries]))
 
 
 def _names(schema: dict[str, Any]) -> Iterable[str]:
@@ -106,7 +113,54 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
+def _rename_top(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a schema of the arguments, or a part of it that they have to match, too."""
+    renamed = dict(schema)
+    for keyword, value in schema.items():
+        if keyword in _BY_NAME and is_object(value):
+            renamed[keyword] = {names.get(name, name): member for name, member in value.items()}
+    for keyword in ("dependentRequired", "dependencies", "dependentSchemas"):
+        if is_object(members := renamed.get(keyword)):
+            renamed[keyword] = {
+                name: _rename_top(value, names) if is_object(value) else _rename_all(value, names)
+                for name, value in members.items()
+            }
+    for keyword in _LISTS:
+        if is_array(entries := schema.get(keyword)):
+            renamed[keyword] = [
+                _rename_top(entry, names) if is_object(entry) else entry for entry in entries
+            ]
+    for keyword in _PARTS:
+        if is_object(part := schema.get(keyword)):
+            renamed[keyword] = _rename_top(part, names)
+    if "required" in schema:
+        renamed["required"] = _rename_all(schema["required"], names)
+    if is_object(legal := schema.get("propertyNames")) and "enum" in legal:
+        renamed["propertyNames"] = {**legal, "enum": _rename_all(legal["enum"], names)}
+    return renamed
+
+
+def _rename_pointers(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a schema whose references to properties of the top have their new names."""
+    if is_array(value):
+        return [_rename_pointers(item, names) for item in value]
+    if not is_object(value):
+        return value
+    renamed = {key: _rename_pointers(item, names) for key, item in value.items()}
+    pointer = value.get("$ref")
+    if isinstance(pointer, str) and pointer.startswith(_TOP):
+        name, slash, rest = unquote(pointer[len(_TOP) :]).partition("/")
+        old = name.replace("~1", "/").replace("~0", "~")
+        if old in names:
+            renamed["$ref"] = f"{_TOP}{names[old]}{slash}{rest}"
+    return renamed
+
+
 def _rename_all(value: Any, names: Mapping[str, str]) -> Any:
     if not is_array(value):
         return value
     return [names.get(name, name) if isinstance(name, str) else name for name in value]
+
+
+def _array(value: Any) -> list[Any]:
+    return value if is_array(value) else []

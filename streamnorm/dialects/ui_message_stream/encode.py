@@ -179,7 +179,9 @@ class UIMessageEncoder(RunEncoder):
                 return self._write_redacted(block)
             case ServerToolResult() as block:
                 return self._write_result(block, chunk(server_result_to_wire(block, fields)))
-            case ToolResult() as block:
+            case ToolResult(content=content) as block:
+                if any(not isinstance(item, Text) for item in content):
+                    self._losses.add("media", "ToolResult", "dropped")
                 return self._write_result(block, result_to_wire(block, fields))
             case Image() | Document() as block:
                 return chunk({**fields, **file_to_wire(block)})

@@ -78,9 +78,69 @@ def test_schema_has_the_legal_names() -> None:
         "properties": {"a": TEXT, "b": with_properties("$a", required=["$a"])},
         "required": ["a", "b", 1],
         "dependentRequired": {"b": ["a"], "a": ["b"], "c": "no"},
-        "dependentSchemas": {"a": {"required": ["$a"]}},
+        "dependentSchemas": {"a": {"required": ["a"]}},
     }
     assert json.dumps(schema) == before
+
+
+def test_what_the_arguments_match_too_has_the_legal_names() -> None:
+    part = {"required": ["$a"], "properties": {"$a": {"const": 1}}}
+    schema = {
+        "properties": {"$a": TEXT},
+        "allOf": [part, True],
+        "anyOf": [part],
+        "oneOf": [part],
+        "if": part,
+        "then": part,
+        "else": part,
+        "not": part,
+        "dependencies": {"$a": ["b"], "b": part},
+        "propertyNames": {"enum": ["$a", "b"], "maxLength": 5},
+    }
+    renamed = {"required": ["a"], "properties": {"a": {"const": 1}}}
+    assert rename_schema(schema, {"$a": "a"}) == {
+        "properties": {"a": TEXT},
+        "allOf": [renamed, True],
+        "anyOf": [renamed],
+        "oneOf": [renamed],
+        **dict.fromkeys(("if", "then", "else", "not"), renamed),
+        "dependencies": {"a": ["b"], "b": renamed},
+        "propertyNames": {"enum": ["a", "b"], "maxLength": 5},
+    }
+
+
+def test_references_to_properties_follow_them() -> None:
+    def pointing(name: str) -> dict[str, Any]:
+        return {"items": [{"$ref": f"#/properties/{name}"}, {"$ref": "#/$defs/$a"}, {"$ref": 1}]}
+
+    names = {"$a": "a", "b/c~d": "b_c_d", "e f": "e_f"}
+    for old, new in (("$a", "a"), ("b~1c~0d/items", "b_c_d/items"), ("e%20f", "e_f"), ("g", "g")):
+        schema = {"properties": {"x": pointing(old)}}
+        assert rename_schema(schema, names) == {"properties": {"x": pointing(new)}}
+
+
+def test_referenced_and_nested_properties_count_as_those_of_the_root() -> None:
+    schema = {
+        "$ref": "#/$defs/Node",
+        "anyOf": [{"allOf": [with_properties("a b")]}],
+        "$defs": {"Node": {**with_properties("$a"), "$ref": "#/$defs/Node"}, "O": {}},
+    }
+    assert legal_properties(schema, LEGAL) == {"$a": "a", "a b": "a_b"}
+    assert legal_properties({"$ref": "https://h", "allOf": [{"$ref": "#/x"}]}, LEGAL) == {}
+
+
+def test_chain_of_references_is_followed_within_a_bound() -> None:
+    defs: dict[str, Any] = {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(200)}
+    schema = {"$ref": "#/$defs/0", "$defs": {**defs, "50": with_properties("$a")}}
+    assert legal_properties(schema, LEGAL) == {"$a": "a"}
+    schema = {"$ref": "#/$defs/0", "$defs": {**defs, "150": with_properties("$a")}}
+    assert legal_properties(schema, LEGAL) == {}
+
+
+def test_two_members_never_get_one_name() -> None:
+    arguments = '{"$a":1,"a":2}'
+    assert rename_arguments(arguments, {"$a": "a"}) == arguments
+    assert rename_arguments(arguments, {"a": "$a"}) == arguments
 
 
 def test_schema_without_members_stays() -> None:
