@@ -460,17 +460,3 @@ def test_reasoning_that_another_server_of_the_dialect_signed_is_dropped() -> Non
         {"type": "redacted_thinking", "data": "x"},
         {"type": "text", "text": "Hi"},
     ]
-
-
-@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "openai_responses", "gemini"])
-def test_answer_after_a_filled_result_is_an_answer_of_its_own(target: str) -> None:
-    chat = Conversation(Request(model="m", max_tokens=9, tools=(Tool("w"),)))
-    chat.append(InputMessage("user", (Text("q"),)))
-    chat.append(Message("a1", "m", (ToolCall("c1", "w", "{}"),), "tool_use"))
-    name = {"openai_responses": "input", "gemini": "contents"}.get(target, "messages")
-    shorter = chat.dump(target, repair="fill").body[name]
-    chat.append(Message("a2", "m", (Text("It failed."), ToolCall("c2", "w", "{}")), "tool_use"))
-    chat.append_tool_result("c2", "ok")
-    longer = chat.dump(target, repair="fill").body[name]
-    assert longer[: len(shorter)] == shorter
-    assert len(longer) > len(shorter)

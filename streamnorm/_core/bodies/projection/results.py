@@ -229,12 +229,7 @@ class _Placement:
             message = messages[start]
             stop = start + 1
             if message.role == "assistant" and message.tool_calls:
-                # What follows a result that was filled in is another answer.
-                while (
-                    stop < end
-                    and messages[stop].role == "assistant"
-                    and not self._was_filled(stop - 1)
-                ):
+                while stop < end and messages[stop].role == "assistant":
                     message = self._fold(message, messages[stop])
                     stop += 1
                 first = stop
@@ -253,10 +248,6 @@ class _Placement:
                 self._placed.append(message)
             start = stop
         return self._placed
-
-    def _was_filled(self, position: int) -> bool:
-        calls = self._messages[position].tool_calls
-        return any((position, call.id) in self._filled for call in calls)
 
     def _fold(self, message: InputMessage, later: InputMessage) -> InputMessage:
         """Join two consecutive assistant messages, whose calls share one set of results."""
