@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
+from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.http.urls import detect_url, dialect_of_url, is_websocket_url
+from streamnorm.http.urls import detect_url, dialect_of_url, is_websocket_url, path_of
 from streamnorm.recording.conversations import SWITCHED, as_response, is_handshake
 from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import (
@@ -108,8 +109,9 @@ class Library:
     """A responder that answers requests from recordings in a directory or file.
 
     Each recording of a directory is played once.  Of the unplayed ones with the request's
-    method, path and dialect, the first by name whose request matches answers; concurrent
-    requests may therefore arrive in any order.  A recording without a request answers any,
+    method, path and dialect, the one whose request is equal answers, of several the one that
+    is most like it, and then the first by name; concurrent requests may therefore arrive in any
+    order.  A recording without a request answers any,
     once those before it were played.
 
     A single file answers any number of requests.
@@ -267,16 +269,21 @@ class Library:
             for entry in unplayed:
                 if entry.request is not None and match(asked, entry.request):
                     return entry, left
-        for entry in left:
-            if entry.compared is None:
-                answers = entry is left[0]
-            elif callable(match):
-                answers = False
-            else:
-                answers = match == "sequence" or same_request(compared, entry.compared)
-            if answers:
-                return entry, left
-        return None, left
+        if left and left[0].compared is None:
+            return left[0], left
+        if callable(match):
+            return None, left
+        if match == "sequence":
+            found = next((entry for entry in left if entry.compared is not None), None)
+            return found, left
+        equal = [
+            entry
+            for entry in left
+            if entry.compared is not None and same_request(compared, entry.compared)
+        ]
+        if len(equal) > 1:
+            return min(equal, key=lambda entry: _differences(asked, entry.request)), left
+        return next(iter(equal), None), left
 
     def _explain_refusal(
         self, request: WireRequest, compared: RecordedRequest, left: list[_LibraryEntry]
@@ -311,6 +318,18 @@ class Library:
             endpoints[_MAX_ENDPOINTS:] = ["…"]
         known = ", ".join([each[:_MAX_URL_CHARS] for each in endpoints])
         return f", expected {known}" if known else ""
+
+
+def _differences(asked: RecordedRequest, recorded: RecordedRequest | None) -> tuple[bool, ...]:
+    """Return in what two requests differ that count as equal; most important first."""
+    if recorded is None:
+        return ()
+    hosts = [urlsplit(request.url).netloc for request in (asked, recorded)]
+    return (
+        path_of(asked.url) != path_of(recorded.url),
+        not same_request(asked, recorded),
+        hosts[0] != hosts[1],
+    )
 
 
 def open_responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) -> Responder:

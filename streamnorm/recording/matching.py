@@ -82,7 +82,12 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
             r"\1 <directory>",
         ),
         # Claude Code's memory of a project.
-        (".claude/projects/", r"[^\s`'\"]*/\.claude/projects/[^\s/`'\"]+", "<directory>"),
+        # From where its path begins, so that a long word is read once.
+        (
+            ".claude/projects/",
+            r"(?<![^\s`'\"])[^\s`'\"]*/\.claude/projects/[^\s/`'\"]+",
+            "<directory>",
+        ),
         # Above the tree of its files.
         ("├|└", rf"^{_PATH}[^\n]*(?=\n\n?[├└])", "<directory>"),
         ("os version:", r"^([ \t*-]*OS Version:)[^\n]*", r"\1"),
@@ -94,6 +99,7 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
     )
 )
 
+_BOUNDARY = re.compile(r"multipart/[^;]*;[^,]*?boundary=\"?([^\";,\s]{8,70})", re.IGNORECASE)
 _MAX_LINES = 60
 _MAX_LINE_CHARS = 200
 _CONTEXT_LINES = 3
@@ -176,7 +182,13 @@ def _same_json(one: Any, other: Any) -> bool:
 
 
 def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
+    kind = request.headers.get("content-type", "")
+    # Clients make up another one for each upload.
+    boundary = found[1] if (found := _BOUNDARY.search(kind)) else None
     request = as_http_request(request)
+    text = request.text
+    if text is not None and boundary:
+        text = text.replace(boundary, "boundary")
     path = rewriter.rewrite_text(path_of(request.url))
     query = urlencode(
         [(name, rewriter.rewrite_text(value)) for name, value in query_of(request.url)]
@@ -186,7 +198,7 @@ def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
         f"{path}?{query}" if query else path,
         {},
         UNSET if request.body is UNSET else rewriter.rewrite_body(request.body),
-        None if request.text is None else rewriter.rewrite_text(request.text),
+        None if text is None else rewriter.rewrite_text(text),
         request.bytes,
     )
 

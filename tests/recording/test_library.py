@@ -22,7 +22,14 @@ from support.recording.libraries import (
 )
 
 from streamnorm.recording import Recording, RecordingError, UnrecordedRequest
-from streamnorm.recording.format import Companion, Playback, RecordedRequest, RecordedResponse, Step
+from streamnorm.recording.format import (
+    Companion,
+    Playback,
+    RecordedRequest,
+    RecordedResponse,
+    Step,
+    WireRequest,
+)
 from streamnorm.recording.library import Library, open_responder
 
 
@@ -50,6 +57,55 @@ def test_concurrent_requests_may_come_in_any_order(script: Path) -> None:
     library = Library(script)
     assert played(library.respond(ask({"turn": 2}))) == "03-chat"
     assert played(library.respond(ask({"turn": 1}))) == "01-chat"
+
+
+@pytest.mark.parametrize("match", ["normalised", "exact"])
+def test_recording_of_the_same_path_and_host_comes_before_a_similar_one(
+    tmp_path: Path, match: Any
+) -> None:
+    places = [
+        "https://a.example/v1/chat/completions",
+        "https://b.example/api/v1/chat/completions",
+        "https://c.example/v1/chat/completions",
+    ]
+    for number, url in enumerate(places):
+        record(tmp_path, f"{number}-x", {"turn": 1}, url)
+    for asked in (places, places[::-1]):
+        library = Library(tmp_path, match=match)
+        names = [f"{places.index(url)}-x" for url in asked]
+        assert [played(library.respond(ask({"turn": 1}, url))) for url in asked] == names
+
+
+def test_recording_of_the_same_words_comes_before_one_that_is_equal_without_a_date(
+    tmp_path: Path,
+) -> None:
+    texts = [f"Add to the current date exactly {count} days" for count in (1000, 2000)]
+    for text in texts:
+        record(tmp_path, text[-9:-5], {"input": text})
+    library = Library(tmp_path)
+    names = [played(library.respond(ask({"input": text}))) for text in texts[::-1]]
+    assert names == ["2000", "1000"]
+    # What an agent says of its environment still does not count.
+    library = Library(tmp_path)
+    other = ask({"input": "Add to the current date exactly 3000 days"})
+    assert played(library.respond(other)) == "1000"
+
+
+def test_upload_is_answered_whatever_its_client_calls_the_boundary(tmp_path: Path) -> None:
+    def upload(boundary: str, model: str) -> tuple[dict[str, str], str]:
+        part = f'--{boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\n{model}\r\n'
+        kind = f"multipart/form-data; boundary={boundary}"
+        return {"content-type": kind}, f"{part}--{boundary}--\r\n"
+
+    url = "https://a.example/v1/audio/transcriptions"
+    for model in ("one", "two"):
+        headers, text = upload("a" * 32, model)
+        write(tmp_path / f"{model}.sse", RecordedRequest("POST", url, headers, text=text))
+    library = Library(tmp_path)
+    for model in ("two", "one"):
+        headers, text = upload("b" * 32, model)
+        asked = WireRequest("POST", url, tuple(headers.items()), text.encode())
+        assert played(library.respond(asked)) == model
 
 
 def test_same_request_twice_plays_its_recordings_in_order(tmp_path: Path) -> None:

@@ -358,3 +358,10 @@ def test_text_is_normalised_too() -> None:
     request = RecordedRequest("POST", CHAT, {}, text="Current date: 2026-11-21\nxxxxxxxxxx")
     assert normalise(request).text == "Current date: <date>\nxxxxxxxx"
     assert normalise(request).body is UNSET
+
+
+def test_long_word_behind_the_memory_of_a_project_is_read_once() -> None:
+    text = "see /home/a/.claude/projects/x-y and " + "a" * 200_000
+    request = RecordedRequest("POST", "http://x/v1/messages", {}, {"messages": [{"content": text}]})
+    found = normalise(request)  # which would take minutes if the time were quadratic
+    assert found.body["messages"][0]["content"].startswith("see <directory> and aaaa")

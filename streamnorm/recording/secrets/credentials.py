@@ -66,6 +66,10 @@ _HARMLESS_QUERY = frozenset(
     {"after", "before", "include", "include[]", "model", "order", "purpose"}
 )
 
+# Of a tool of MCP, say, whose servers take keys in their URL.
+_LINK = re.compile("(?:https?|wss?)://", re.IGNORECASE)
+_LINKS = ("url", "uri")
+
 _TOKEN_NAMES = frozenset({"apikey", "auth", "hook", "key", "secret", "token", "webhook"})
 _MIN_NAMED_TOKEN_CHARS = 8
 _SEPARATORS = re.compile("[;:,]")
@@ -191,7 +195,9 @@ def find_in_string(position: Position, name: str, text: str) -> Iterator[str]:
         name: Name of its field.
         text: The string.
     """
-    if position is Position.HEADER or (position is Position.SECRET and name.lower() in _LISTS):
+    if position is Position.TEXT and _LINK.match(text) and _normalise(name).endswith(_LINKS):
+        yield from _find_in_link(text)
+    elif position is Position.HEADER or (position is Position.SECRET and name.lower() in _LISTS):
         yield from find_in_header(name, text)
     elif position is Position.SECRET:
         yield text
@@ -332,6 +338,20 @@ def find_in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless
         if name == "x-amz-credential":
             # The key of SigV4, and behind it date, region and service.
             yield plain.partition("/")[0]
+
+
+def _find_in_link(url: str) -> Iterator[str]:
+    """Yield the credentials in a URL of a body: userinfo, and parameters that are named secret."""
+    _, authority, _, query, _ = _split_url(url)
+    userinfo = authority.rpartition("@")[0]
+    for value in (userinfo, *userinfo.partition(":")[::2]):
+        yield value
+        yield unquote(value)
+    for name, value in _split_query(query):
+        name = unquote_plus(name)
+        if is_secret_field(name) or _names_token(name):
+            yield value
+            yield unquote_plus(value)
 
 
 def _find_in_path(path: str) -> Iterator[str]:

@@ -119,7 +119,10 @@ _BY_PREFIX: dict[bytes, tuple[_Shape, ...]] = {
 _BY_WORD: tuple[tuple[bytes, _Shape], ...] = (
     (b"AIza", _compile("Google API key", _NOT_IN_BASE64 + rb"AIza[\w-]{30,60}(?![A-Za-z0-9_+=-])")),
     (b"AQ.", _compile_random_token(b"AQ.", 20, 400)),
+    (b"ASIA", _compile("AWS access key", _NOT_IN_BASE64 + rb"ASIA[0-9A-Z]{16}(?![A-Za-z0-9_+=-])")),
+    (b"ek_", _compile_random_token(b"ek_", 16, 400)),
     (b"fw_", _compile_token(b"fw_", 20, 100)),
+    *((prefix, _compile_token(prefix, 20, 300)) for prefix in (b"gho_", b"ghr_", b"ghs_", b"ghu_")),
     (b"nvapi-", _compile_random_token(b"nvapi-", 20, 200)),
     (
         b"xox",
