@@ -10,7 +10,14 @@ from streamnorm._bodies import decode_message, encode_message
 from streamnorm._core.codec import Dialect, Encoder, RequestViolation, StreamWriter
 from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
-from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
+from streamnorm._core.events import (
+    Event,
+    Failed,
+    MessageStart,
+    StreamError,
+    Truncated,
+    UsageUpdate,
+)
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
@@ -89,6 +96,10 @@ class AnswerWriter(Struct, kw_only=True):
         framing = self.spoken.framing
         frame_writer = None if framing.writer is None else framing.writer()
         writer = StreamWriter(self.encoder, frame_writer=frame_writer)
+        # Anthropic's first event says how many tokens the request has.
+        usage = next((event.usage for event in events if isinstance(event, UsageUpdate)), None)
+        if usage is not None:
+            writer.count(UsageUpdate(structs.replace(usage, output_tokens=None)))
         for event in events:
             yield b"".join(writer.write((self._complete_start(event, id),)))
         yield b"".join(writer.write((), ends=True))

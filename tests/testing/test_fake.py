@@ -384,3 +384,12 @@ async def test_asgi_application_is_answered() -> None:
 def test_class_that_is_no_client_is_refused() -> None:
     with pytest.raises(TypeError, match="expected Client or AsyncClient of httpx or httpx2"):
         FakeProvider("Hello").client(dict)
+
+
+def test_first_event_of_anthropic_says_how_many_tokens_the_request_has() -> None:
+    playback = FakeProvider(["Hello."]).respond(messages(stream=True))
+    first, *_ = [
+        json.loads(line[6:]) for line in playback.body.splitlines() if line[:6] == b"data: "
+    ]
+    assert first["type"] == "message_start"
+    assert first["message"]["usage"]["input_tokens"] > 0

@@ -29,7 +29,7 @@ from datetime import datetime
 from http.client import responses
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field, structs
@@ -179,6 +179,7 @@ _DATE = "1970-01-01T00:00:00.000Z"
 _COMMENT = "recordings keep no dates: each startedDateTime stands for an unknown one"
 # URL of a recording without a request.
 _UNKNOWN_URL = "http://unknown.invalid/"
+_FORM = "application/x-www-form-urlencoded"
 _NO_KIND = "x-unknown"  # written by browsers
 
 
@@ -376,9 +377,16 @@ class _HARHeader(Struct):
     value: str = ""
 
 
+class _HARParameter(Struct):
+    name: str
+    value: str = ""
+
+
 class _HARPostData(Struct):
+    mime_type: str = field(name="mimeType", default="")
     text: str | None = None
     encoding: str | None = None
+    params: list[_HARParameter] = []
 
 
 class _HARRequest(Struct):
@@ -466,6 +474,8 @@ def _read_posted_body(request: _HARRequest) -> bytes | None:
     data = request.post_data
     if data is None:
         return b""
+    if data.text is None and data.mime_type.startswith(_FORM):
+        return urlencode([(each.name, each.value) for each in data.params]).encode()
     if data.text is None:
         return None  # an upload, of which only the form fields are stored
     return _decode_text(data.text, data.encoding)

@@ -139,6 +139,13 @@ def test_response_without_a_body_is_empty(tmp_path: Path) -> None:
         ({"mimeType": "a/b", "text": "eyJhIjogMX0=", "encoding": "base64"}, ({"a": 1}, None)),
         ({"mimeType": "multipart/form-data", "params": [{"name": "a"}]}, (UNSET, None)),
         ({"mimeType": "a/b", "text": "", "params": [{"name": "a", "value": "b"}]}, (UNSET, None)),
+        (
+            {
+                "mimeType": "application/x-www-form-urlencoded; charset=utf-8",
+                "params": [{"name": "a b", "value": "c&d"}, {"name": "e"}],
+            },
+            (UNSET, "a+b=c%26d&e="),
+        ),
     ],
 )
 def test_request_body_is_imported_if_present(
@@ -147,6 +154,20 @@ def test_request_body_is_imported_if_present(
     (recording,) = imported(tmp_path, entry(request={"postData": data}))
     assert recording.request is not None
     assert (recording.request.body, recording.request.text) == kept
+
+
+def test_secret_of_a_form_is_hidden_in_its_answer(tmp_path: Path) -> None:
+    secret = "Zq8vLk3pTn5wYx2c"  # noqa: S105 - of nobody
+    params = [{"name": "client_secret", "value": secret}]
+    data = {"mimeType": "application/x-www-form-urlencoded", "params": params}
+    content = {"mimeType": "application/json", "text": f'{{"echo": "{secret}"}}'}
+    kind = {"name": "content-type", "value": data["mimeType"]}
+    exchange = entry(request={"postData": data, "headers": [kind]})
+    exchange["response"]["content"] = content
+    (recording,) = imported(tmp_path, exchange)
+    assert secret.encode() not in recording.body
+    assert recording.request is not None
+    assert secret not in str(recording.request.text)
 
 
 HOSTILE = {
