@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.http.urls import detect_url, dialect_of_url, is_websocket_url, path_of
+from streamnorm.http.urls import detect_url, dialect_of_url, is_websocket_url, path_of, query_of
 from streamnorm.recording.conversations import SWITCHED, as_response, is_handshake
 from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import (
@@ -327,6 +327,7 @@ def _differences(asked: RecordedRequest, recorded: RecordedRequest | None) -> tu
     hosts = [urlsplit(request.url).netloc for request in (asked, recorded)]
     return (
         path_of(asked.url) != path_of(recorded.url),
+        query_of(asked.url) != query_of(recorded.url),
         not same_request(asked, recorded),
         hosts[0] != hosts[1],
     )

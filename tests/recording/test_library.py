@@ -91,6 +91,24 @@ def test_recording_of_the_same_words_comes_before_one_that_is_equal_without_a_da
     assert played(library.respond(other)) == "1000"
 
 
+def test_pages_of_a_list_are_told_apart(tmp_path: Path) -> None:
+    base = "https://a.example/v1/models?limit=2"
+    for name, url in (("1", base), ("2", f"{base}&after_id=b"), ("3", f"{base}&after_id=c")):
+        write(tmp_path / f"{name}.sse", RecordedRequest("GET", url, {}))
+    library = Library(tmp_path, match="exact")
+    for name, url in (("3", f"{base}&after_id=c"), ("1", base), ("2", f"{base}&after_id=b")):
+        assert played(library.respond(WireRequest("GET", url, (), b""))) == name
+
+
+def test_recording_without_the_parameters_that_were_not_kept_answers(tmp_path: Path) -> None:
+    base = "https://a.example/v1/files"
+    write(tmp_path / "1.sse", RecordedRequest("GET", base, {}))
+    asked = WireRequest("GET", f"{base}?purpose=a&order=asc", (), b"")
+    assert played(Library(tmp_path).respond(asked)) == "1"
+    write(tmp_path / "1.sse", RecordedRequest("GET", f"{base}?limit=2", {}))
+    assert_refused(Library(tmp_path), asked)
+
+
 def test_upload_is_answered_whatever_its_client_calls_the_boundary(tmp_path: Path) -> None:
     def upload(boundary: str, model: str) -> tuple[dict[str, str], str]:
         part = f'--{boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\n{model}\r\n'

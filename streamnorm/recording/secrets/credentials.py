@@ -61,10 +61,12 @@ _LEAST = 6
 # Matches every text: RFC 3986, appendix B.
 _URL = re.compile(r"([^:/?#]+:)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 _PUBLIC_QUERY = frozenset({"alt", "api-version", "beta", "limit", "starting_after", "stream"})
-# Neither recorded nor secret: their values may occur in bodies, which must stay intact.
-_HARMLESS_QUERY = frozenset(
-    {"after", "before", "include", "include[]", "model", "order", "purpose"}
+# Recorded, and no secrets: their values may occur in bodies, which must stay intact.
+HARMLESS_QUERY = frozenset(
+    {"after", "after_id", "before", "before_id", "include", "include[]", "model", "order"}
+    | {"purpose"}
 )
+"""Names of parameters that recordings made before 0.2 do not have."""
 
 # Of a tool of MCP, say, whose servers take keys in their URL.
 _LINK = re.compile("(?:https?|wss?)://", re.IGNORECASE)
@@ -309,7 +311,7 @@ def _find_in_basic(encoded: str) -> Iterator[str]:
 
 
 def _is_not_harmless(name: str) -> bool:
-    return name not in _PUBLIC_QUERY | _HARMLESS_QUERY
+    return name not in _PUBLIC_QUERY | HARMLESS_QUERY
 
 
 def find_in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless) -> Iterator[str]:
@@ -390,7 +392,7 @@ def strip_url(url: str) -> str:
     kept = "&".join(
         f"{name}={value}" if value else name
         for name, value in _split_query(query)
-        if name.lower() in _PUBLIC_QUERY
+        if name.lower() in _PUBLIC_QUERY | HARMLESS_QUERY
     )
     return f"{scheme}{'//' if host else ''}{host}{path}{'?' if kept else ''}{kept}"
 
