@@ -77,3 +77,16 @@ def test_long_text_is_counted_in_steps() -> None:
     assert stored.find(5998, 6001, None) == (2999, 3001)
     assert stored.find(0, 9000, None) == (0, 6000)
     assert stored.find(2, 4, None) == (1, 2)
+
+
+def test_blocks_of_a_stream_share_the_bound() -> None:
+    room = StoredBytes(10)
+    first, second = TextOffsets(room=room), TextOffsets(base=12, room=room)
+    first.append("ääää")  # eight bytes
+    assert (first.size, room.left) == (8, 2)
+    second.append("rest")
+    assert (second.size, room.left) == (4, 0)
+    assert second.find(0, 2, "re") == (0, 2)
+    assert second.find(0, 3, "res") is None
+    first.release()
+    assert room.left == 8
