@@ -179,7 +179,7 @@ def test_rule_holds_for_the_models_that_it_names(globs: str, model: str, holds: 
             "unknown field `values` - at `$.rule[0].check`",
         ),
         (
-            changed(CHECK, 'check = { kind = "length", at = ["a"], when = [{ at = "b", of = 1 }] }'),
+            changed(CHECK, 'check = { kind = "length", at = ["a"], when = [{at = "b", of = 1}] }'),
             "unknown field `of` - at `$.rule[0].check.when[0]`",
         ),
         (
