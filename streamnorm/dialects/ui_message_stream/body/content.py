@@ -278,8 +278,10 @@ def _input_of(part: dict[str, Any], state: str, kind: object) -> tuple[bool, str
         if value is None:
             return False, ""
     if isinstance(value, str) and kind != "function":
-        # Servers and clients report arguments that are no JSON as a failed call with a text.
-        return kind == "custom" or state != _ERROR, value
+        # Servers and clients report arguments that are no JSON as a failed call with a text, and
+        # `useChat` so those with a `__proto__`, which it does not parse.
+        is_object_text = value.lstrip().startswith("{") and is_json(value)
+        return kind == "custom" or not (state == _ERROR or is_object_text), value
     return False, compact(value) if "input" in part or value is not None else ""
 
 

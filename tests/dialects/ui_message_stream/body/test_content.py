@@ -101,6 +101,12 @@ def test_later_message_of_the_user_supersedes_a_request_for_approval() -> None:
         ({"input": None}, ("function", "null")),
         ({}, ("function", "")),
         ({"input": "print(1)"}, ("custom", "print(1)")),
+        ({"input": ' {"__proto__":{}}'}, ("function", ' {"__proto__":{}}')),
+        ({"input": "{1}"}, ("custom", "{1}")),
+        (
+            {"input": "{}", "callProviderMetadata": {"streamnorm": {"kind": "custom"}}},
+            ("custom", "{}"),
+        ),
     ],
 )
 def test_input_is_json_or_free_text(fields: dict[str, Any], expected: tuple[str, str]) -> None:
