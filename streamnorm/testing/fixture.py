@@ -322,10 +322,13 @@ class RecordingFixture:
             names = ", ".join(recording.name for recording in library.unplayed)
             is_file = self.path.is_file()
             anew = self._explain_recording() if is_file else self._command("rewrite")
+            advice = f"to record anew: {anew}"
+            if not (library.replayed or is_file):  # without a request nothing is recorded anew
+                advice += f"\nif it is right that it asked for nothing: delete {self.path}"
             problems.append(
                 f"the test passed, though it did not ask for all that is recorded: {names}\n\n"
                 "to allow it: @pytest.mark.streamnorm(allow_unplayed=True)\n"
-                f"to record anew: {anew}"
+                f"{advice}"
             )
         return problems
 

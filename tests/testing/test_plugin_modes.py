@@ -232,6 +232,8 @@ def test_unplayed_recording_fails_a_passing_test(project: Project) -> None:
                 "to record anew: pytest test_it.py::test_asks --streamnorm-record=rewrite",
             ]
         )
+    # Of a test that asks for nothing more is said: it would record nothing anew.
+    result.stdout.fnmatch_lines(["if it is right that it asked for nothing: delete *test_asks"])
 
 
 @pytest.mark.parametrize(
