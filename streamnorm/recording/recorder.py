@@ -182,6 +182,11 @@ class RecordingWriter:
         headers = list(headers)
         suffix = suffix_of(content_type_of(headers), self._framing) or self._framing.suffix
         allowed = self._secrets.scrub_response_headers(headers)
+        targets = [value for name, value in headers if name.lower() == "location"]
+        request = self._companion.request
+        if targets and request is not None and 300 <= status <= 399:
+            with suppress(ValueError):  # no URL
+                allowed["location"] = self._secrets.scrub_redirect(targets[0], request.url)
         response = RecordedResponse(status, allowed, suffix, "incomplete")
         # A server of another kind may send server-sent events at the same path.
         framing = self._framing if suffix == self._framing.suffix else SSE

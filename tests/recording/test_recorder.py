@@ -378,3 +378,29 @@ def test_memory_does_not_grow_with_the_body(tmp_path: Path) -> None:
 
 def test_str_of_a_read_is_its_line() -> None:
     assert str(RecordedRead(35, 36)) == "+35 36"
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "kept"),
+    [
+        (307, "https://api.example-models.com/v2/chat/completions", "/v2/chat/completions"),
+        (308, "/v2/chat/completions?limit=2&key=K3aBcDeFgHiJ", "/v2/chat/completions?limit=2"),
+        (302, "other", "/v1/chat/other"),
+        (301, "https://api.example-models.com", "/"),
+        (303, "https://u:K4aBcDeFgHiJ@elsewhere.example/x", "https://elsewhere.example/x"),
+        (307, "http://[", None),
+        (200, "/v2", None),
+    ],
+)
+def test_redirect_is_recorded_without_its_secrets_and_the_host_of_the_request(
+    tmp_path: Path, status: int, location: str, kept: str | None
+) -> None:
+    writer = Recorder(tmp_path).start(REQUEST)
+    writer.begin(status, [("content-type", "text/plain"), ("Location", location)])
+    writer.write(b"K3aBcDeFgHiJ")
+    writer.end("eof")
+    found = companion(next(tmp_path.glob("*-completions.json")))["response"]["headers"]
+    assert found.get("location") == kept
+    (recording,) = Library(tmp_path).recordings
+    assert recording.playback().headers.get("location") == kept
+    assert b"K3aBcDeFgHiJ" not in recording.body or "K3" not in location

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from support.http.families import READS, URL, FamilyUnderTest, each_family
 
@@ -22,6 +23,7 @@ from streamnorm.recording.format import (
     Step,
     WireRequest,
 )
+from streamnorm.transports.httpx import RecordingTransport, ReplayTransport
 
 
 class Script:
@@ -371,3 +373,18 @@ async def test_recorded_exchange_replays_identically(
     assert await family.async_fetch(transport) == sync == READS
     assert family.fetch(transport) == not_sync == READS[1:]
     assert transport.unplayed == ()
+
+
+def test_redirect_is_followed_in_a_replay_as_it_was(tmp_path: Path) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/old":
+            target = str(request.url.copy_with(path="/new"))
+            return httpx.Response(307, headers={"location": target})
+        return httpx.Response(200, json={"it": "is here"})
+
+    for make in (
+        lambda: RecordingTransport(httpx.MockTransport(answer), tmp_path),
+        lambda: ReplayTransport(tmp_path),
+    ):
+        with httpx.Client(transport=make(), follow_redirects=True) as client:
+            assert client.post("https://a.example/old", json={}).json() == {"it": "is here"}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
-from urllib.parse import unquote_plus
+from urllib.parse import unquote_plus, urljoin, urlsplit
 
 import msgspec
 from msgspec import UNSET, structs
@@ -312,6 +312,19 @@ class Secrets:
         found = chain.from_iterable(find_in_header(name, value) for name, value in headers)
         self._learn(islice(found, _MAX_RESPONSE_VALUES))
         return self._scrub_headers(headers, _RESPONSE_HEADERS)
+
+    def scrub_redirect(self, target: str, url: str) -> str:
+        """Return where a response redirects to, redacted; without a host if it stays at its own.
+
+        Args:
+            target: The `location`.
+            url: URL of the request.
+        """
+        joined = urljoin(url, target)
+        host, own = (f"//{urlsplit(each).netloc}" for each in (joined, url))
+        kept = self.scrub_text(strip_url(joined))
+        # A client would otherwise leave the replay.
+        return kept.partition(host)[2] or "/" if host == own else kept
 
     def scrub(self, data: bytes, framing: Framing = SSE) -> bytes:
         """Return a complete body with "x" for each byte of a secret."""
