@@ -384,7 +384,8 @@ class GenericReplayTransport(Generic[RequestT, ResponseT]):
         body = subclass(_ReplayedBody, stream)  # type: ignore[arg-type]  # classes are hashable
         return self._family.response(
             playback.status,
-            headers=playback.headers,
+            # As text, httpx takes ASCII alone.
+            headers=[(name.encode(), value.encode()) for name, value in playback.headers.items()],
             stream=body(playback, self._pace, request, self._family),
             extensions=_EXTENSIONS,
         )

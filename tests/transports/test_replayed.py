@@ -388,3 +388,15 @@ def test_redirect_is_followed_in_a_replay_as_it_was(tmp_path: Path) -> None:
     ):
         with httpx.Client(transport=make(), follow_redirects=True) as client:
             assert client.post("https://a.example/old", json={}).json() == {"it": "is here"}
+
+
+@each_family
+def test_header_of_any_text_is_replayed(family: FamilyUnderTest, tmp_path: Path) -> None:
+    body = b"data: {}\n\n"
+    response = RecordedResponse(200, {"content-type": 'application/json; x="caf\xe9 \u20ac"'})
+    Recording(body, Companion(1, None, response=response)).save(tmp_path / "a.sse")
+    transport = family.transports.ReplayTransport(tmp_path)
+    with family.http.Client(transport=transport) as client:
+        answer = client.get(URL)
+    assert (answer.status_code, answer.content) == (200, body)
+    assert "caf\xe9 \u20ac" in answer.headers["content-type"]
