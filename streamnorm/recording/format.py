@@ -267,6 +267,7 @@ _COMPANION: msgspec.json.Decoder[Companion] = msgspec.json.Decoder(Companion)
 # RFC 9110 §5.1 and §5.5: a token, and a value without control characters.  One that a server
 # cannot send would fail each replay.
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\n(?:[^\0-\x20\x7f]+(?:[ \t]+[^\0-\x20\x7f]+)*)?")
+_SIZE = re.compile("[0-9]{1,12}")
 _CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
 
 
@@ -275,6 +276,14 @@ def find_bad_header(headers: Mapping[str, str]) -> int | None:
     for number, header in enumerate(headers.items()):
         if not _HEADER.fullmatch("{}\n{}".format(*header)):
             return number
+    return None
+
+
+def stated_size(headers: Iterable[tuple[str, str]]) -> int | None:
+    """Return the size of a body that its headers state, or None."""
+    for name, value in headers:
+        if name.lower() == "content-length" and _SIZE.fullmatch(value):
+            return int(value)
     return None
 
 

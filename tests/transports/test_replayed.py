@@ -400,3 +400,22 @@ def test_header_of_any_text_is_replayed(family: FamilyUnderTest, tmp_path: Path)
         answer = client.get(URL)
     assert (answer.status_code, answer.content) == (200, body)
     assert "caf\xe9 \u20ac" in answer.headers["content-type"]
+
+
+def test_upload_is_told_from_others_by_its_size(tmp_path: Path) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        name = b"one" if b"whisper-1" in request.read() else b"two"
+        return httpx.Response(200, content=b"data: %b\n\n" % name)
+
+    def ask(transport: httpx.BaseTransport, model: str) -> str:
+        with httpx.Client(transport=transport) as client:
+            files = {"file": ("a.wav", b"x")}
+            return client.post("https://a.example/v1/a", data={"model": model}, files=files).text
+
+    for model in ("whisper-1", "gpt-4o-transcribe"):
+        ask(RecordingTransport(httpx.MockTransport(answer), tmp_path), model)
+    replayed = ReplayTransport(tmp_path)
+    assert ask(replayed, "gpt-4o-transcribe") == "data: two\n\n"
+    with pytest.raises(UnrecordedRequest):
+        ask(replayed, "another-model")
+    assert ask(replayed, "whisper-1") == "data: one\n\n"
