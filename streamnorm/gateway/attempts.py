@@ -542,7 +542,7 @@ class Attempts:
         status = error_status(error, client.name, upstream=upstream, cloud=client.cloud)
         if target is not None and not self._may_succeed_elsewhere(error, target):
             is_final = is_final or status in _FINAL
-        shown, headers = join_retry_after(error, headers)
+        shown, headers = join_retry_after(error, headers, time.time())
         if self._page is not None and target is not None and not target.upstream.forwards_key:
             shown = self._page.hide_account(shown, status)
             status = error_status(shown, client.name, upstream=upstream)

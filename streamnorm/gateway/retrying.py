@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping
 
 from streamnorm._core.events import StreamError
@@ -45,7 +46,7 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
         headers: Headers of the answer, names in lower case.
         number: How often it will have been sent again then, from 1.
     """
-    asked = retry_after_in(headers)
+    asked = retry_after_in(headers, time.time())
     if asked is not None:
         return min(asked, MAX_DELAY_S)
     # The backoff of the official SDKs: 0.5 to 8 s.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-import time
 from collections.abc import Iterator, Mapping
 from email.utils import mktime_tz, parsedate_tz
 from math import ceil
@@ -154,13 +153,14 @@ def response_headers(
     return sent
 
 
-def retry_after_in(headers: Mapping[str, str]) -> float | None:
+def retry_after_in(headers: Mapping[str, str], now_s: float) -> float | None:
     """Return the seconds that a response's headers ask a client to wait, or None.
 
     Zero, a past date and what is no number at all say nothing of when.
 
     Args:
         headers: The headers, names in lower case.
+        now_s: The time, in seconds since 1970.
     """
     if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
         return milliseconds / 1000
@@ -172,20 +172,25 @@ def retry_after_in(headers: Mapping[str, str]) -> float | None:
     if date is None:
         return None
     try:
-        seconds = mktime_tz(date) - time.time()
+        seconds = mktime_tz(date) - now_s
     except (ValueError, OverflowError):  # no such day, or one too far away
         return None
     return seconds if seconds > 0 else None
 
 
 def join_retry_after(
-    error: StreamError, headers: dict[str, str]
+    error: StreamError, headers: dict[str, str], now_s: float
 ) -> tuple[StreamError, dict[str, str]]:
     """Return an error and the headers of its response, both with the time that one of them names.
 
     Google says it in the error, all others in a header.
+
+    Args:
+        error: The error.
+        headers: The headers, names in lower case.
+        now_s: The time, in seconds since 1970.
     """
-    seconds = retry_after_in(headers)
+    seconds = retry_after_in(headers, now_s)
     if seconds is not None:
         return structs.replace(error, retry_after=seconds), headers
     if error.retry_after is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -319,7 +320,9 @@ class ClientResponses(Generic[RequestT, ResponseT]):
                 if self._client.cloud is not None:
                     return self._refuse(error, response, self._upstream.name)
                 status = error_status(error, self._client.name, upstream=self._upstream.name)
-                error, headers = join_retry_after(error, self._headers(response, _JSON))
+                error, headers = join_retry_after(
+                    error, self._headers(response, _JSON), time.time()
+                )
                 body = stream.error_body(structs.replace(error, status_hint=status))
                 return self._respond(status, body, headers)
             case _:
@@ -329,7 +332,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         self, error: StreamError, response: ResponseT | None, upstream: str | None
     ) -> ResponseT:
         client = self._client
-        error, headers = join_retry_after(error, self._headers(response, _JSON))
+        error, headers = join_retry_after(error, self._headers(response, _JSON), time.time())
         failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
         headers |= failed.headers
         return self._respond(failed.status, failed.body, headers)
