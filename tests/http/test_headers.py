@@ -6,13 +6,16 @@ import pytest
 
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
+from streamnorm._core.events import StreamError
 from streamnorm._registry import DIALECTS
 from streamnorm.http.headers import (
     cloud_headers,
     error_type_in,
+    join_retry_after,
     request_headers,
     request_id_in,
     response_headers,
+    retry_after_in,
 )
 
 FIXED = {"accept": "*/*", "accept-encoding": "identity", "content-type": "application/json"}
@@ -221,3 +224,45 @@ def test_type_of_an_error_in_the_headers(headers: dict[str, str], kind: str | No
 def test_id_of_a_request_of_aws_is_plain_text(stated: str, id: str) -> None:
     assert request_id_in({"x-amzn-requestid": stated}) == id
     assert request_id_in({"x-request-id": stated}) == ""
+
+
+# Sun, 29 Nov 2026 12:00:00 GMT
+NOON_S = 1_795_953_600.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"retry-after": "2.5"}, 2.5, id="seconds"),
+        pytest.param({"retry-after-ms": "1500", "retry-after": "7"}, 1.5, id="milliseconds first"),
+        pytest.param({"retry-after-ms": "soon", "retry-after": "7"}, 7, id="broken milliseconds"),
+        pytest.param({"retry-after": "0"}, None, id="zero"),
+        pytest.param({"retry-after": "nan"}, None, id="not a number"),
+        pytest.param({"retry-after": "Sun, 29 Nov 2026 12:01:30 GMT"}, 90, id="date"),
+        pytest.param({"retry-after": "Sun, 29 Nov 2026 12:00:00 GMT"}, None, id="now"),
+        pytest.param({"retry-after": "Sun, 29 Nov 2026 11:59:00 GMT"}, None, id="past"),
+        pytest.param({"retry-after": "Sun, 99 Nov 99999 12:00:00 GMT"}, None, id="no such day"),
+    ],
+)
+def test_headers_say_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_in(headers, NOON_S) == seconds
+
+
+@pytest.mark.parametrize(
+    ("in_error", "in_headers", "seconds", "header"),
+    [
+        pytest.param(None, None, None, None, id="neither"),
+        pytest.param(None, "3", 3, "3", id="header"),
+        pytest.param(2.25, None, 2.25, "3", id="error"),
+        pytest.param(2.25, "7", 7, "7", id="both"),
+    ],
+)
+def test_error_and_its_headers_say_the_same_time(
+    in_error: float | None, in_headers: str | None, seconds: float | None, header: str | None
+) -> None:
+    received = {} if in_headers is None else {"retry-after": in_headers}
+    error, headers = join_retry_after(
+        StreamError("upstream", "Slow down.", retry_after=in_error), received, NOON_S
+    )
+    assert (error.retry_after, headers.get("retry-after")) == (seconds, header)
