@@ -34,7 +34,7 @@ from streamnorm._core.codec import (
 )
 from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
 from streamnorm._core.events import Event, MessageStop, StreamError
-from streamnorm._core.failures import FailedAnswer, find_error
+from streamnorm._core.failures import FailedAnswer, as_upstream_error, find_error
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.losses.executed_calls import without_executed_calls
@@ -423,7 +423,7 @@ def response_events(
         raise
     match events:
         case [*_, StreamError("upstream") as error]:
-            raise _upstream_error(error)
+            raise as_upstream_error(error)
         case [*_, StreamError(message=message)]:
             raise DecodeError(message)
         case _:
@@ -474,17 +474,7 @@ def _restore_calls(message: Message, reply: Reply, losses: Losses) -> Message:
 def error_in(value: dict[str, Any]) -> UpstreamError | None:
     """Return the error that a body reports in any vendor's format; None if it reports no error."""
     error = find_error(value)
-    return None if error is None else _upstream_error(error)
-
-
-def _upstream_error(error: StreamError) -> UpstreamError:
-    return UpstreamError(
-        error.message,
-        status=error.status_hint,
-        code=error.code,
-        retryable=error.retryable,
-        retry_after=error.retry_after,
-    )
+    return None if error is None else as_upstream_error(error)
 
 
 def reader_of(known: Dialect) -> RequestReader:

@@ -52,7 +52,7 @@ def answer_messages(message: Message, dialect: str | None) -> list[InputMessage]
 
 
 def _steps(blocks: Iterable[InputBlock]) -> list[tuple[Role, list[InputBlock]]]:
-    """Return the blocks of the assistant's messages, and those of the results after each."""
+    """Split an answer into turns: the assistant's, and the user's with the tool results."""
     steps: list[tuple[Role, list[InputBlock]]] = []
     for block in blocks:
         role: Role = "user" if isinstance(block, ToolResult) else "assistant"

@@ -429,13 +429,7 @@ def as_exception(
     """
     match error.kind:
         case "upstream":
-            return UpstreamError(
-                error.message,
-                status=error.status_hint,
-                code=error.code,
-                retryable=error.retryable,
-                retry_after=error.retry_after,
-            )
+            return as_upstream_error(error)
         case "malformed" if error.code == NOT_A_STREAM:
             found = error.message.partition(", expected")[0]
             return NotAStream(error.message, status=status, snippet=found)
@@ -454,10 +448,8 @@ def stream_error_of(exc: BaseException) -> StreamError | None:
     """
     text = str(exc)
     match exc:
-        case UpstreamError(message=message, code=code, status=status, retryable=retryable):
-            return StreamError(
-                "upstream", message, code, status, retryable, retry_after=exc.retry_after
-            )
+        case UpstreamError():
+            return error_event(exc)
         case NotAStream():
             return StreamError("malformed", text, NOT_A_STREAM)
         case LimitExceeded(limit=limit):
@@ -468,6 +460,24 @@ def stream_error_of(exc: BaseException) -> StreamError | None:
             return StreamError("malformed", text)
         case _:
             return None
+
+
+def as_upstream_error(error: StreamError) -> UpstreamError:
+    """Return the exception for an error that a provider reports."""
+    return UpstreamError(
+        error.message,
+        status=error.status_hint,
+        code=error.code,
+        retryable=error.retryable,
+        retry_after=error.retry_after,
+    )
+
+
+def error_event(exc: UpstreamError) -> StreamError:
+    """Return the error that a provider reports; the inverse of `as_upstream_error`."""
+    return StreamError(
+        "upstream", exc.message, exc.code, exc.status, exc.retryable, retry_after=exc.retry_after
+    )
 
 
 def _count(events: int) -> str:

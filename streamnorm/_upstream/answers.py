@@ -13,6 +13,7 @@ from streamnorm._core.failures import (
     NOT_A_STREAM,
     answer_failure,
     body_kind,
+    error_event,
     find_error,
     response_status,
 )
@@ -116,13 +117,6 @@ def write_cloud_error(status: int, error: StreamError, body: bytes, cloud: Cloud
     return ErrorResponse(status, cloud.error_body(message), cloud.error_headers(error))
 
 
-def error_of_body(exc: UpstreamError) -> StreamError:
-    """Return the error event for an error in a whole body."""
-    return StreamError(
-        *("upstream", exc.message, exc.code, exc.status, exc.retryable), retry_after=exc.retry_after
-    )
-
-
 def translate_answer(
     data: bytes,
     client: str,
@@ -206,7 +200,7 @@ def _decode_body(
     try:
         return decode_message(data, dialect, server=server, limits=limits)
     except UpstreamError as exc:
-        return error_of_body(exc)
+        return error_event(exc)
     except DecodeError as exc:
         return StreamError("malformed", f"an answer that is not of {dialect}: {exc}")
 

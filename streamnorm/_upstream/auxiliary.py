@@ -35,12 +35,12 @@ from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import RequestedOperation
 from streamnorm._core.errors import DecodeError, UpstreamError
 from streamnorm._core.events import StreamError
+from streamnorm._core.failures import error_event
 from streamnorm._core.gate import Gate
 from streamnorm._core.json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import decoder, lookup
-from streamnorm._upstream.answers import error_of_body
 from streamnorm._upstream.passthrough import (
     PassthroughAnswer,
     check_answer_body,
@@ -322,5 +322,5 @@ def _failure(answer: UpstreamReply, upstream: Upstream) -> StreamError | None:
 
 def _unreadable(exc: DecodeError | UpstreamError) -> StreamError:
     if isinstance(exc, UpstreamError):
-        return error_of_body(exc)
+        return error_event(exc)
     return StreamError("malformed", str(exc))

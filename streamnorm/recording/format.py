@@ -279,7 +279,7 @@ def find_bad_header(headers: Mapping[str, str]) -> int | None:
     return None
 
 
-def stated_size(headers: Iterable[tuple[str, str]]) -> int | None:
+def find_content_length(headers: Iterable[tuple[str, str]]) -> int | None:
     """Return the size of a body that its headers state, or None."""
     for name, value in headers:
         if name.lower() == "content-length" and _SIZE.fullmatch(value):

@@ -119,14 +119,15 @@ def without_executed_calls(message: Message, losses: Losses) -> Message:
     executed = {
         block.id for block in message.blocks if isinstance(block, ToolCall) and block.id in results
     }
-    numbers: dict[int | None, int | None] = {None: None}
+    kept: list[int] = []
     for number, block in enumerate(message.blocks):
         match block:
             case ToolCall(id=id) | ToolResult(id) if id in executed:
                 losses.add("executed_call", type(block).__name__, "dropped")
             case _:
-                numbers[number] = len(numbers) - 1
-    kept = [number for number in numbers if number is not None]
+                kept.append(number)
+    numbers: dict[int | None, int | None] = {old: new for new, old in enumerate(kept)}
+    numbers[None] = None  # opaque data of no block
     return structs.replace(
         message,
         blocks=tuple(message.blocks[number] for number in kept),

@@ -18,7 +18,8 @@ _MAX_CHARS = 64
 _MAX_ROOTS = 100
 _LISTS = ("allOf", "anyOf", "oneOf")  # of schemas that the arguments match, too
 _PARTS = ("if", "then", "else", "not")
-_BY_NAME = ("properties", "dependentRequired", "dependencies", "dependentSchemas")
+_DEPENDENT = ("dependentRequired", "dependencies", "dependentSchemas")
+_BY_NAME = ("properties", *_DEPENDENT)
 _TOP = "#/properties/"
 
 
@@ -29,7 +30,7 @@ def legal_properties(schema: dict[str, Any], pattern: re.Pattern[str]) -> dict[s
 
     Args:
         schema: Schema of a tool's arguments.
-        pattern: What legal names match as a whole.
+        pattern: Regular expression that legal names match as a whole.
     """
     known = dict.fromkeys(name for root in _roots(schema) for name in _names(root))
     taken = {name for name in known if pattern.fullmatch(name)}
@@ -85,7 +86,7 @@ class ArgumentsRenamer:
 
 
 def _roots(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the schemas whose properties may become those of the top."""
+    """Yield the root of a schema, and the schemas that the same value must or may match."""
     left, seen = [schema], set[int]()
     while left and len(seen) < _MAX_ROOTS:
         found = left.pop()
@@ -119,7 +120,7 @@ def _rename_top(schema: dict[str, Any], names: Mapping[str, str]) -> dict[str, A
     for keyword, value in schema.items():
         if keyword in _BY_NAME and is_object(value):
             renamed[keyword] = {names.get(name, name): member for name, member in value.items()}
-    for keyword in ("dependentRequired", "dependencies", "dependentSchemas"):
+    for keyword in _DEPENDENT:
         if is_object(members := renamed.get(keyword)):
             renamed[keyword] = {
                 name: _rename_top(value, names) if is_object(value) else _rename_all(value, names)

@@ -296,7 +296,8 @@ class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
         types: Legal types of the root; empty = any, or no type.
         required: Keywords that the root must have.
         forbidden: Keywords that the root must not have.
-        property_names: What names of the root's properties match as a whole; "" = any.
+        property_names: Regular expression that the names of the root's properties match as a
+            whole; "" = any.
     """
 
     types: tuple[str | int, ...] = ()

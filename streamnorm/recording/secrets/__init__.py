@@ -23,7 +23,7 @@ from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import EventStreamDecoder
 from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
-from streamnorm.recording.format import RecordedRequest, WireRequest, stated_size
+from streamnorm.recording.format import RecordedRequest, WireRequest, find_content_length
 from streamnorm.recording.secrets.credentials import (
     Position,
     find_in_header,
@@ -402,7 +402,7 @@ class Secrets:
         """Return a request without URL and headers; its body is JSON, text or only a size."""
         recorded = RecordedRequest(request.method, "", {})
         if request.body is None:  # an upload, which is sent as it is read
-            return structs.replace(recorded, bytes=stated_size(request.headers))
+            return structs.replace(recorded, bytes=find_content_length(request.headers))
         if not request.body:
             return recorded
         text, is_whole = text_of(request.body, request.headers)

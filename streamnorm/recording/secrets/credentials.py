@@ -67,6 +67,7 @@ HARMLESS_QUERY = frozenset(
     | {"purpose"}
 )
 """Names of parameters that recordings made before 0.2 do not have."""
+_KEPT_QUERY = _PUBLIC_QUERY | HARMLESS_QUERY
 
 # Of a tool of MCP, say, whose servers take keys in their URL.
 _LINK = re.compile("(?:https?|wss?)://", re.IGNORECASE)
@@ -311,7 +312,7 @@ def _find_in_basic(encoded: str) -> Iterator[str]:
 
 
 def _is_not_harmless(name: str) -> bool:
-    return name not in _PUBLIC_QUERY | HARMLESS_QUERY
+    return name not in _KEPT_QUERY
 
 
 def find_in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless) -> Iterator[str]:
@@ -392,7 +393,7 @@ def strip_url(url: str) -> str:
     kept = "&".join(
         f"{name}={value}" if value else name
         for name, value in _split_query(query)
-        if name.lower() in _PUBLIC_QUERY | HARMLESS_QUERY
+        if name.lower() in _KEPT_QUERY
     )
     return f"{scheme}{'//' if host else ''}{host}{path}{'?' if kept else ''}{kept}"
 
