@@ -26,6 +26,7 @@ from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
+    Delta,
     Event,
     JSONDelta,
     MessageStart,
@@ -40,7 +41,7 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.json import compact
-from streamnorm._core.limits import OBJECT_BYTES, Limits
+from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes
 from streamnorm._core.text import BATCH, LONG_CHARS, TextBuffer
 
 DELTAS: dict[type, tuple[type, ...]] = {
@@ -266,40 +267,48 @@ class BlockOrder:
         return heappop(self._heap)[2]
 
 
-_Delta: TypeAlias = TextDelta | RefusalDelta | ReasoningDelta | JSONDelta
-
+TextualDelta: TypeAlias = Delta | RefusalDelta
+"""The deltas that can be joined."""
 
 _LIMIT = "max_held_bytes"
 # Start, deltas and stop of a block, whose number has a bound of its own.
 _USUAL_ITEMS = 3
 
 
-class _HeldDeltas:
-    """Held deltas of one type and part, emitted as one delta."""
+class HeldDeltas:
+    """Held deltas of one type and part, emitted as one delta.
 
-    __slots__ = ("last", "text")
+    Args:
+        first: The first of them, of which the text is not yet appended.
+        stored: Counter of the bytes of their text.
 
-    def __init__(self, first: _Delta) -> None:
-        self.last = first
-        self.text = TextBuffer()
+    Attributes:
+        text: Their text.
+    """
+
+    __slots__ = ("_first", "text")
+
+    def __init__(self, first: TextualDelta, stored: StoredBytes | None = None) -> None:
+        self._first = first
+        self.text = TextBuffer(stored=stored)
 
     def takes(self, event: Event) -> bool:
         """Return whether `event` can be joined to these deltas."""
-        return type(event) is type(self.last) and getattr(event, "part", 0) == getattr(
-            self.last, "part", 0
+        return type(event) is type(self._first) and getattr(event, "part", 0) == getattr(
+            self._first, "part", 0
         )
 
     def event(self) -> Event:
         """Return the held text as one delta."""
         text = self.text.text()
-        match self.last:
+        match self._first:
             case ReasoningDelta(index, _, part):
                 return ReasoningDelta(index, text, part)
             case delta:
                 return type(delta)(delta.index, text)
 
 
-_Items: TypeAlias = list[Event | _HeldDeltas]
+_Items: TypeAlias = list[Event | HeldDeltas]
 
 
 class _ChoiceQueue(Struct):
@@ -369,7 +378,7 @@ class Sequencer:
             return [event, *self._release(queue)]
         return [event]
 
-    def held_sink(self, delta: _Delta) -> Callable[[str], None] | None:
+    def held_sink(self, delta: TextualDelta) -> Callable[[str], None] | None:
         """Return a function that holds a block's text; None if its deltas are not held.
 
         Equal to `push` of a delta of the same type and part, but raises `LimitExceeded` instead
@@ -380,7 +389,7 @@ class Sequencer:
         items = queue.held.get(delta.index) if queue is not None else None
         if items is None:
             return None
-        held: _HeldDeltas | None = None
+        held: HeldDeltas | None = None
         fresh: list[str]  # of its text
         pack: Callable[[], object]
 
@@ -422,7 +431,7 @@ class Sequencer:
             del self.held_behind[index]
             self._overhead_bytes -= _overhead_bytes(items)
             for item in items:
-                event = item.event() if isinstance(item, _HeldDeltas) else item
+                event = item.event() if isinstance(item, HeldDeltas) else item
                 self.held_bytes -= event_bytes(event)
                 out.append(event)
             waits = isinstance(first := items[0], BlockStart) and not isinstance(
@@ -445,15 +454,15 @@ class Sequencer:
             return [self._overflow()]
         return []
 
-    def _joinable(self, items: _Items, delta: _Delta) -> _HeldDeltas:
+    def _joinable(self, items: _Items, delta: TextualDelta) -> HeldDeltas:
         """Return the last held deltas of `items` if `delta` can join them, else new held deltas."""
         last = items[-1]
-        if not isinstance(last, _HeldDeltas) or not last.takes(delta):
-            last = _HeldDeltas(delta)
+        if not isinstance(last, HeldDeltas) or not last.takes(delta):
+            last = HeldDeltas(delta)
             self._append(items, last)
         return last
 
-    def _append(self, items: _Items, item: Event | _HeldDeltas) -> None:
+    def _append(self, items: _Items, item: Event | HeldDeltas) -> None:
         self._overhead_bytes -= _overhead_bytes(items)
         items.append(item)
         self._overhead_bytes += _overhead_bytes(items)

@@ -408,9 +408,8 @@ class StreamWriter:
             delta: A delta of the block and part.
         """
         index, projector = delta.index, self._projector
-        collect = projector.argument_sink(index) if isinstance(delta, JSONDelta) else None
-        if collect is not None:
-            return collect
+        if (hold := projector.held_sink(delta)) is not None:
+            return hold
         if projector.passthrough_delta(index) == (type(delta), part_of(delta)):
             projected = delta
             if isinstance(delta, ReasoningDelta) and not projector.capabilities.reasoning_parts:

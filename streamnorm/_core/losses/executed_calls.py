@@ -6,21 +6,35 @@ client of a provider's dialect executes every call that it reads, and would do s
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from msgspec import structs
 
 from streamnorm._core.blocks import ToolCall, ToolResult
-from streamnorm._core.events import BlockStart, Event, MessageStop
-from streamnorm._core.grammar import event_bytes
+from streamnorm._core.events import (
+    BlockStart,
+    Delta,
+    Event,
+    JSONDelta,
+    MessageStop,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
+from streamnorm._core.grammar import HeldDeltas, TextualDelta, event_bytes
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
+
+_Items: TypeAlias = list[Event | HeldDeltas]
 
 
 class ExecutedCalls:
     """Leave out executed calls and their results.
 
     Only the result shows that a call was executed.  A call is held until its result or the end of
-    the message, and so are all blocks that start while a call is held.
+    the message, and so are all blocks that start while a call is held.  Deltas are held joined.
 
     Args:
         losses: Counter of `executed_call`, and of `held` in a stream that fails.
@@ -31,8 +45,8 @@ class ExecutedCalls:
         self._losses = losses
         self._stored = stored
         self._waiting: dict[str, list[int]] = {}  # held calls without a result, by id
-        self._held: dict[int, list[Event]] = {}  # by block
-        self._held_bytes = 0
+        self._held: dict[int, _Items] = {}  # by block
+        self._event_bytes = 0  # of held events without the text of deltas
         self._left_out: set[int] = set()  # blocks
         self._results: set[str] = set()  # ids of the results so far
 
@@ -62,21 +76,52 @@ class ExecutedCalls:
             return [event]
         if block in self._left_out:
             return []
-        held = self._held.get(block)
-        if held is None:
+        items = self._held.get(block)
+        if items is None:
             return [event]
-        size = OBJECT_BYTES + event_bytes(event)
-        self._stored.add(size)
-        self._held_bytes += size
-        held.append(event)
+        match event:
+            case TextDelta(_, text) | JSONDelta(_, text) | RefusalDelta(_, text):
+                self._joinable(items, event).text.append(text)
+            case ReasoningDelta(_, text):
+                self._joinable(items, event).text.append(text)
+            case _:
+                self._hold(items, event, event_bytes(event))
         return []
+
+    def held_sink(self, delta: Delta) -> Callable[[str], None] | None:
+        """Return a function that holds further text of the block and part of a delta.
+
+        None if the block is not held.  Valid until `push` receives another event than a delta of
+        text or JSON.
+        """
+        if delta.index in self._left_out or (items := self._held.get(delta.index)) is None:
+            return None
+        return self._joinable(items, delta).text.append
 
     def discard(self) -> None:
         """Forget what is held when the stream fails."""
-        size = sum(event_bytes(event) for held in self._held.values() for event in held)
+        size = sum(
+            text_bytes(item.text.text()) if isinstance(item, HeldDeltas) else event_bytes(item)
+            for items in self._held.values()
+            for item in items
+        )
         self._forget()
         if size:
             self._losses.add("held", "failed stream", f"{size} bytes dropped")
+
+    def _joinable(self, items: _Items, delta: TextualDelta) -> HeldDeltas:
+        """Return the last held deltas of a block if `delta` can join them, else new ones."""
+        last = items[-1]
+        if not isinstance(last, HeldDeltas) or not last.takes(delta):
+            last = HeldDeltas(delta, self._stored)
+            self._hold(items, last)
+        return last
+
+    def _hold(self, items: _Items, item: Event | HeldDeltas, size: int = 0) -> None:
+        size += OBJECT_BYTES
+        self._stored.add(size)
+        self._event_bytes += size
+        items.append(item)
 
     def _end_calls(self, result: int, id: str) -> list[Event]:
         """Leave out a result and the calls of its id; return what has waited for it alone."""
@@ -96,17 +141,21 @@ class ExecutedCalls:
 
     def _release(self) -> list[Event]:
         released = [
-            event
-            for index, held in self._held.items()
+            item.event() if isinstance(item, HeldDeltas) else item
+            for index, items in self._held.items()
             if index not in self._left_out
-            for event in held
+            for item in items
         ]
         self._forget()
         return released
 
     def _forget(self) -> None:
-        self._stored.release(self._held_bytes)
-        self._held_bytes = 0
+        self._stored.release(self._event_bytes)
+        self._event_bytes = 0
+        for items in self._held.values():
+            for item in items:
+                if isinstance(item, HeldDeltas):
+                    item.text.release()
         self._held.clear()
         self._waiting.clear()
 

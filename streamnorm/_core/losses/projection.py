@@ -27,6 +27,7 @@ from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
+    Delta,
     Event,
     JSONDelta,
     MessageStart,
@@ -163,15 +164,17 @@ class Projector:
             case _:
                 return None, 0
 
-    def argument_sink(self, index: int) -> Callable[[str], None] | None:
-        """Return a function that buffers further arguments of a block until it stops.
+    def held_sink(self, delta: Delta) -> Callable[[str], None] | None:
+        """Return a function that holds further text of the block and part of a delta.
 
-        None if the target writes arguments as they arrive, or before the first arguments.
+        None if the target writes it as it arrives, or before the first arguments of a call.
         """
-        state = self._states.get(index)
+        if self._executed is not None and (hold := self._executed.held_sink(delta)) is not None:
+            return hold
+        state = self._states.get(delta.index)
         if self._whole is None or state is None or state.dropped or state.wrapped:
             return None
-        return self._whole.sink(index)
+        return self._whole.sink(delta.index)
 
     def push(self, event: Event) -> list[Event]:
         """Return `event` as events that the target can carry; [] if it is dropped or held.
@@ -419,9 +422,8 @@ class Projector:
         if state.held:
             self._discard_held(state)
         # Only the type of a stopped block is read again; its content may be large.
-        block, choice = state.start.block, state.start.choice
-        empty = Reasoning() if isinstance(block, _HIDDEN) else Text()
-        state.start = BlockStart(event.index, empty, choice)
+        empty = Reasoning() if isinstance(state.start.block, _HIDDEN) else Text()
+        state.start = BlockStart(event.index, empty, state.start.choice)
         return passed
 
     def _stop_block(self, event: BlockStop, state: _BlockState) -> list[Event]:
@@ -565,12 +567,10 @@ class SignatureCarriers:
         self._found.clear()
 
     def _start_call(self, event: BlockStart, call: ToolCall) -> list[Event]:
-        found = self._found.pop(call.id, None)
-        if found is not None:
+        signed: SignatureDelta | None = None
+        if (found := self._found.pop(call.id, None)) is not None:
             self._stored.release(text_bytes(found.signature))
-        signed = (
-            None if found is None else SignatureDelta(event.index, found.signature, found.issuer)
-        )
+            signed = SignatureDelta(event.index, found.signature, found.issuer)
         if call.signature is not None:
             signed = SignatureDelta(event.index, call.signature, call.issuer)
             call = structs.replace(call, signature=None, issuer=None)

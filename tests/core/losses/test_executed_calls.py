@@ -11,6 +11,8 @@ from support.streams.content import decode, transcode_in_any_chunks
 from streamnorm import (
     BlockStart,
     BlockStop,
+    Citation,
+    CitationDelta,
     Completed,
     Conversation,
     EncodeError,
@@ -25,6 +27,8 @@ from streamnorm import (
     MessageStart,
     MessageStop,
     Opaque,
+    Reasoning,
+    ReasoningDelta,
     Request,
     StreamError,
     Text,
@@ -39,6 +43,9 @@ from streamnorm import (
 )
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.json import compact
+from streamnorm._core.limits import StoredBytes
+from streamnorm._core.losses import Losses
+from streamnorm._core.losses.executed_calls import ExecutedCalls
 from streamnorm.codec import encoder
 
 PROVIDERS = (
@@ -189,6 +196,42 @@ def test_text_that_began_before_the_call_goes_on() -> None:
     transcoder = Transcoder("ui_message_stream", "openai_chat")
     outs = [b"".join(transcoder.feed(chunk)) for chunk in chunks]
     assert [at for at, out in enumerate(outs) if b'"content":"I ' in out] == [3, 8]
+
+
+def test_held_deltas_are_joined_beside_what_stands_between_them() -> None:
+    stored = StoredBytes(10_000)
+    calls = ExecutedCalls(Losses(), stored)
+    citation = CitationDelta(1, Citation("https://example.com/"))
+    events = [
+        *(BlockStart(0, ToolCall("c", "look")), JSONDelta(0, "{"), JSONDelta(0, "}")),
+        *(BlockStart(1, Text()), TextDelta(1, "a"), TextDelta(1, "b"), citation),
+        *(TextDelta(1, "c"), BlockStart(2, Reasoning()), ReasoningDelta(2, "d", 0)),
+        *(ReasoningDelta(2, "e", 0), ReasoningDelta(2, "f", 1), BlockStop(0), BlockStop(1)),
+    ]
+    assert [out for event in events for out in calls.push(event)] == []
+    sink = calls.held_sink(ReasoningDelta(2, "", 1))
+    assert sink is not None
+    sink("g")
+    stop = MessageStop("tool_use")
+    assert calls.push(stop) == [
+        *(BlockStart(0, ToolCall("c", "look")), JSONDelta(0, "{}"), BlockStop(0)),
+        *(BlockStart(1, Text()), TextDelta(1, "ab"), citation, TextDelta(1, "c"), BlockStop(1)),
+        *(BlockStart(2, Reasoning()), ReasoningDelta(2, "de", 0), ReasoningDelta(2, "fg", 1)),
+        stop,
+    ]
+    assert stored.left == stored.bound
+    assert calls.held_sink(TextDelta(1, "")) is None
+
+
+def test_executed_call_has_no_sink_while_another_is_held() -> None:
+    calls = ExecutedCalls(Losses(), StoredBytes())
+    for event in [
+        *(BlockStart(0, ToolCall("c", "look")), BlockStart(1, ToolCall("d", "look"))),
+        BlockStart(2, ToolResult("c")),
+    ]:
+        assert calls.push(event) == []
+    assert calls.held_sink(JSONDelta(0, "")) is None
+    assert calls.held_sink(JSONDelta(1, "")) is not None
 
 
 def test_same_dialect_keeps_executed_calls() -> None:

@@ -219,19 +219,19 @@ def test_stop_sequence_is_lost_with_its_stop_reason() -> None:
     assert losses == (Loss("stop_reason", "stop_sequence", 1, "written as end_turn"),)
 
 
-def test_argument_sink_buffers_whole_arguments() -> None:
+def test_sink_holds_whole_arguments() -> None:
     projector = Projector(capabilities("gemini"), Losses())
     for event in [START, BlockStart(0, ToolCall("c", "f")), BlockStart(1, Text())]:
         projector.push(event)
-    assert projector.argument_sink(0) is None  # nothing was collected yet
+    assert projector.held_sink(JSONDelta(0, "")) is None  # nothing was collected yet
     projector.push(JSONDelta(0, '{"a"'))
     assert projector.passthrough_delta(0) == (None, 0)
-    collect = projector.argument_sink(0)
+    collect = projector.held_sink(JSONDelta(0, ""))
     assert collect is not None
     collect(":1")
     projector.push(JSONDelta(0, "}"))
     assert projector.push(BlockStop(0)) == [JSONDelta(0, '{"a":1}'), BlockStop(0)]
-    assert all(projector.argument_sink(index) is None for index in (0, 1, 2))
+    assert all(projector.held_sink(JSONDelta(index, "")) is None for index in (0, 1, 2))
 
 
 def test_wrapped_arguments_have_no_sink() -> None:
@@ -239,8 +239,8 @@ def test_wrapped_arguments_have_no_sink() -> None:
     custom = BlockStart(0, ToolCall("c", "f", kind="custom"))
     for event in [START, custom, JSONDelta(0, "a")]:
         projector.push(event)
-    assert projector.argument_sink(0) is None
-    assert Projector(capabilities("anthropic"), Losses()).argument_sink(0) is None
+    assert projector.held_sink(JSONDelta(0, "")) is None
+    assert Projector(capabilities("anthropic"), Losses()).held_sink(JSONDelta(0, "")) is None
 
 
 @given(event_streams(2, failing=True))
