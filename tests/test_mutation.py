@@ -1,4 +1,4 @@
-"""Mutants whose function gets its new code in an imported module."""
+"""Mutation testing: areas, the tests of a mutant, and functions that get their new code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 TOOL = Path(__file__).with_name("mutation")
 sys.path.insert(0, str(TOOL))
 try:
+    from areas import modules_by_area
     from collected_tests import replace_code
+    from covering import Chosen, Covering
 finally:
     sys.path.remove(str(TOOL))
 
@@ -158,3 +160,27 @@ def test_tests_of_a_copy(tmp_path: Path) -> None:
         check=True,
     )
     assert run.stdout.split() == ["True", "False", "False", "None", "True", "False"]
+
+
+def test_each_module_has_an_area() -> None:
+    assert modules_by_area()[""] == []
+
+
+def test_quick_tests_of_a_mutant() -> None:
+    seconds = {"tests/a.py::one": 1.0, "tests/b.py::two": 2.0, "tests/b.py::three": 8.0}
+    covering = Covering({}, seconds, ["tests/a.py::untraced"])
+    files, first = ["tests/a.py", "tests/b.py"], ["tests/b.py"]
+
+    def within(functions: list[str], *, serves_all: bool, max_s: float) -> tuple[list[str], float]:
+        chosen = Chosen(functions, 99.0, serves_all)
+        kept = covering.within(chosen, files, first, max_s)
+        assert kept.serves_all == serves_all
+        return [name.partition("::")[2] for name in kept.functions], kept.seconds
+
+    one, two, three = seconds
+    some = [two, one, "tests/a.py::untraced"]
+    assert within(some, serves_all=False, max_s=9) == (["two", "one"], 3.0)
+    assert within(some, serves_all=False, max_s=2) == (["two"], 2.0)
+    assert within([one], serves_all=True, max_s=9) == (["one", "three"], 9.0)
+    assert within([one], serves_all=True, max_s=10) == (["one", "three", "two"], 11.0)
+    assert within([three], serves_all=False, max_s=1) == (["three"], 8.0)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = [
     "AREAS",
     "ROOT",
-    "files_for",
     "modules_by_area",
     "modules_of",
     "name_of",
@@ -48,7 +47,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "bedrock_converse": ("dialects/bedrock_converse",),
     "ui_message_stream": ("dialects/ui_message_stream",),
     "ag_ui": ("dialects/ag_ui",),
-    "transcoder": ("_transcoder.py", "_registry.py", "validation.py"),
+    "transcoder": ("_transcoder.py", "_projection.py", "_registry.py", "validation.py"),
     "requests": ("_bodies.py", "_auxiliary.py", "_conversation", "tools.py"),
     "profiles": ("profiles",),
     "http": ("http",),
@@ -105,19 +104,19 @@ def name_of(module: Path) -> str:
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
-def tests_of(module: Path) -> tuple[str, ...]:
-    """Return the test files of a module: those of its folder, then those of what is above it."""
+def tests_of(module: Path, *, own: bool) -> tuple[str, ...]:
+    """Return the test files of a module: those of its folder, then those of what is above it.
+
+    Args:
+        module: The module.
+        own: Whether only those of its folder.
+    """
     found = dict.fromkeys(
         str(file.relative_to(ROOT))
-        for place in (*_own_tests(module), *_tests_above(module))
+        for place in (*_own_tests(module), *(() if own else _tests_above(module)))
         for file in ([ROOT / place] if place.endswith(".py") else _test_files(ROOT / place))
     )
     return tuple(found)
-
-
-def files_for(modules: Iterable[Path]) -> list[str]:
-    """Return the test files of some modules."""
-    return list(dict.fromkeys(file for module in modules for file in tests_of(module)))
 
 
 def _own_tests(module: Path) -> tuple[str, ...]:

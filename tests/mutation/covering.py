@@ -174,18 +174,50 @@ class Covering(NamedTuple):
         by_line = self.by_line[module]
         found = set().union(*(by_line.get(line, ()) for line in lines or ()))
         serves_all = not found or "" in found
+        functions = self._in_order(found - {""}, first)
+        untraced = [each for each in self.untraced if each.partition("::")[0] in files]
+        seconds = sum(map(self.seconds.__getitem__, functions)) + _UNTRACED_S * len(untraced)
+        return Chosen([*functions, *untraced], seconds, serves_all)
+
+    def within(
+        self, chosen: Chosen, files: Collection[str], first: Collection[str], max_s: float
+    ) -> Chosen:
+        """Return as many of the chosen tests as take some seconds, the untraced left out.
+
+        Where any test may fail they are followed by others.
+
+        Args:
+            chosen: The tests.
+            files: The test files to take others from.
+            first: Files whose tests come first.
+            max_s: The seconds, beyond which the last of them may go.
+        """
+        functions = [each for each in chosen.functions if each in self.seconds]
+        if chosen.serves_all:
+            others = {each for each in self.seconds if each.partition("::")[0] in files}
+            functions += self._in_order(others.difference(functions), first)
+        kept, seconds = list[str](), 0.0
+        for function in functions:
+            if seconds >= max_s:
+                break
+            kept.append(function)
+            seconds += self.seconds[function]
+        return Chosen(kept, seconds, chosen.serves_all)
+
+    def _in_order(self, functions: Collection[str], first: Collection[str]) -> list[str]:
+        """Return test functions, those of some files first, then the files of least time."""
         by_file: defaultdict[str, list[str]] = defaultdict(list)
-        for function in sorted(found - {""}):
+        for function in sorted(functions):
             by_file[function.partition("::")[0]].append(function)
         costs = {
-            file: (file not in first, sum(map(self.seconds.__getitem__, functions)))
-            for file, functions in by_file.items()
+            file: (file not in first, sum(map(self.seconds.__getitem__, each)))
+            for file, each in by_file.items()
         }
-        in_order = sorted(by_file, key=costs.__getitem__)
-        functions = [function for file in in_order for function in by_file[file]]
-        untraced = [each for each in self.untraced if each.partition("::")[0] in files]
-        seconds = sum(seconds for _, seconds in costs.values()) + _UNTRACED_S * len(untraced)
-        return Chosen([*functions, *untraced], seconds, serves_all)
+        return [
+            function
+            for file in sorted(by_file, key=costs.__getitem__)
+            for function in by_file[file]
+        ]
 
 
 def _lines_in_functions(source: str, mutant: Mutant) -> list[int] | None:
