@@ -39,6 +39,8 @@ _REQUEST = Request(
     model="m", stream=True, max_tokens=100, messages=(InputMessage("user", (Text("Hi."),)),)
 )
 _WIDTH = 23
+# No provider answers in these.
+_PAGES = ("ui_message_stream", "ag_ui")
 _SHORT = {"openai_chat": "chat", "openai_responses": "responses"}
 
 
@@ -175,7 +177,7 @@ class _Cell(NamedTuple):
 def report(rounds: int) -> list[Figure]:
     """Print the cost of each workload at each read size, in U; return the figures."""
     figures: list[Figure] = []
-    for workload in workloads(EVENTS):
+    for workload in (each for each in workloads(EVENTS) if each.dialect not in _PAGES):
         figures += _measure(workload, rounds)
     return figures
 
