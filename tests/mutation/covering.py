@@ -34,7 +34,7 @@ def files_of(functions: Iterable[str]) -> list[str]:
 
 
 class Recorder:
-    """Plugin of pytest that stores which test functions run which lines, and how long they take.
+    """Plugin of pytest that stores which test functions run which lines, and their processor time.
 
     Args:
         copy: The copy of the project that is tested.
@@ -76,12 +76,12 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Record a test, with its fixtures."""
-        function, started_s = function_of(item.nodeid), time.monotonic()
+        function, started_s = function_of(item.nodeid), time.process_time()
         self._coverage.switch_context(function)
         try:
             return (yield)
         finally:
-            self._seconds[function] += time.monotonic() - started_s
+            self._seconds[function] += time.process_time() - started_s
             self._coverage.switch_context("")
 
 
@@ -110,7 +110,7 @@ class Chosen(NamedTuple):
 
     Attributes:
         functions: Test functions that run its line, in the order to run them.
-        seconds: How long they take without the mutant.
+        seconds: Processor time that they take without the mutant.
         serves_all: Whether any other test may fail, too.
     """
 
@@ -124,7 +124,7 @@ class Covering(NamedTuple):
 
     Attributes:
         by_line: The functions by module and line; "" for what runs as modules are imported.
-        seconds: How long each function takes.
+        seconds: Processor time that each function takes.
         untraced: Functions that may run any line.
     """
 

@@ -6,9 +6,9 @@
 
 Each mutant is a copy of the project with one small change; it is killed if a test fails.  Asked are
 the tests that run the changed line; where that serves all tests, those named like the changed
-module first, then those that run the line, then all that its area has.  `--quick` asks the tests in
-the folder of the module alone, and of them as many as take ten seconds: in a tenth of the time it
-prints more survivors than there are, never fewer.
+module first, then those that run the line, then all that its area has.  `--quick` asks the tests
+in the folder of the module alone, and of them as many as take twenty seconds: in a tenth of the
+time it prints more survivors than there are, never fewer.
 Of each area, module, package or line so many mutants are tried.  Survivors are printed with their
 line: some change nothing that is visible, all others are missing tests.  Those of the first kind
 stand in `survivors.toml` with their reasons, and do not count; an entry is stale if its mutant is
@@ -55,7 +55,7 @@ _MAX_CPU_S = 1800
 # After so many kills so many test functions are run without a mutant: all that fail for what an
 # earlier one has left behind would be kills, too.
 _TRUSTED_KILLS, _CHECKED = 50, 20
-_QUICK_S = 10
+_QUICK_S = 20
 # For each job, so that all end at about the same time.
 _PARTS = 8
 
