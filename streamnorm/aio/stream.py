@@ -118,6 +118,7 @@ class AsyncReader:
 
     Raises:
         TypeError: It is no source.
+        LocalProtocolError: It is a response of aiohttp whose body was read in part.
     """
 
     def __init__(self, source: AsyncSource) -> None:
@@ -127,10 +128,8 @@ class AsyncReader:
         self.status, self.content_type, self.error_type, self.headers = _head(owner)
         if isinstance(owner, AsyncResponse):
             iterable: AsyncIterable[bytes] = owner.aiter_bytes()
-        # aiohttp's reads as they arrive; its iteration over `content` is by lines, bounded in
-        # length.
         elif hasattr(getattr(owner, "content", None), "iter_any"):
-            iterable = owner.content.iter_any()
+            iterable = _body_of_aiohttp(owner)
         elif hasattr(owner, "__aiter__"):
             iterable = owner
         else:
@@ -166,6 +165,41 @@ class AsyncReader:
             scope.cancel()
             for _ in range(_MAX_BUFFERED_READS):
                 await self.read()
+
+
+class _HeldBody:
+    """An asynchronous iterator over a body that was read before."""
+
+    def __init__(self, body: bytes) -> None:
+        self._chunks = iter([body])
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for chunk in self._chunks:
+            return chunk
+        raise StopAsyncIteration
+
+
+def _body_of_aiohttp(response: Any) -> AsyncIterable[bytes]:
+    """Return the body of an aiohttp response, from its first byte.
+
+    Raises:
+        LocalProtocolError: A part of the body was read, which the response does not hold.
+    """
+    # aiohttp 3.14 has no public name for either: `text()` and `read()` hold what they have read,
+    # and the content counts the bytes that were taken from it.
+    held: bytes | None = getattr(response, "_body", None)
+    consumed: int = getattr(response.content, "_cursor", 0)
+    if consumed > (0 if held is None else len(held)):
+        found = f"body of which {consumed} bytes were consumed before"
+        raise LocalProtocolError(f"{found}, expected one that was not read, or read whole")
+    if held is not None:
+        return _HeldBody(held)
+    # As the bytes arrive; the iteration over `content` is by lines, bounded in length.
+    body: AsyncIterable[bytes] = response.content.iter_any()
+    return body
 
 
 class Reader:

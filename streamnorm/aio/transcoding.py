@@ -123,6 +123,7 @@ def events(
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
         TypeError: `source` is no source.
+        LocalProtocolError: `source` is a response of aiohttp whose body was read in part.
     """
     reader = AsyncReader(source)
     return Stream(EventPump(reader, dialect, errors=errors, **options), reader)
@@ -235,6 +236,7 @@ def tap(
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
         TypeError: `source` is no source.
+        LocalProtocolError: `source` is a response of aiohttp whose body was read in part.
     """
     reader = AsyncReader(source)
     return Stream(TapPump(reader, dialect, observer, **options), reader)
@@ -268,6 +270,7 @@ def transcode(
     Raises:
         UnknownDialect: A dialect does not exist, cannot be read or cannot be written.
         TypeError: `source` is no source.
+        LocalProtocolError: `source` is a response of aiohttp whose body was read in part.
     """
     reader = AsyncReader(source)
     return Stream(TranscodePump(reader, dialect, to, on_end=on_end, **options), reader)
@@ -491,12 +494,18 @@ def connect(
 
     Raises:
         UnknownDialect: A dialect does not exist, cannot be read or cannot be written.
-        TypeError: An option is none of these.
+        TypeError: An option is none of these, or `client` is no such client.
     """
     names = _READ_OPTIONS if to is None else _TRANSCODE_OPTIONS
     own = {name: options.pop(name) for name in names & options.keys()}
+    send: Callable[..., object] | None = getattr(client, "stream", None)
+    if send is None:  # as aiohttp's session
+        raise TypeError(
+            f"{type(client).__name__} has no stream(), expected an httpx.AsyncClient or"
+            " httpx2.AsyncClient"
+        )
     # The first read would report a misspelt option as a failure of the connection.
-    signature(client.stream).bind(method, url, **options)
+    signature(send).bind(method, url, **options)
     connection: Connection | WebSocketReader
     if is_websocket_url(url):
         connection = open_reader(client, url, options)

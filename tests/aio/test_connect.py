@@ -108,6 +108,16 @@ async def test_error_response_raises_the_error_of_the_provider(family: Any) -> N
     assert raised.value.status == 401
 
 
+async def test_other_client_raises_type_error_that_names_the_clients() -> None:
+    class ClientSession:
+        """As that of aiohttp."""
+
+    expected = r"ClientSession has no stream\(\), expected an httpx.AsyncClient or httpx2.Async"
+    for url in ("http://x/v1/responses", "wss://x/v1/responses"):
+        with pytest.raises(TypeError, match=expected):
+            streamnorm.connect(ClientSession(), "POST", url, json={})  # type: ignore[call-overload]  # that is the mistake
+
+
 @families
 @pytest.mark.parametrize("errors", ["raise", "yield"])
 async def test_request_that_cannot_be_sent_is_a_broken_connection(family: Any, errors: Any) -> None:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import anyio
 import httpx
 import httpx2
 import httpx_sse
 import pytest
 from support.http.byte_source import AsyncBytes, Bytes
+from support.http.loopback import HEAD, Server, chunked
 from support.openai_chat.chunks import DONE, content
 
 import streamnorm
-from streamnorm import NotAStream, Stream, TextDelta, TruncatedStream, UpstreamError
+from streamnorm import (
+    LocalProtocolError,
+    NotAStream,
+    Stream,
+    TextDelta,
+    TruncatedStream,
+    UpstreamError,
+)
 from streamnorm.aio.stream import AsyncReader
 
 pytestmark = pytest.mark.anyio
@@ -200,6 +210,74 @@ async def test_response_of_aiohttp_is_read_and_closed() -> None:
 async def test_response_of_aiohttp_is_judged() -> None:
     with pytest.raises(UpstreamError, match="HTTP 429"):
         await texts(streamnorm.events(AiohttpResponse([], 429)))
+
+
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])  # as aiohttp is
+
+
+@asynccontextmanager
+async def answer_of_aiohttp(
+    answer: list[bytes], **options: Any
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    async with (
+        Server(answer).running() as server,
+        aiohttp.ClientSession(**options) as session,
+        session.post(server.url) as response,
+    ):
+        yield response
+
+
+ANSWER = [HEAD, chunked(b"".join(CHUNKS)), b"0\r\n\r\n"]
+REFUSAL = b'{"error":{"message":"slow down","type":"rate_limit_error"}}'
+REFUSED = b"HTTP/1.1 429 No\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+
+
+@on_asyncio
+@pytest.mark.parametrize("method", ["read", "text"])
+async def test_body_that_aiohttp_has_read_before_is_read(method: str) -> None:
+    async with answer_of_aiohttp(ANSWER) as response:
+        await getattr(response, method)()
+        async with streamnorm.events(response) as stream:
+            assert await texts(stream) == "ab"
+        assert response.closed
+    assert await texts(streamnorm.events(response)) == "ab"  # it was released meanwhile
+
+
+@on_asyncio
+async def test_error_that_a_hook_of_aiohttp_has_read_is_judged() -> None:
+    async def look(response: aiohttp.ClientResponse) -> None:
+        await response.read()
+
+    answer = [REFUSED % (len(REFUSAL), REFUSAL)]
+    async with answer_of_aiohttp(answer, raise_for_status=look) as response:
+        with pytest.raises(UpstreamError, match="slow down") as raised:
+            await texts(streamnorm.events(response))
+    assert raised.value.status == 429
+
+
+@on_asyncio
+@pytest.mark.parametrize("reads_the_rest", [False, True])
+async def test_body_of_aiohttp_that_was_read_in_part_is_refused(reads_the_rest: bool) -> None:
+    async with answer_of_aiohttp(ANSWER) as response:
+        assert await response.content.read(7) == CHUNKS[0][:7]
+        if reads_the_rest:
+            await response.read()
+        for read in (
+            streamnorm.events,
+            lambda source: streamnorm.tap(source, print),
+            lambda source: streamnorm.transcode(source, to="anthropic"),
+        ):
+            with pytest.raises(LocalProtocolError) as raised:
+                read(response)
+            assert "bytes were consumed before, expected one that was not read" in str(raised.value)
+
+
+@on_asyncio
+async def test_body_of_aiohttp_that_was_read_elsewhere_is_refused() -> None:
+    async with answer_of_aiohttp(ANSWER) as response:
+        assert await response.content.read() == b"".join(CHUNKS)
+        with pytest.raises(LocalProtocolError, match="were consumed before"):
+            streamnorm.events(response)
 
 
 async def test_body_of_aiohttp_is_read() -> None:
