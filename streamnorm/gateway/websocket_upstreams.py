@@ -24,7 +24,7 @@ from aiohttp.http_websocket import WebSocketError
 
 from streamnorm._core.codec.socket_events import ErrorAnswer
 from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
-from streamnorm._core.json import dumps
+from streamnorm._core.json import dumps, object_in
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm.gateway.receiving import LARGE_BYTES, BodyThread
 from streamnorm.gateway.retrying import UNKNOWN_RESPONSE
@@ -167,9 +167,8 @@ class _Connection:
         if error is None:
             return answer
         if error.code in LIMITS_REACHED:
-            # The request is not at fault, which status 400 would say.
             self.retires = True
-            error = ErrorAnswer(_LIMIT_STATUS, error.headers, error.body, error.code)
+            error = _blame_server(error)
         answer.fail_with(error)
         return answer
 
@@ -447,6 +446,17 @@ class UpstreamSockets:
         if session is not None:
             await session.close()
         self._is_draining = False
+
+
+def _blame_server(error: ErrorAnswer) -> ErrorAnswer:
+    """Return the error of a connection that takes no create, as that of a server that is busy.
+
+    The request is not at fault, which status 400 and the type of the error would say, and may be
+    sent again.
+    """
+    fields = object_in(error.body.decode(errors="replace")).get("error", {})
+    body = dumps({"error": {**fields, "type": "server_error"}})
+    return ErrorAnswer(_LIMIT_STATUS, error.headers, body, error.code)
 
 
 def _key_of(url: str, headers: Mapping[str, str], conversation: str) -> bytes:

@@ -86,9 +86,29 @@ async def test_limit_of_a_new_connection_is_a_failure_that_clients_retry() -> No
 
     upstream = SocketUpstream(answer)
     async with asked_over_websocket(upstream) as app:
-        status, _ = await ask(app, "Hi.")
-    assert status in (503, 529)
+        caller = await called(app, "/v1/responses", {"model": "m", "input": "Hi.", "stream": True})
+    assert caller.status == 503
+    error = {"type": "server_error", "code": LIMIT, "message": "limit"}
+    assert json.loads(b"".join(caller.bodies)) == {"error": error}
     assert len(upstream.sockets) == 1
+
+
+async def test_limit_of_a_new_connection_is_retried_as_configured() -> None:
+    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
+        if len(upstream.creates) == 1:
+            error = {"type": "invalid_request_error", "code": LIMIT, "message": "limit"}
+            await upstream.send(socket, event("error", status=400, error=error))
+            return
+        await echo(upstream, socket, sent)
+
+    records = Records()
+    upstream = SocketUpstream(answer)
+    async with asked_over_websocket(upstream, observers=(records,), retries=1) as app:
+        status, body = await ask(app, "Hi.")
+    assert (status, text_of(body)) == (200, "It is 2.")
+    assert len(upstream.sockets) == 2
+    (record,) = records.ended
+    assert [(failure.status, failure.error) for failure in record.failures] == [(503, "upstream")]
 
 
 async def test_closed_connection_is_replaced_before_the_first_event() -> None:
