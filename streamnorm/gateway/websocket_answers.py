@@ -23,6 +23,7 @@ from streamnorm._core.codec.socket_events import (
     NOT_OF_A_RESPONSE,
     ErrorAnswer,
     error_answer,
+    flat_error,
     type_of,
 )
 from streamnorm._core.errors import LimitExceeded, RemoteProtocolError
@@ -99,6 +100,7 @@ class MessageReader:
         self._steering = steering
         self._is_successor = steering is not None and steering.response_id != ""
         self._echo = None if continued is None else _echo_of(continued)
+        self._last = b""  # event of the response
         self._delta_start: bytes | tuple[()] = ()  # of the last delta, with its type
         self._delta_event = b""  # before the JSON of one
         self._items: list[Raw] = []  # of the output, if the body needs them
@@ -111,6 +113,7 @@ class MessageReader:
             RemoteProtocolError: The message is no event, or one of another response.
         """
         if message.startswith(self._delta_start) and b"\n" not in message and b"\r" not in message:
+            self._last = message
             return b"%b%b\n\n" % (self._delta_event, message)
         kind = type_of(message)
         if kind is None:
@@ -137,7 +140,9 @@ class MessageReader:
         elif not self._is_whole and (delta := _DELTA_START.match(message)) is not None:
             self._delta_start = delta[0]
             self._delta_event = b"event: %b\ndata: " % delta[1]
-        self.has_begun = self.has_begun or _is_response_event(kind)
+        if _is_response_event(kind):
+            self.has_begun = True
+            self._last = message
         # White space before JSON is valid, and shows that the answer goes on.
         return b" " if self._is_whole else self._event(kind, message)
 
@@ -155,7 +160,16 @@ class MessageReader:
             return b""
         # A `response.failed` may follow.
         self.is_clean = False
-        return error_answer(message).body if self._is_whole else self._event("error", message)
+        if self._is_whole:
+            return error_answer(message).body
+        return self._event("error", flat_error(message, self._next_number()))
+
+    def _next_number(self) -> int:
+        """Return the `sequence_number` behind the last event of the response."""
+        try:
+            return 1 + msgspec.json.decode(_fields_in(self._last)["sequence_number"], type=int)
+        except (KeyError, *FAST_ERRORS):
+            return 0
 
     def _end(self) -> None:
         self.is_ended = True

@@ -276,6 +276,28 @@ def test_delta_is_one_line_of_a_server_sent_event(
     assert reader.has_begun
 
 
+@pytest.mark.parametrize(
+    ("message", "number"), [(DELTA, 5), (DELTA.replace(b"4", b'"4"'), 0), (b'{"type":"odd"}', 3)]
+)
+def test_error_within_a_stream_is_that_of_server_sent_events(message: bytes, number: int) -> None:
+    """Nested, with status and headers, it is known on WebSockets alone."""
+    reader = MessageReader(None, None, "", max_bytes=9, is_whole=False)
+    reader.read(b'{"type":"response.created","sequence_number":2}')
+    reader.read(message)
+    error = {"type": "rate_limit", "code": "rate_limit_exceeded", "message": "Slow."}
+    sent = event("error", status=429, headers={"retry-after": "7"}, error=error)
+    head, data = reader.read(json.dumps(sent).encode()).removesuffix(b"\n\n").split(b"\ndata: ")
+    assert head == b"event: error"
+    assert json.loads(data) == {
+        "type": "error",
+        "code": "rate_limit_exceeded",
+        "message": "Slow.",
+        "param": None,
+        "sequence_number": number,
+        "status": 429,
+    }
+
+
 def test_responses_without_fields_are_read() -> None:
     """Minimal servers send events with a type alone."""
     reader = MessageReader(InputEnd(1, b"x"), None, "", max_bytes=9, is_whole=True)

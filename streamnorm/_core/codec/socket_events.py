@@ -202,6 +202,35 @@ def error_answer(message: bytes) -> ErrorAnswer:
     return ErrorAnswer(status, {**headers, "content-type": "application/json"}, body, known)
 
 
+def flat_error(message: bytes, sequence_number: int) -> bytes:
+    """Return the `error` event of server-sent events that an `error` message replaces.
+
+    It is flat, and without headers.  It has the status, which servers of that event leave out, as
+    its readers may find none in the code.
+
+    Args:
+        message: The message.
+        sequence_number: Number of the event, if the message has none.
+    """
+    value = object_in(message.decode(errors="replace"))
+    answer = error_answer(message)
+    found = object_in(answer.body.decode()).get("error")
+    error: dict[str, Any] = found if is_object(found) else {}
+    kind, text = error.get("type"), error.get("message")
+    number = value.get("sequence_number")
+    event = {
+        "type": "error",
+        "code": answer.code or (kind if isinstance(kind, str) else None),
+        "message": text if isinstance(text, str) else "the request failed",
+        "param": error.get("param"),
+        "sequence_number": number if isinstance(number, int) else sequence_number,
+    }
+    if not value.keys().isdisjoint(_EVENT_FIELDS[1:]):
+        event["status"] = answer.status
+    others = {name: error[name] for name in error if name not in (*event, "error")}
+    return compact(event | others).encode()
+
+
 def _header_object(value: object) -> dict[str, str]:
     """Return an error's headers with lower-case names, without illegal headers."""
     found: dict[str, str] = {}

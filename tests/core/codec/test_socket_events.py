@@ -13,6 +13,7 @@ from streamnorm._core.codec.socket_events import (
     drop_stream_id,
     error_answer,
     error_message,
+    flat_error,
     head_of,
     name_stream,
     type_of,
@@ -189,3 +190,44 @@ def test_error_event_is_the_response_that_it_stands_for(
     assert 400 <= found.status <= 599
     assert status is None or found.status == status
     assert (found.code, json.loads(found.body)) == (code, {"error": error})
+
+
+FAILED = {"code": None, "message": "the request failed", "param": None, "sequence_number": 7}
+
+
+@pytest.mark.parametrize(
+    ("event", "flat"),
+    [
+        (
+            {
+                "status": 429,
+                "headers": {"retry-after": "7"},
+                "error": {**SLOW, "type": "rate_limit"},
+            },
+            {**SLOW, "param": None, "sequence_number": 7, "status": 429},
+        ),
+        (
+            {"error": {"type": "server_error", "message": "No.", "param": "input", "resets_in": 3}},
+            {"code": "server_error", "message": "No.", "param": "input", "resets_in": 3},
+        ),
+        (
+            {**SLOW, "param": None, "sequence_number": 4, "stream_id": "a", "status_code": 503},
+            {**SLOW, "param": None, "sequence_number": 4, "status": 503},
+        ),
+        ({"error": {"code": 7, "error": {"message": "x"}, "sequence_number": 1}}, {}),
+        ({"error": 7, "sequence_number": "4"}, {}),
+        ({"error": "It broke."}, {"message": "It broke."}),
+        ({}, {}),
+    ],
+    ids=["nested", "other fields", "flat", "odd fields", "number", "text", "nothing"],
+)
+def test_error_of_server_sent_events_is_flat(
+    event: dict[str, object], flat: dict[str, object]
+) -> None:
+    """As openai 3.54.0 declares it (`types/responses/response_error_event.py`)."""
+    found = flat_error(json.dumps({"type": "error", **event}).encode(), 7)
+    assert json.loads(found) == {"type": "error", **FAILED, **flat}
+
+
+def test_message_that_is_no_error_is_one_all_the_same() -> None:
+    assert json.loads(flat_error(b"\xff", 7)) == {"type": "error", **FAILED}
