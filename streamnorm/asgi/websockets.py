@@ -37,6 +37,9 @@ _NO_CODE, _UNSENT = 1005, (1006, 1015)
 _DENIAL = "websocket.http.response"
 _CONNECT_S = 30
 _CLOSE_S = 1.0
+# Codex acknowledges an answer by the first.  The answers to the second are those of a recording,
+# which are not waited for.
+_UNANSWERED = ("response.processed", "response.steer")
 _MAX_WAITING = 16  # creates of a lane, as the vendor has it
 # Of the client's own handshake; the library has made new ones.
 _HANDSHAKE_HEADERS = frozenset(
@@ -140,11 +143,14 @@ class ReplaySocket:
             return
         data = text.encode()
         head = head_of(data)
-        if head.type != CREATE:  # what a recording has of it is not waited for
+        name = head.stream_id if isinstance(head.stream_id, str) else None
+        if head.type != CREATE:
             if head.type is None:
                 await self._send_error(400, "no JSON object with a type, expected one", None)
+            elif head.type not in _UNANSWERED:
+                found = "a message of an unknown type, expected response.create"
+                await self._send_error(400, found, name)
             return
-        name = head.stream_id if isinstance(head.stream_id, str) else None
         lane = self._lanes.setdefault(name, _ReplayLane(deque()))
         if len(lane.waiting) >= _MAX_WAITING:
             await self._send_error(429, f"{_MAX_WAITING} creates wait, expected fewer", name)

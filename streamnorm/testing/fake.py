@@ -19,7 +19,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.json import InvalidJSON, decode_any, dumps, is_object
+from streamnorm._core.json import InvalidJSON, decode_any, dumps, is_object, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import Message
@@ -42,7 +42,7 @@ from streamnorm.testing.script import (
     split_message,
 )
 from streamnorm.testing.transports import FamilyName, family_of, make_replaying_transport
-from streamnorm.testing.writing import AnswerWriter, refusal_of
+from streamnorm.testing.writing import AnswerWriter, Refusal, refusal_of, refuse
 
 if TYPE_CHECKING:
     from streamnorm.asgi import ReplayApp
@@ -53,6 +53,12 @@ ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
 _NO_EVENTS = Answer(())
+_BACKGROUND = RequestViolation(
+    "openai_responses.background_over_websocket",
+    "background",
+    "Unsupported parameter: 'background' is not supported over a WebSocket.",
+    code="unsupported_parameter",
+)
 _PREPARED: tuple[Event, ...] = (
     MessageStart("", ""),
     UsageUpdate(Usage(0, 0)),
@@ -188,8 +194,12 @@ class FakeProvider:
             self._requests.append(received)
         writer = self._make_writer(received, is_socket=is_websocket_url(request.url))
         if self._strict:
-            refusal = refusal_of(
-                dumps(received.body) if is_websocket_url(request.url) else request.body or b"",
+            content, refusal = request.body or b"", None
+            if is_websocket_url(request.url):
+                refusal = _refuse_create(content, writer.dialect)
+                content = _body_over_http(received)
+            refusal = refusal or refusal_of(
+                content,
                 writer.dialect,
                 cloud=writer.spoken.cloud,
                 method=received.method,
@@ -322,6 +332,18 @@ def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
         {name: value for name, value in headers.items() if not is_secret_header(name)},
         body,
     )
+
+
+def _refuse_create(content: bytes, dialect: str) -> Refusal | None:
+    """Return the refusal of a create with `background: true`, which HTTP alone has; else None."""
+    create = object_in(content.decode(errors="replace"))
+    return refuse([_BACKGROUND], lookup(dialect)) if create.get("background") is True else None
+
+
+def _body_over_http(received: FakeRequest) -> bytes:
+    """Return the body of a create without the field that a request over HTTP does not have."""
+    body = received.body if is_object(received.body) else {}
+    return dumps({name: value for name, value in body.items() if name != "generate"})
 
 
 def _endpoints_of(received: FakeRequest) -> Endpoints:

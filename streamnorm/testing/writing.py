@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -271,9 +271,20 @@ def refusal_of(
         if cloud is not None:
             return Refusal(_make_cloud_response(error, dialect, cloud))
         return Refusal(_make_response(400, encoder(dialect).error_body(error), dialect))
-    if not found:
-        return None
-    first = found[0]
+    return refuse(found, known, cloud) if found else None
+
+
+def refuse(
+    found: Sequence[RequestViolation], known: Dialect, cloud: Cloud | None = None
+) -> Refusal:
+    """Return the refusal of a request with violations, in the words of the first.
+
+    Args:
+        found: The violations.
+        known: Dialect of the request.
+        cloud: Cloud that has the path; None for the vendor.
+    """
+    first, dialect = found[0], known.name
     if cloud is not None:
         error = StreamError("upstream", first.message, first.type, first.status)
         return Refusal(_make_cloud_response(error, dialect, cloud), tuple(found))

@@ -124,6 +124,24 @@ async def test_strict_fake_provider_refuses_a_create_as_a_request() -> None:
     assert provider.violations[0].path == "input[0].call_id"
 
 
+async def test_strict_fake_provider_refuses_a_create_in_the_background() -> None:
+    """A field of requests over HTTP; `generate` is one of creates alone."""
+    provider = FakeProvider(["It snows."], strict=True)
+    async with asked(provider.app()) as connection:
+        assert (await answer(connection, create(generate=False))).type == "response.completed"
+        refused = await answer(connection, create(background=True))
+        assert (refused.type, refused.status) == ("error", 400)
+        assert (refused.error.code, refused.error.param) == ("unsupported_parameter", "background")
+        assert (await answer(connection, create(background=False))).type == "response.completed"
+    (violation,) = provider.violations
+    assert violation.rule == "openai_responses.background_over_websocket"
+
+
+async def test_fake_provider_answers_a_create_in_the_background() -> None:
+    async with asked(FakeProvider("It snows.").app()) as connection:
+        assert (await answer(connection, create(background=True))).type == "response.completed"
+
+
 async def test_lanes_are_answered_in_order_and_name_themselves() -> None:
     provider = FakeProvider(["one", "two", "three"])
     async with served(provider.app(), strict=False, has_websockets=True) as url:
@@ -140,9 +158,13 @@ async def test_lanes_are_answered_in_order_and_name_themselves() -> None:
 async def test_what_is_no_create_is_refused_and_the_connection_lives() -> None:
     async with served(FakeProvider("Yes.").app(), strict=False, has_websockets=True) as url:
         processed = {"type": "response.processed", "response_id": "r"}
-        messages = await raw_answers(url, "no JSON", b"\0", processed, create(), count=3)
-    assert [event["type"] for event in messages[:2]] == ["error", "error"]
-    assert [event["status"] for event in messages[:2]] == [400, 400]
+        steer = {"type": "response.steer", "previous_response_id": "r", "input": []}
+        unknown = {"type": "response.cancel", "stream_id": "a"}
+        sent = ("no JSON", b"\0", processed, steer, unknown, create())
+        messages = await raw_answers(url, *sent, count=4)
+    assert [event["type"] for event in messages[:3]] == ["error"] * 3
+    assert [event["status"] for event in messages[:3]] == [400] * 3
+    assert [event.get("stream_id") for event in messages[:3]] == [None, None, "a"]
     assert messages[-1]["type"] == "response.completed"
 
 
