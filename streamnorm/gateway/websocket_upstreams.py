@@ -53,6 +53,7 @@ MAX_LIFE_S = 55 * 60.0
 """Seconds after which a connection takes no further create: the vendor's end after 60 minutes."""
 
 _MAX_IDLE = 100  # connections; the one that was not used for the longest time is closed
+_MAX_ALIKE = 8  # idle connections of conversations that are not told apart; beyond, as above
 _MAX_COMPARED = 4  # responses with one beginning, whose output a create is compared with
 _NO_WEBSOCKETS_S = 300.0  # in which a provider without them is asked over HTTP
 _MAX_FORGOTTEN = 2  # responses of a connection, behind which each create is sent whole
@@ -377,8 +378,9 @@ class UpstreamSockets:
     ) -> tuple[_Connection | None, int | None]:
         """Take an idle connection; return it and the index of the first item that is new to it.
 
-        The connection is the one whose latest response the create continues, else that which was
-        used last, without an item; None without an idle one.
+        The connection is the one whose latest response the create continues, else one whose latest
+        response no create will continue, without an item.  None if another connection is to be
+        opened: the idle ones belong to other conversations with the same beginning.
         """
         known = {
             connection: connection.known
@@ -387,21 +389,35 @@ class UpstreamSockets:
             and connection.known is not None
             and connection.known.may_precede(create)
         }
-        compared = [*known.items()][-_MAX_COMPARED:]
+        compared = dict([*known.items()][-_MAX_COMPARED:])
         starts = await self.bodies.run(
-            size, lambda: [response.first_new_item(create) for _, response in compared]
+            size, lambda: [response.first_new_item(create) for response in compared.values()]
         )
-        for (connection, response), start in zip(compared, starts, strict=True):
+        for (connection, response), start in zip(compared.items(), starts, strict=True):
             # Another request may have taken it meanwhile.
             is_idle = connection in self._idle and connection.known is response
             if start is not None and is_idle:
                 del self._idle[connection]
                 return connection, start
         own = [connection for connection in self._idle if connection.key == key]
-        if not own:
+        free = [
+            connection
+            for connection in own
+            if connection.known is None
+            # The client does not return all of the output, in no turn.
+            or (
+                connection.known is compared.get(connection)
+                and connection.known.input.item_count < len(create.items)
+            )
+        ]
+        if free:
+            taken = free[-1]
+        elif len(own) >= _MAX_ALIKE:
+            taken = own[0]
+        else:
             return None, None
-        del self._idle[own[-1]]
-        return own[-1], None
+        del self._idle[taken]
+        return taken, None
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

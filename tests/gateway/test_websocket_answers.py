@@ -150,7 +150,8 @@ async def test_event_of_the_connection_is_not_one_of_the_response(kind: str) -> 
         await ask(app, "Hi.")
         status, body = await ask(app, "Hi.", "It is 1.", "And?")
         assert (status, text_of(body)) == (200, "It is 3.")
-        caller = await called(app, ANTHROPIC, {**MESSAGES, "messages": said("Hi.")})
+        messages = said("Hi.", "It is 1.", "And?", "Another answer.", "And?")
+        caller = await called(app, ANTHROPIC, {**MESSAGES, "messages": messages})
         assert (caller.status, caller.headers.get("retry-after")) == (429, "7")
         assert len(upstream.sockets) == 1
 

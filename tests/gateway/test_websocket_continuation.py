@@ -95,26 +95,27 @@ async def test_results_of_calls_are_an_increment_however_the_arguments_are_spelt
 
 
 @pytest.mark.parametrize(
-    ("turns", "fields"),
+    ("turns", "fields", "connections"),
     [
-        (("Hi.", "It is 2.", "And?"), {}),
-        (("Hi.", "And?"), {}),
-        (("Hi.", "It is 1.", "And?"), {"system": "Be brief."}),
-        (("Hi.", "It is 1.", "And?"), {"temperature": 0.5}),
-        (("Hi.",), {}),
+        (("Hi.", "It is 2.", "And?"), {}, 1),
+        (("Hi.", "And?"), {}, 1),
+        (("Hi.", "It is 1.", "And?"), {"system": "Be brief."}, 2),
+        (("Hi.", "It is 1.", "And?"), {"temperature": 0.5}, 2),
+        (("Hi.",), {}, 2),
     ],
     ids=["another answer", "no answer", "instructions", "another field", "the same again"],
 )
 async def test_another_beginning_is_sent_whole(
-    turns: tuple[str, ...], fields: dict[str, Any]
+    turns: tuple[str, ...], fields: dict[str, Any], connections: int
 ) -> None:
+    """Over a connection of its own, unless it goes on from the same input in another way."""
     upstream = SocketUpstream(echo)
     async with asked_over_websocket(upstream) as app:
         await ask(app, "Hi.")
         status, _ = await ask(app, *turns, **fields)
     assert status == 200
     assert "previous_response_id" not in upstream.creates[1]
-    assert len(upstream.sockets) == 1
+    assert len(upstream.sockets) == connections
 
 
 async def test_forgotten_response_is_sent_whole_once_on_the_same_connection() -> None:

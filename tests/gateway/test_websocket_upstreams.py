@@ -39,7 +39,6 @@ from streamnorm.gateway import (
     Gateway,
     UpstreamConfig,
     websocket_network,
-    websocket_upstreams,
 )
 from streamnorm.testing import FakeProvider
 
@@ -146,57 +145,6 @@ async def test_new_connection_that_is_closed_at_once_is_retried_as_configured(re
     if not retries:
         assert isinstance(record.outcome, Truncated)
         assert record.reason == "reset"
-
-
-async def test_conversations_and_keys_have_their_own_connections() -> None:
-    upstream = SocketUpstream(echo)
-    options = {"key": "client", "insecure": True}
-    async with asked_over_websocket(upstream, options=options) as app:
-        for key, text in (("a", "One."), ("b", "One."), ("a", "Two."), ("a", "One.")):
-            request = {**MESSAGES, "messages": said(text)}
-            headers = [("content-type", "application/json"), ("x-api-key", f"sk-{key}")]
-            caller = await called(app, ANTHROPIC, request, headers=[("host", "here"), *headers])
-            assert caller.status == 200
-    keys = [each["authorization"] for each in upstream.handshakes]
-    assert keys == ["Bearer sk-a", "Bearer sk-b", "Bearer sk-a"]
-    assert [len(upstream.sockets), len(upstream.creates)] == [3, 4]
-
-
-async def test_two_answers_of_a_conversation_at_a_time_have_two_connections() -> None:
-    both = asyncio.Event()
-
-    async def answer(upstream: SocketUpstream, socket: ServerConnection, sent: Any) -> None:
-        if len(upstream.creates) == 2:
-            both.set()
-        await both.wait()
-        await echo(upstream, socket, sent)
-
-    upstream = SocketUpstream(answer)
-    async with asked_over_websocket(upstream) as app:
-        answers = await asyncio.gather(ask(app, "Hi."), ask(app, "Hi."))
-        assert [status for status, _ in answers] == [200, 200]
-        assert len(upstream.sockets) == 2
-        # The next create goes where its beginning is.
-        await ask(app, "Hi.", text_of(answers[0][1]), "And?")
-    assert len(upstream.sockets) == 2
-
-
-async def test_idle_connections_are_bounded_and_live_for_their_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(websocket_upstreams, "_MAX_IDLE", 2)
-    upstream = SocketUpstream(echo)
-    async with asked_over_websocket(upstream) as app:
-        for text in ("One.", "Two.", "Three."):
-            await ask(app, text)
-        await upstream.has_closed.wait()
-        assert upstream.closed == [1000]
-        await ask(app, "One.")
-        assert len(upstream.sockets) == 4
-        monkeypatch.setattr(websocket_upstreams, "MAX_LIFE_S", 0.0)
-        upstream.has_closed.clear()
-        await ask(app, "Four.")
-        await upstream.has_closed.wait()
 
 
 async def test_lost_host_is_noticed_while_a_connection_is_idle() -> None:
