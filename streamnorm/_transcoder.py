@@ -20,7 +20,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.failures import error_outcome, too_large
+from streamnorm._core.failures import error_outcome, hide_account, too_large
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Accumulator, Message, UsageAccumulator
@@ -100,7 +100,8 @@ class Transcoder:
             known, and `max_accumulated_bytes` bounds what decoder and encoder store.
         reply: What `encode_request` returned for the request that is answered: calls get the
             client's names, namespaces and kinds back, as they arrive, and the response the
-            client's fields.  For a page, calls get ids that no call of its chat has.
+            client's fields.  For a page, calls get ids that no call of its chat has, and errors
+            may be written without details of the provider's account.
         framing: How the events stand in the bytes that are read; None for that of their dialect.
         to_framing: How they stand in the bytes that are written; None for the framing of `to`.
             Original bytes are returned if it is `framing`, too.
@@ -178,6 +179,8 @@ class Transcoder:
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         changes = changes or page_client is not None
         changes = changes or bool(self._encoder.response_fields) or self._call_ids is not None
+        self._hides_account = reply is not None and reply.hides_account
+        changes = changes or self._hides_account
         # Another framing needs the terminal, which some servers leave out.
         changes = changes or (to_framing is not SSE and to_framing is not framing)
         self._verbatim = verbatim and not changes and self._restorer is None
@@ -435,6 +438,8 @@ class Transcoder:
             return b""
         if self._call_ids is not None:
             events = [_with_own_id(event, self._call_ids) for event in events]
+        if self._hides_account and isinstance(events[-1], StreamError):
+            events = [*events[:-1], hide_account(events[-1])]  # the outcome has the error as it is
         accepted = self._accumulator.take(events)
         last = accepted[-1]
         error = last if isinstance(last, StreamError) else None

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+from msgspec import structs
+
 from streamnorm._core.context_overflow import context_overflow, is_context_overflow
 from streamnorm._core.errors import (
     EncodeError,
@@ -135,6 +137,33 @@ _STATUS_WORDS = (
     ("api_error", 500),
 )
 
+# Statuses of what a provider says of a key, its account and what that may use.
+_OF_ACCOUNT = (401, 402, 403)
+# Google and xAI refuse a key with status 400, like any other bad request.
+_REFUSED_KEYS = ("api key not valid", "api key expired", "incorrect api key")
+# Parts of the codes of an account without money, which have status 400 or 429: of OpenAI
+# (ChatGPTNextWeb/NextChat#3123), Moonshot and Alibaba (tencentmusic/supersonic#1572).
+_SPENT_CODES = ("insufficient_quota", "billing", "exceeded_current_quota", "arrearage")
+# Anthropic's messages (anthropics/claude-code#66314, #38038), and Moonshot's
+# (continuedev/continue#11443).
+_SPENT = (
+    "credit balance is too low",
+    "reached your specified api usage limits",
+    "insufficient balance",
+)
+# Ids of accounts in rate limits: "in organization org-…" (BuilderIO/micro-agent#86), "for your
+# organization (…)" (stackblitz/bolt.new#8588), "(org: …, model: …)" (continuedev/continue#12057).
+_ACCOUNT_ID = re.compile(
+    r"(?<=\borganization )org[-_]\w+"
+    r"|(?<=\borganization \()[\w-]{8,}(?=\))"
+    r"|(?<=\borg: )[\w-]{8,}"
+    r"|\b(?:org|proj|user|ak)[-_][A-Za-z0-9]{16,}"
+)
+_MASK = "***"
+_NO_ACCESS = StreamError(
+    "upstream", "the provider refuses the gateway", "provider_refused", 502, retryable=False
+)
+
 
 def upstream_error(
     message: str,
@@ -182,6 +211,27 @@ def error_subject(error: StreamError) -> Literal["context", "model"] | None:
     if error.status_hint == 404 and any(word in text for word in _MODEL_WORDS):
         return "model"
     return None
+
+
+def is_spent(error: StreamError) -> bool:
+    """Return whether a provider refuses a request since the account has no money left."""
+    words, said = f"{error.code} {(error.extra or {}).get('type')}".lower(), error.message.lower()
+    return any(word in words for word in _SPENT_CODES) or any(text in said for text in _SPENT)
+
+
+def hide_account(error: StreamError) -> StreamError:
+    """Return a provider's error without details of the key and the account that were used.
+
+    An error about them is replaced; any other error loses ids of the account in its message, and
+    the vendor's further fields.
+    """
+    if error.kind != "upstream":
+        return error
+    said = error.message.lower()
+    is_of_key = any(text in said for text in _REFUSED_KEYS)
+    if error.status_hint in _OF_ACCOUNT or is_of_key or is_spent(error):
+        return _NO_ACCESS
+    return structs.replace(error, message=_ACCOUNT_ID.sub(_MASK, error.message), extra=None)
 
 
 def find_error(value: Any) -> StreamError | None:

@@ -20,7 +20,7 @@ from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import CredentialsError, NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated, Usage
-from streamnorm._core.failures import broken_connection
+from streamnorm._core.failures import broken_connection, hide_account, is_spent
 from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
@@ -42,7 +42,7 @@ from streamnorm.aio import Stream
 from streamnorm.aio.pump import LargeEventPump, TranscodePump
 from streamnorm.gateway.network import Network, failure_reason
 from streamnorm.gateway.observing import FailureReason, UpstreamFailure
-from streamnorm.gateway.pages import Page, is_spent
+from streamnorm.gateway.pages import Page
 from streamnorm.gateway.producing import ReadsPump, ReadsStream
 from streamnorm.gateway.receiving import BodyThread, ServerStopping, UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState, StoredStream
@@ -409,7 +409,10 @@ class Attempts:
             **written,
             "server": upstream.server,
             "think_tags": False,
-            "reply": identify_reply(sent.reply, _request_id(answer, target)),
+            "reply": structs.replace(
+                identify_reply(sent.reply, _request_id(answer, target)),
+                hides_account=self._hides_account(target),
+            ),
             "keep_message": self._turn.needs_message,
             "limits": self._limits,
             "on_loss": self._reports.add,
@@ -521,6 +524,11 @@ class Attempts:
         self._reports.add(whole.outcome)
         return CompleteResponse(whole, headers, target)
 
+    def _hides_account(self, target: Target) -> bool:
+        """Return whether the client must not learn what the upstream says of its account."""
+        # A page that sends its own key reads what is said of it.
+        return self._page is not None and not target.upstream.forwards_key
+
     def _may_succeed_elsewhere(self, error: StreamError, target: Target) -> bool:
         """Return whether another upstream may answer a request that this one refused."""
         # What a conversation goes on from is stored at one of several equal upstreams.
@@ -543,8 +551,8 @@ class Attempts:
         if target is not None and not self._may_succeed_elsewhere(error, target):
             is_final = is_final or status in _FINAL
         shown, headers = join_retry_after(error, headers, time.time())
-        if self._page is not None and target is not None and not target.upstream.forwards_key:
-            shown = self._page.hide_account(shown, status)
+        if target is not None and self._hides_account(target):
+            shown = hide_account(shown)
             status = error_status(shown, client.name, upstream=upstream)
         failed = encode_error_response(shown, client.name, upstream=upstream, cloud=client.cloud)
         body, headers = failed.body, {**failed.headers, **headers}

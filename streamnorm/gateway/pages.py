@@ -33,7 +33,6 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.codec import Dialect, Endpoints, Route
 from streamnorm._core.errors import DecodeError, UnknownDialect
-from streamnorm._core.events import StreamError
 from streamnorm._core.tools import ServerTool
 from streamnorm._registry import DIALECTS, encoder, lookup
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream
@@ -256,23 +255,7 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-# What Anthropic says of a spent account with status 400, like any other bad request
-# (anthropics/claude-code#66314, #38038), and OpenAI's code for one (dfinke/PowerShellAI#127).
-_SPENT = ("credit balance is too low", "reached your specified api usage limits")
-_HARD_LIMIT = "billing_hard_limit_reached"
-
 _INSTRUCTIONS = ("system", "developer")
-# What a provider says of a key, its account and what that may use.
-_OF_ACCOUNT = (401, 402, 403)
-_NO_ACCESS = StreamError(
-    "upstream", "the provider refuses the gateway", "provider_refused", 502, retryable=False
-)
-
-
-def is_spent(error: StreamError) -> bool:
-    """Return whether a provider refuses a request since the account has no money left."""
-    said = error.message.lower()
-    return error.code == _HARD_LIMIT or any(words in said for words in _SPENT)
 
 
 class Page(Struct, frozen=True):
@@ -295,16 +278,6 @@ class Page(Struct, frozen=True):
         limit = self.options.max_body_bytes
         if size > limit:
             raise RequestRefused(f"a body of {size} bytes, expected at most {limit}", 413)
-
-    def hide_account(self, error: StreamError, status: int) -> StreamError:
-        """Return an error without details of the operator's account.
-
-        Args:
-            error: Error of the upstream; the log has it as it is.
-            status: The HTTP status.
-        """
-        is_of_account = status in _OF_ACCOUNT or is_spent(error)
-        return _NO_ACCESS if is_of_account else error
 
     def prepare(self, request: Request, upstream: Upstream) -> Request:
         """Return a page's request with the configured model, system text, tools and bounds.

@@ -37,7 +37,7 @@ from streamnorm._core.errors import (
     UpstreamError,
 )
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
-from streamnorm._core.failures import error_outcome
+from streamnorm._core.failures import error_outcome, hide_account
 from streamnorm._core.json import compact, dumps, object_in
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import MessageSource
@@ -151,9 +151,8 @@ class LoggedStreams:
             return None
         id = check_id(received.headers[header].strip().strip('"'), header)
         if id.startswith(_OWN_IDS):
-            raise RequestRefused(
-                f"{header}: an id of the gateway's own, expected another", param=header
-            )
+            problem = f"{header}: an id of the gateway's own, expected another"
+            raise RequestRefused(problem, param=header)
         digest = hashlib.sha256(f"{received.method}\n{received.path}\n".encode())
         digest.update(received.body or b"")
         if not self._has_keys:
@@ -489,7 +488,8 @@ async def send_followed(
         except FAILURES:
             match followed.outcome:
                 case Failed(error) | Truncated(error):
-                    failed = _describe_failure(error, followed.dialect, client)
+                    shown = hide_account(error) if followed.reply.hides_account else error
+                    failed = _describe_failure(shown, followed.dialect, client)
                     await send_failure(failed, client, stream, call)
                     return
                 case _:

@@ -12,6 +12,8 @@ from streamnorm._core.failures import (
     Fatal,
     error_outcome,
     find_error,
+    hide_account,
+    is_spent,
     refusal_error,
     too_large,
     upstream_error,
@@ -136,3 +138,79 @@ def test_number_of_a_refusal_is_a_status_or_the_code_of_its_vendor(
 def test_type_beside_a_code_is_stored() -> None:
     error = upstream_error("m", code="c", type="t", extra={"param": "p"})
     assert (error.code, error.extra) == ("c", {"type": "t", "param": "p"})
+
+
+ABOUT_THE_ACCOUNT = [
+    upstream_error("invalid x-api-key", type="authentication_error"),
+    upstream_error("no credit", status=402),
+    upstream_error("the organization is disabled", type="permission_error"),
+    upstream_error("API key not valid. Please pass a valid API key.", status=400),  # Google
+    upstream_error("Incorrect API key provided: xa***", status=400),  # xAI
+]
+SPENT = [
+    upstream_error("You exceeded your current quota.", code="insufficient_quota", status=429),
+    upstream_error("You exceeded your current quota.", type="insufficient_quota", status=429),
+    upstream_error("No.", code="429", type="insufficient_quota", status=429),  # LiteLLM
+    upstream_error("The account is not active.", code="billing_not_active", status=429),
+    upstream_error("Access denied.", code="Arrearage", status=400),
+    upstream_error("Suspended.", type="exceeded_current_quota_error", status=429),
+    upstream_error("Your account is suspended due to insufficient balance", status=429),
+    upstream_error("Your credit balance is too low", status=400),
+]
+
+
+@pytest.mark.parametrize("error", [*ABOUT_THE_ACCOUNT, *SPENT])
+def test_error_about_the_account_is_replaced(error: StreamError) -> None:
+    assert is_spent(error) == (error in SPENT)
+    hidden = hide_account(error)
+    assert (hidden.message, hidden.code) == ("the provider refuses the gateway", "provider_refused")
+    assert (hidden.kind, hidden.status_hint, hidden.retryable) == ("upstream", 502, False)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        upstream_error("Overloaded", type="overloaded_error"),
+        upstream_error("prompt is too long: 9 tokens > 8 maximum", type="invalid_request_error"),
+        upstream_error("The response was filtered", code="content_filter", status=400),
+        upstream_error("Slow down.", type="rate_limit_error"),
+        # Google says it of requests per minute, too.
+        upstream_error("You exceeded your current quota, please check your plan", status=429),
+        StreamError("truncated", "connection lost", retryable=True, extra={"response_id": "r"}),
+    ],
+)
+def test_other_errors_are_not_hidden(error: StreamError) -> None:
+    assert not is_spent(error)
+    assert hide_account(error) == error
+
+
+@pytest.mark.parametrize(
+    ("message", "hidden"),
+    [
+        (
+            "Rate limit reached for gpt-4o in organization org-abc on requests per min (RPM)",
+            "Rate limit reached for gpt-4o in organization *** on requests per min (RPM)",
+        ),
+        (
+            "the rate limit for your organization (a22cf6e6-a940-4fff-8c4c-1580816ac7be) of 9",
+            "the rate limit for your organization (***) of 9",
+        ),
+        (
+            "9 per minute (org: ef36bf5a-434a-4c52-b7a0-ba958aef9dfd, model: claude-x)",
+            "9 per minute (org: ***, model: claude-x)",
+        ),
+        (
+            "Your account org-ea6a80cc0e7544d6b5e5 <ak-f8tyo15zao8111h11q4i> request reached 3",
+            "Your account *** <***> request reached 3",
+        ),
+        ("your org-wide limit is 9; your organization (soon) has more", None),
+    ],
+)
+def test_rate_limit_names_no_account(message: str, hidden: str | None) -> None:
+    error = upstream_error(
+        message, code="rate_limit_exceeded", type="tokens", status=429, extra={"user_id": "u"}
+    )
+    expected = StreamError(
+        "upstream", hidden or message, "rate_limit_exceeded", 429, retryable=True
+    )
+    assert hide_account(error) == expected

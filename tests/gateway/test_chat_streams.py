@@ -9,10 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
+from support.gateway.calls import CANARY
 from support.gateway.logs import logged
 from support.gateway.servers import RunningGateway, gateway_config
 from support.gateway.upstreams import ANSWER, StepUpstream
 
+from streamnorm import StreamError
 from streamnorm.gateway import ConfigError, Gateway, PageConfig
 from streamnorm.testing import FakeProvider
 
@@ -126,3 +128,20 @@ async def test_chats_are_resumed_where_the_configuration_says_so() -> None:
         assert (await page.get(f"/ui/chat/{CHAT_ID}/stream")).status_code == 404
     with pytest.raises(ConfigError, match="resume"):
         Gateway(gateway_config("http://127.0.0.1:9", pages=PAGES), environ={})
+
+
+async def test_resumed_chat_says_nothing_of_the_operators_account() -> None:
+    """Nor does its stream in any other dialect, of which the log has the provider's bytes."""
+    error = StreamError("upstream", f"no such key: {CANARY}", "invalid_api_key", 401)
+    async with chat(FakeProvider([["Hello", error]]).app()) as (_, page):
+        answer = await page.post("/ui/chat", json=chat_body())
+        id = answer.headers["x-streamnorm-stream"]
+        answers = [answer] + [
+            await page.get(f"/streams/{id}", params=to)
+            for to in ({}, {"to": "openai_chat"}, {"to": "anthropic"})
+        ]
+    for each in answers:
+        assert each.status_code == 200
+        assert "Hello" in each.text
+        assert "the provider refuses the gateway" in each.text
+        assert CANARY not in each.text

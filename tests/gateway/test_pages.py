@@ -266,6 +266,82 @@ async def test_nor_does_it_behind_status_200(page: str) -> None:
     assert CANARY not in text_of(caller)
 
 
+SPENT = f"You exceeded your current quota, {CANARY}, please check your plan and billing details."
+RESPONSE = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
+CREATED = {"type": "response.created", "sequence_number": 0, "response": RESPONSE}
+SPENT_RESPONSE = {"code": "insufficient_quota", "message": SPENT}
+ROLE = {"index": 0, "delta": {"role": "assistant", "content": ""}}
+SAID = {"index": 0, "delta": {"content": "Hi"}}
+CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+NO_CREDIT = {"error": {"code": 402, "message": f"Insufficient credits of {CANARY}"}}
+NO_KEY = {"error": {"code": "invalid_api_key", "message": f"Incorrect API key: {CANARY}"}}
+WITHIN = [
+    ("openai_responses", [CREATED, {"type": "error", "sequence_number": 1, **SPENT_RESPONSE}]),
+    (
+        "openai_responses",
+        [
+            CREATED,
+            {
+                "type": "response.failed",
+                "sequence_number": 1,
+                "response": {**RESPONSE, "status": "failed", "error": SPENT_RESPONSE},
+            },
+        ],
+    ),
+    ("openai_chat", [{**CHUNK, "choices": [ROLE]}, NO_CREDIT]),
+    ("openai_chat", [{**CHUNK, "choices": [ROLE]}, {**CHUNK, "choices": [SAID]}, NO_KEY]),
+]
+
+
+def sse(events: list[dict[str, Any]]) -> bytes:
+    """Return events as server-sent events, named by their type if they have one."""
+    names = [f"event: {event['type']}\n" if "type" in event else "" for event in events]
+    frames = zip(names, map(json.dumps, events), strict=True)
+    return "".join([f"{name}data: {data}\n\n" for name, data in frames]).encode()
+
+
+@every_page
+@pytest.mark.parametrize(("dialect", "events"), WITHIN)
+async def test_nor_does_it_within_a_stream(
+    page: str, dialect: str, events: list[dict[str, Any]]
+) -> None:
+    records = Records()
+    async with served(StepUpstream([sse(events)])) as url:
+        upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=url)}
+        async with opened(upstreams, pages=every_route(), observers=(records,)) as app:
+            caller = await ask(app, page)
+    assert caller.status == 200
+    (error,) = (each for each in chunks_of(caller) if each["type"] in ("error", "RUN_ERROR"))
+    assert "the provider refuses the gateway" in error.values()
+    assert CANARY not in text_of(caller)
+    (call,) = records.ended
+    assert isinstance(call.outcome, Failed)
+    assert call.outcome.error.code in ("insufficient_quota", "402", "invalid_api_key")
+
+
+@every_page
+async def test_page_that_is_out_of_credit_reads_that_the_gateway_is_refused(page: str) -> None:
+    error = {"message": SPENT, "type": "insufficient_quota", "code": "insufficient_quota"}
+    answers = {"/v1/responses": Answered({"error": error}, 429)}
+    async with scripted(answers, "openai_responses", pages=every_route()) as (app, _):
+        caller = await ask(app, page)
+    assert caller.status == 502
+    assert "the provider refuses the gateway" in text_of(caller)
+    assert CANARY not in text_of(caller)
+
+
+@every_page
+async def test_rate_limit_names_no_organization(page: str) -> None:
+    said = "Rate limit reached for gpt-4o in organization {} on requests per min (RPM): Limit 3"
+    error = {"message": said.format("org-abc"), "code": "rate_limit_exceeded", "type": "requests"}
+    answers = {"/v1/responses": Answered({"error": error}, 429, {"retry-after": "7"})}
+    async with scripted(answers, "openai_responses", pages=every_route(), retries=0) as (app, _):
+        caller = await ask(app, page)
+    assert (caller.status, caller.headers["retry-after"]) == (429, "7")
+    text = text_of(caller)
+    assert (text if page == UI else json.loads(text)["message"]) == said.format("***")
+
+
 async def test_page_with_a_key_of_the_provider_reads_what_is_said_of_it() -> None:
     body = {"type": "error", "error": {"type": "authentication_error", "message": "no such key"}}
     async with served(ScriptedUpstream({"/v1/messages": Answered(body, 401)})) as url:
@@ -273,6 +349,11 @@ async def test_page_with_a_key_of_the_provider_reads_what_is_said_of_it() -> Non
         async with opened({"local": upstream}, pages=every_route()) as app:
             caller = await ask(app, UI)
     assert (caller.status, text_of(caller)) == (401, "no such key")
+    async with served(StepUpstream([sse([{**CHUNK, "choices": [ROLE]}, NO_KEY])])) as url:
+        upstream = UpstreamConfig(dialect="openai_chat", base_url=url, key="client")
+        async with opened({"local": upstream}, pages=every_route()) as app:
+            caller = await ask(app, UI)
+    assert NO_KEY["error"]["message"] in text_of(caller)
 
 
 @every_page

@@ -23,6 +23,7 @@ from streamnorm import (
     LossyEncoding,
     Note,
     Reply,
+    StreamError,
     ToolCall,
     Transcoder,
     Truncated,
@@ -350,3 +351,15 @@ def test_result_of_the_provider_has_a_call_before_it(page: str, known: set[str])
         starts = {name for name, _ in chunks} & {"tool-input-available", "TOOL_CALL_START"}
         assert bool(starts) == (id not in known), id
         assert chunks[-1] == (RESULTS[page], id)
+
+
+@pytest.mark.parametrize("to", ["openai_chat", "anthropic", "ag_ui"])
+def test_errors_may_be_written_without_the_account(to: str) -> None:
+    transcoder = Transcoder("openai_chat", to, reply=Reply(hides_account=True))
+    refused = b'data: {"error": {"code": "invalid_api_key", "message": "no key sk-1"}}\n\n'
+    written = b"".join([*transcoder.feed(chunk({"content": "Hi"})), *transcoder.feed(refused)])
+    assert b"Hi" in written
+    assert b"the provider refuses the gateway" in written
+    assert b"sk-1" not in written
+    error = StreamError("upstream", "no key sk-1", "invalid_api_key", 401, retryable=False)
+    assert transcoder.outcome == Failed(error)

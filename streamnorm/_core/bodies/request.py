@@ -330,6 +330,8 @@ class Reply(Struct, frozen=True, omit_defaults=True):
         model: Name of its model, likewise.
         calls: Ids of the calls of a page's chat, of which no new call gets one, and whether each
             belongs to the message that the answer continues; None for clients that are no page.
+        hides_account: Whether the errors of a stream are written without what the provider says
+            of its key and account, as a gateway does for its pages.
     """
 
     tools: dict[str, ToolName] = {}
@@ -337,3 +339,4 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     id: str = ""
     model: str = ""
     calls: dict[str, bool] | None = None
+    hides_account: bool = False
