@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, structs
 
+from streamnorm._bodies import decode_request, encode_request
 from streamnorm._core.blocks import (
     Audio,
     Document,
     Image,
+    InputBlock,
+    OpaqueBlock,
     ServerToolCall,
     ServerToolResult,
     Text,
@@ -32,7 +35,7 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.codec import Dialect, Endpoints, Route
-from streamnorm._core.errors import DecodeError, UnknownDialect
+from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect
 from streamnorm._core.tools import ServerTool
 from streamnorm._registry import DIALECTS, encoder, lookup
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream
@@ -288,14 +291,18 @@ class Page(Struct, frozen=True):
 
         Raises:
             DecodeError: The page sends instructions or tools that it may not, too many messages, or
-                none that is to be answered; or it names a file by its URL or id: the provider would
-                fetch it with the operator's account.
+                none that is to be answered, or of whose last one the upstream gets nothing; or it
+                names a file by its URL or id: the provider would fetch it with the operator's
+                account.
         """
         options = self.options
         count, limit = len(request.messages), options.max_messages
         if count > limit:
             problem = f"{count} messages, expected at most {limit} (max_messages)"
             raise DecodeError(problem, path="$.messages")
+        if not request.messages:
+            # Where the system text is a message, the provider would answer it.
+            raise DecodeError("no messages, expected at least one", path="$.messages")
         if _ends_in_answer(request.messages):
             # Some models would go on with its text, as if they had written it, and others refuse.
             problem = "an answer at the end, expected a message of the user or results of tools"
@@ -307,9 +314,16 @@ class Page(Struct, frozen=True):
             raise DecodeError("tools of the page, expected none", path="$.tools")
         if any(_names_file(block) for message in request.messages for block in message.blocks):
             raise DecodeError("a file by its URL or id, expected a data: URL", path="$.messages")
+        model = upstream.upstream_model(options.model)
+        question = _messages_after_answer(request.messages)
+        if question and not _is_carried(question, model, upstream):
+            # The request would end in the answer before, as above.
+            kinds = ", ".join(dict.fromkeys(_kind_of(b) for m in question for b in m.blocks))
+            problem = f"nothing that the model can read at the end ({kinds or 'no content'})"
+            raise DecodeError(f"{problem}, expected a text or another file", path="$.messages")
         own = tuple(ServerTool(kind, self.client.name) for kind in options.tools)
         return Request(
-            model=upstream.upstream_model(options.model),
+            model=model,
             system=() if options.system is None else (Text(options.system),),
             messages=request.messages,
             tools=(*request.tools, *own),
@@ -363,6 +377,46 @@ def _ends_in_answer(messages: tuple[InputMessage, ...]) -> bool:
     # A call gets its result, and an answer that its provider paused at its own call is no end.
     last = messages[-1].blocks[-1]
     return not isinstance(last, ToolCall | ServerToolCall | ServerToolResult)
+
+
+def _messages_after_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
+    """Return the messages after the last message of the assistant."""
+    count = len(messages)
+    while count and messages[count - 1].role != "assistant":
+        count -= 1
+    return messages[count:]
+
+
+def _is_carried(messages: tuple[InputMessage, ...], model: str, upstream: Upstream) -> bool:
+    """Return whether an upstream gets any content of a request's last messages."""
+    blocks = [block for message in messages for block in message.blocks]
+    if any(isinstance(block, ToolResult) or _is_text(block) for block in blocks):
+        return True
+    dialect, server, profiles = upstream.dialect, upstream.server, upstream.profiles
+    asked = Request(model=model, messages=messages)
+    try:
+        encoded = encode_request(asked, dialect, server=server, profiles=profiles, repair="fill")
+    except EncodeError as exc:
+        # Other errors are those of the whole request, which names them.
+        return exc.path != "messages"
+    # A dialect leaves out further files when it writes the body.
+    written = decode_request(encoded.body, dialect, path=encoded.path)
+    return any(message.blocks for message in written.messages)
+
+
+def _is_text(block: InputBlock) -> bool:
+    return isinstance(block, Text) and bool(block.text.strip())
+
+
+def _kind_of(block: InputBlock) -> str:
+    """Return the kind of a block that is left out, without its content."""
+    match block:
+        case Text():
+            return "blank text"
+        case OpaqueBlock():
+            return "data"
+        case _:
+            return type(block).__name__.lower()
 
 
 def _names_file(block: object) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 from support.gateway.pages import (
     AG,
+    AG_BODY,
     BODIES,
     HELLO,
     UI,
@@ -149,6 +150,64 @@ async def test_chat_that_ends_in_an_answer_is_refused(page: str) -> None:
         assert len(provider.requests) == 1
         # AG-UI's client may run an agent without a message.
         assert (await ask(app, page, {**BODIES[page], "messages": []})).status == 400
+
+
+def data_url(type: str) -> dict[str, str]:
+    return {"type": "file", "mediaType": type, "url": f"data:{type};base64,UEsDBA=="}
+
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+UNREADABLE: list[tuple[str, dict[str, Any], str]] = [
+    *[(dialect, data_url("image/svg+xml"), "image") for dialect in PROVIDERS],
+    *[(dialect, {"type": "data-note", "data": 1}, "data") for dialect in PROVIDERS],
+    *[(dialect, {"type": "text", "text": " "}, "blank text") for dialect in PROVIDERS],
+    ("anthropic", data_url(DOCX), "document"),
+    ("anthropic", data_url("audio/wav"), "audio"),
+    ("openai_responses", data_url("audio/wav"), "audio"),
+    ("openai_chat", data_url("video/mp4"), "video"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "part", "kind"), UNREADABLE)
+@pytest.mark.parametrize("is_first", [False, True])
+async def test_message_that_the_model_cannot_read_is_refused(
+    dialect: str, part: dict[str, Any], kind: str, *, is_first: bool
+) -> None:
+    """The model would go on with its own answer, or answer the text of the configuration."""
+    said = {"id": "2", "role": "assistant", "parts": [{"type": "text", "text": "Hello."}]}
+    last = {"id": "3", "role": "user", "parts": [part]}
+    async with between(dialect=dialect) as (app, provider):
+        messages = [last] if is_first else [HELLO, said, last]
+        caller = await ask(app, UI, {**UI_BODY, "messages": messages})
+    assert caller.status == 400
+    assert text_of(caller) == (
+        f"$.messages: nothing that the model can read at the end ({kind}), "
+        "expected a text or another file"
+    )
+    assert not provider.requests
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+async def test_run_without_a_message_is_refused(dialect: str) -> None:
+    """AG-UI's client may run an agent without one; the text of the configuration is none."""
+    said = {"id": "2", "role": "assistant", "content": "Hello."}
+    blank = {"id": "3", "role": "user", "content": ""}
+    async with between(dialect=dialect) as (app, provider):
+        for messages in ([], [*AG_BODY["messages"], said, blank]):
+            caller = await ask(app, AG, {**AG_BODY, "messages": messages})
+            assert caller.status == 400
+    assert not provider.requests
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+async def test_file_alone_is_a_message(dialect: str) -> None:
+    said = {"id": "2", "role": "assistant", "parts": [{"type": "text", "text": "Hello."}]}
+    image = {"id": "3", "role": "user", "parts": [data_url("image/png")]}
+    again = {"id": "4", "role": "user", "parts": [data_url("image/svg+xml")]}
+    async with between(dialect=dialect) as (app, provider):
+        caller = await ask(app, UI, {**UI_BODY, "messages": [HELLO, said, image, again]})
+    assert caller.status == 200
+    assert "UEsDBA==" in json.dumps(provider.requests[0].body)
 
 
 async def test_answer_that_its_provider_has_paused_is_no_end() -> None:
