@@ -173,8 +173,8 @@ class LoggedStreams:
         """
         if not isinstance(id, str) or not _ID.fullmatch(id):
             return None
-        # One that is short may be guessed, or counted.
-        if not self._has_keys and len(id) < _MIN_CHAT_ID:
+        # A short id may be guessed, or counted, by other visitors who share the key of the page.
+        if len(id) < _MIN_CHAT_ID:
             return None
         fingerprint = hashlib.sha256(received.body or b"").digest()
         return LoggedRequest(self.chat_key(received, client, id), fingerprint, "", replaces=True)

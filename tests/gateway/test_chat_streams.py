@@ -119,6 +119,21 @@ async def test_chats_whose_id_may_be_guessed_are_not_resumed(id: Any) -> None:
             await upstream.closed.wait()  # the page has left
 
 
+async def test_nor_are_they_where_visitors_share_the_key_of_a_page() -> None:
+    upstream = StepUpstream([ANSWER[0], 60.0])
+    headers = {"authorization": "Bearer key-of-a"}
+    async with (
+        logged(upstream, pages=PAGES) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=30) as page,
+    ):
+        async with page.stream("POST", "/ui/chat", json=chat_body(id="support")) as answer:
+            await anext(answer.aiter_raw())
+            assert (await page.get("/ui/chat/support/stream")).status_code == 204
+            assert (await page.delete("/ui/chat/support/stream")).status_code == 404
+        async with asyncio.timeout(10):
+            await upstream.closed.wait()  # the page has left
+
+
 async def test_chats_are_resumed_where_the_configuration_says_so() -> None:
     pages = {"ui_message_stream": PageConfig(model="m")}
     async with (
