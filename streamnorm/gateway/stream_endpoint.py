@@ -25,6 +25,7 @@ from streamnorm.gateway.config import Config
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.streams import (
+    ABSENT,
     ID_HEADER,
     LoggedStreams,
     NoAnswer,
@@ -56,7 +57,7 @@ class StreamEndpoint:
         self._idle_s = config.idle_s
         # Where pages ask for the answer of their chat: `useChat` knows no other path.
         self._chats = {
-            re.compile(f"^{page_path}/(?P<response_id>[^/]+)/stream$"): dialect
+            re.compile(f"^{page_path}/(?P<response_id>.+)/stream$"): dialect
             for name, page in config.pages.items()
             if page.resume and (page_path := (dialect := lookup(name)).page_path)
         }
@@ -104,26 +105,44 @@ class StreamEndpoint:
         Raises:
             RequestRefused: There is no such stream, or not from there on.
         """
+        if not _PATH.search(received.path):
+            await self._answer_chat(received, client, asked, exchange, call)
+            return
         id = check_id(asked.response_id, "id")
-        is_chat = not _PATH.search(received.path)
-        if is_chat:
-            key = self._streams.chat_key(received, client, id)
-        else:
-            if id.startswith(_ANSWERS):
-                refuse_absent("unknown")
-            key = (self._streams.scope_of(received, client), id)
+        if id.startswith(_ANSWERS):
+            refuse_absent("unknown")
+        key = (self._streams.scope_of(received, client), id)
         if asked.operation == "cancel":
             await self._cancel(key, id, exchange, call)
             return
-        if is_chat:
-            with log_refusals():
-                state = (await self._streams.status(key)).state
-            if state != "running":
-                call.status = _NO_CONTENT
-                await exchange.start(_NO_CONTENT, [])
-                await exchange.send(b"", more=False)
-                return
         await self._follow(key, received, client, exchange, call)
+
+    async def _answer_chat(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: RequestedOperation,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> None:
+        """Answer a request for the running answer of a chat; with status 204 if there is none."""
+        id = asked.response_id
+        chat = self._streams.find_chat(received, client, id)
+        if asked.operation == "cancel":
+            if chat is None:
+                raise RequestRefused(*ABSENT["unknown"], code="stream_unknown")
+            await self._cancel(chat.key, id, exchange, call)
+            return
+        # Chats of other ids are answered, too, but not from the log.
+        if chat is not None:
+            with log_refusals():
+                state = (await self._streams.status(chat.key)).state
+            if state == "running":
+                await self._follow(chat.key, received, client, exchange, call)
+                return
+        call.status = _NO_CONTENT
+        await exchange.start(_NO_CONTENT, [])
+        await exchange.send(b"", more=False)
 
     async def _cancel(self, key: Key, id: str, exchange: Exchange, call: CallRecord) -> None:
         with log_refusals():

@@ -177,11 +177,8 @@ class LoggedStreams:
         if len(id) < _MIN_CHAT_ID:
             return None
         fingerprint = hashlib.sha256(received.body or b"").digest()
-        return LoggedRequest(self.chat_key(received, client, id), fingerprint, "", replaces=True)
-
-    def chat_key(self, received: ClientRequest, client: Dialect, id: str) -> Key:
-        """Return the scope and id of a chat's stream."""
-        return self.scope_of(received, client), f"{_CHAT}{id}"
+        key = (self.scope_of(received, client), f"{_CHAT}{id}")
+        return LoggedRequest(key, fingerprint, "", replaces=True)
 
     def name_background(
         self,
