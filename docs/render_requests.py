@@ -135,7 +135,10 @@ LOSSES = {
     "result_value": ("JSON of a result beside another text, in a stored thread", "dropped"),
     "results_reordered": ("results that are not in the order of the calls", "written in it"),
     "schema_dropped": ("a schema of the answer", "dropped"),
-    "server_history_dropped": ("calls that another provider executed", "dropped"),
+    "server_history_dropped": (
+        "calls that another provider executed, and any provider's in the messages of a page",
+        "dropped",
+    ),
     "server_tool_dropped": ("a tool that the provider executes", "dropped"),
     "signature_dropped": ("a signature", "dropped"),
     "signature_placeholder": ("no signature of a call, where one must be", "a placeholder"),

@@ -374,9 +374,10 @@ def _ends_in_answer(messages: tuple[InputMessage, ...]) -> bool:
     """Return whether the last message is an answer that needs no continuation."""
     if not messages or messages[-1].role != "assistant":
         return False
-    # A call gets its result, and an answer that its provider paused at its own call is no end.
-    last = messages[-1].blocks[-1]
-    return not isinstance(last, ToolCall | ServerToolCall | ServerToolResult)
+    # No provider gets back what one executed: an answer that was paused there ends before it.
+    server_blocks = (ServerToolCall, ServerToolResult)
+    blocks = [block for block in messages[-1].blocks if not isinstance(block, server_blocks)]
+    return not (blocks and isinstance(blocks[-1], ToolCall))  # a call gets its result
 
 
 def _messages_after_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:

@@ -210,14 +210,63 @@ async def test_file_alone_is_a_message(dialect: str) -> None:
     assert "UEsDBA==" in json.dumps(provider.requests[0].body)
 
 
-async def test_answer_that_its_provider_has_paused_is_no_end() -> None:
-    search = {"toolCallId": "srvtoolu_1", "input": {"query": "x"}, "providerExecuted": True}
-    part = {"type": "tool-web_search", "state": "input-available", **search}
-    answer = {"id": "2", "role": "assistant", "parts": [{"type": "step-start"}, part]}
+def paused_answer(page: str, said: str, *, has_result: bool) -> list[dict[str, Any]]:
+    """Return the messages of an answer that ends in a search of its provider."""
+    if page == UI:
+        search = {"toolCallId": "srvtoolu_1", "input": {"query": "x"}, "providerExecuted": True}
+        state = {"state": "output-available", "output": []}
+        part = {"type": "tool-web_search", "state": "input-available", **search}
+        text = {"type": "text", "text": said}
+        parts = [text, {**part, **state} if has_result else part]
+        return [{"id": "2", "role": "assistant", "parts": parts}]
+    call = {
+        "id": "srvtoolu_1",
+        "type": "function",
+        "function": {"name": "web_search", "arguments": '{"query":"x"}'},
+        "metadata": {"providerExecuted": True, "kind": "server_tool_use"},
+    }
+    answer = {"id": "2", "role": "assistant", "content": said, "toolCalls": [call]}
+    result = {
+        "id": "3",
+        "role": "tool",
+        "toolCallId": "srvtoolu_1",
+        "content": "[]",
+        "metadata": {"providerExecuted": True, "kind": "web_search_tool_result", "isJson": True},
+    }
+    return [answer, result] if has_result else [answer]
+
+
+@every_page
+@pytest.mark.parametrize("said", ["", "Let me look."])
+@pytest.mark.parametrize("has_result", [False, True])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
+async def test_answer_that_its_provider_has_paused_is_refused(
+    page: str, said: str, dialect: str, *, has_result: bool
+) -> None:
+    """No request has what a provider executed: the model would go on with the text before it."""
     options = PageConfig(model="m-1", tools=["web_search"])
-    async with between(options=options) as (app, _):
-        caller = await ask(app, UI, {**UI_BODY, "messages": [HELLO, answer]})
-    assert caller.status == 200
+    answer = paused_answer(page, said, has_result=has_result)
+    async with between(dialect=dialect, options=options) as (app, provider):
+        messages = [*BODIES[page]["messages"], *answer]
+        caller = await ask(app, page, {**BODIES[page], "messages": messages})
+    assert caller.status == 400
+    assert "$.messages: an answer at the end, expected a message of" in text_of(caller)
+    assert not provider.requests
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+async def test_chat_goes_on_without_what_a_provider_has_executed(dialect: str) -> None:
+    """A call of the page beside that of the provider gets its result as any other."""
+    (searched,) = paused_answer(UI, "Let me look.", has_result=True)
+    shown = {**searched, "parts": [*CALLED[UI]["parts"], *searched["parts"]]}
+    async with between(dialect=dialect) as (app, provider):
+        for messages in ([HELLO, searched, HELLO], [HELLO, shown]):
+            caller = await ask(app, UI, {**UI_BODY, "messages": messages})
+            assert caller.status == 200
+    for sent in provider.requests:
+        written = json.dumps(sent.body)
+        assert "Let me look." in written
+        assert "srvtoolu_1" not in written
 
 
 @every_page
