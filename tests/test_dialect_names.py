@@ -20,7 +20,7 @@ EXCEPTIONS = {
     "cli/": "examples, and the variables that the vendors' SDKs read their base URL from",
     "gateway/routing.py": "headers that name the session of an agent",
     "gateway/telemetry.py": "the names that OpenTelemetry's conventions give to providers",
-    "recording/importing/__init__.py": "`responses` of the standard library: phrases of statuses",
+    "recording/importing/har.py": "`responses` of the standard library: phrases of statuses",
     "recording/matching.py": "a directory of Claude Code, in the text of its system prompt",
     "recording/secrets/__init__.py": "headers of vendors whose values are no secrets",
 }

@@ -1,6 +1,6 @@
-"""Import of other tools' files (vcrpy and cassetter cassettes, HAR 1.2), and HAR export.
+"""Import of files of other tools, with the reader of cassettes of vcrpy and cassetter.
 
-Both are a list of interactions, and differ in the bodies:
+Both cassettes are a list of interactions, and differ in the bodies:
 
     vcrpy       request: body: text or bytes         response: body: {string: text or bytes},
                                                      or {base64_string: base64} in files of JSON
@@ -11,44 +11,23 @@ the value of a JSON body is stored, its text is that of `json.dumps`, as when th
 
 Sources, read 2026-11-22: https://vcrpy.readthedocs.io and https://kludex.github.io/cassetter,
 and what vcrpy 9.4.2 and cassetter 0.16.1 write.
-
-Two custom fields, with an underscore as the format demands, hold what HAR cannot: `_chunks`
-the reads of a body, as `+35 36` (milliseconds since the read before, bytes), and
-`_streamnorm` the rest of the recording's companion.
-
-Source, read 2026-11-22: http://www.softwareishard.com/blog/har-12-spec/
 """
 
 from __future__ import annotations
 
-import binascii
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from http.client import responses
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType, field, structs
+from msgspec import UNSET, Struct, UnsetType
 
-import streamnorm
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, compact, convert, is_array, is_object
 from streamnorm._core.limits import Limits
-from streamnorm.recording.format import (
-    CONTENT_TYPES,
-    RecordedRead,
-    RecordedRequest,
-    WireRequest,
-    content_type_of,
-    decode_companion,
-    read_bounded,
-    replace_file,
-    split_name,
-)
+from streamnorm.recording.format import WireRequest, read_bounded, split_name
 from streamnorm.recording.importing.entries import (
     MAX_FILE_DEPTH,
     ForeignExchange,
@@ -62,9 +41,12 @@ from streamnorm.recording.importing.entries import (
     read_yaml,
     resolve_scalars,
 )
+from streamnorm.recording.importing.har import export_har, read_har
 from streamnorm.recording.importing.transcripts import is_transcript, read_transcript
 from streamnorm.recording.recorder import Recorder, slug_of
-from streamnorm.recording.recording import Recording, companion_of
+from streamnorm.recording.recording import Recording
+
+__all__ = ["export_har", "import_file"]
 
 _LIMITS = Limits()
 
@@ -173,14 +155,6 @@ T = TypeVar("T")
 
 # Other keys hold what is no HTTP exchange, such as `ws_interactions`.
 _KNOWN = {"version", "interactions", "recorded_with", "metadata"}
-
-# HAR requires a date; recordings have none, and exports must be reproducible.
-_DATE = "1970-01-01T00:00:00.000Z"
-_COMMENT = "recordings keep no dates: each startedDateTime stands for an unknown one"
-# URL of a recording without a request.
-_UNKNOWN_URL = "http://unknown.invalid/"
-_FORM = "application/x-www-form-urlencoded"
-_NO_KIND = "x-unknown"  # written by browsers
 
 
 class _CassetteRequest(Struct):
@@ -370,220 +344,3 @@ def _convert(value: Any, type: type[T]) -> T:
         return convert(value, type)
     except InvalidJSON as exc:
         raise Unreadable(f"no cassette: {exc}") from exc
-
-
-class _HARHeader(Struct):
-    name: str
-    value: str = ""
-
-
-class _HARParameter(Struct):
-    name: str
-    value: str = ""
-
-
-class _HARPostData(Struct):
-    mime_type: str = field(name="mimeType", default="")
-    text: str | None = None
-    encoding: str | None = None
-    params: list[_HARParameter] = []
-
-
-class _HARRequest(Struct):
-    method: str
-    url: str
-    headers: list[_HARHeader] = []
-    post_data: _HARPostData | None = field(name="postData", default=None)
-
-
-class _HARContent(Struct):
-    size: int = 0
-    mime_type: str = field(name="mimeType", default="")
-    text: str | None = None
-    encoding: str | None = None
-
-
-class _HARResponse(Struct):
-    status: int
-    content: _HARContent
-    headers: list[_HARHeader] = []
-
-
-class _HAREntry(Struct):
-    request: _HARRequest
-    response: _HARResponse
-    chunks: Any = field(name="_chunks", default=None)
-    companion: Any = field(name="_streamnorm", default=None)
-
-
-class _HARLog(Struct):
-    entries: list[_HAREntry]
-
-
-class _HAR(Struct):
-    log: _HARLog
-
-
-def read_har(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[ForeignExchange]:
-    """Yield the exchanges of a HAR file, in its order.
-
-    Args:
-        value: The content of the file.
-        path: The file, for messages.
-        limits: `max_recording_bytes` bounds all bodies together.
-
-    Raises:
-        Unreadable: It is no HAR file, or an entry is no HTTP exchange.
-        RecordingError: The custom fields of an entry are damaged.
-    """
-    try:
-        har = convert(value, _HAR)
-    except InvalidJSON as exc:
-        raise Unreadable(f"no HAR: {exc}") from exc
-    size = 0
-    for number, item in enumerate(har.log.entries):
-        where = f"log.entries[{number}]"
-        try:
-            exchange = _restore_companion(_read_entry(item), item, Path(f"{path}: {where}"), limits)
-        except Unreadable as exc:
-            raise Unreadable(f"{where}: {exc}") from exc
-        size += len(exchange.body)
-        if size > limits.max_recording_bytes:
-            raise Unreadable(f"{where}: bodies of more than {limits.max_recording_bytes} bytes")
-        yield exchange
-
-
-def _read_entry(item: _HAREntry) -> ForeignExchange:
-    asked, content = item.request, item.response.content
-    headers = _pairs_of(item.response.headers)
-    if not content_type_of(headers) and content.mime_type not in ("", _NO_KIND):
-        headers += (("content-type", content.mime_type),)
-    if content.text is None and content.size > 0:
-        raise Unreadable("a response whose body was not kept")
-    body = _decode_text(content.text or "", content.encoding)
-    request_headers, request_body = _pairs_of(asked.headers), _read_posted_body(asked)
-    request = WireRequest(asked.method, asked.url, request_headers, request_body)
-    return ForeignExchange(request, item.response.status, headers, body)
-
-
-def _pairs_of(headers: list[_HARHeader]) -> tuple[tuple[str, str], ...]:
-    return tuple((header.name, header.value) for header in headers)
-
-
-def _read_posted_body(request: _HARRequest) -> bytes | None:
-    data = request.post_data
-    if data is None:
-        return b""
-    if data.text is None and data.mime_type.startswith(_FORM):
-        return urlencode([(each.name, each.value) for each in data.params]).encode()
-    if data.text is None:
-        return None  # an upload, of which only the form fields are stored
-    return _decode_text(data.text, data.encoding)
-
-
-def _decode_text(text: str, encoding: str | None) -> bytes:
-    return decode_base64(text, "a body") if encoding == "base64" else text.encode()
-
-
-def _restore_companion(
-    exchange: ForeignExchange, item: _HAREntry, where: Path, limits: Limits
-) -> ForeignExchange:
-    """Return an exchange with the companion and reads in the custom fields of `export_har`."""
-    if item.companion is None:
-        return check_exchange(exchange)
-    if not is_object(item.companion):
-        raise Unreadable("_streamnorm that is no object")
-    text = msgspec.json.encode({**item.companion, "chunks": item.chunks})
-    companion, reads = decode_companion(text, where, limits)
-    if reads is not None and sum(read.size for read in reads) != len(exchange.body):
-        raise Unreadable("_chunks of another size than the body")
-    return structs.replace(exchange, companion=companion, reads=reads)
-
-
-def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
-    """Write recordings to one HAR file, in order.
-
-    `import_file` restores the same recordings.  The same recordings give the same bytes.
-
-    Raises:
-        RecordingError: The file cannot be written.
-    """
-    path = Path(path)
-    log = {
-        "version": "1.2",
-        "creator": {"name": "streamnorm", "version": streamnorm.__version__},
-        "entries": [_describe_exchange(recording) for recording in recordings],
-        "comment": _COMMENT,
-    }
-    text = msgspec.json.format(msgspec.json.encode({"log": log}), indent=2) + b"\n"
-    try:
-        replace_file(path, lambda out: out.write(text))
-    except OSError as exc:
-        raise RecordingError(f"{path}: {exc.strerror}") from exc
-
-
-def _describe_exchange(recording: Recording) -> dict[str, Any]:
-    reads = recording.reads
-    companion: dict[str, Any] = msgspec.to_builtins(companion_of(recording))
-    del companion["chunks"]
-    gaps_ms = [read.gap_ms for read in reads or [RecordedRead(0, 0)]] or [0]
-    entry: dict[str, Any] = {
-        "startedDateTime": _DATE,
-        "time": sum(gaps_ms),
-        "request": _describe_request(recording.request),
-        "response": _describe_response(recording),
-        "cache": {},
-        "timings": {"send": 0, "wait": gaps_ms[0], "receive": sum(gaps_ms[1:])},
-        "_streamnorm": companion,
-    }
-    if reads is not None:
-        entry["_chunks"] = [str(read) for read in reads]
-    return entry
-
-
-def _describe_request(request: RecordedRequest | None) -> dict[str, Any]:
-    request = request or RecordedRequest("POST", _UNKNOWN_URL, {})
-    body = request.text
-    if request.body is not UNSET:
-        body = msgspec.json.encode(request.body).decode()
-    query = request.url.partition("#")[0].partition("?")[2]
-    fields: dict[str, Any] = {
-        "method": request.method,
-        "url": request.url,
-        "httpVersion": "unknown",
-        "cookies": [],
-        "headers": _describe_pairs(request.headers.items()),
-        "queryString": _describe_pairs(parse_qsl(query, keep_blank_values=True)),
-        "headersSize": -1,
-        "bodySize": len((body or "").encode()) if request.bytes is None else request.bytes,
-    }
-    if body is not None:
-        kind = request.headers.get("content-type", "application/json")
-        fields["postData"] = {"mimeType": kind, "text": body}
-    return fields
-
-
-def _describe_response(recording: Recording) -> dict[str, Any]:
-    response = recording.response
-    kind = response.headers.get("content-type", CONTENT_TYPES[response.body])
-    content: dict[str, Any] = {"size": len(recording.body), "mimeType": kind}
-    try:
-        content["text"] = recording.body.decode()
-    except UnicodeDecodeError:
-        content["text"] = binascii.b2a_base64(recording.body, newline=False).decode()
-        content["encoding"] = "base64"
-    return {
-        "status": response.status,
-        "statusText": responses.get(response.status, ""),
-        "httpVersion": "unknown",
-        "cookies": [],
-        "headers": _describe_pairs(response.headers.items()),
-        "content": content,
-        "redirectURL": "",
-        "headersSize": -1,
-        "bodySize": -1,
-    }
-
-
-def _describe_pairs(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in pairs]
