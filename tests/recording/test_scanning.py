@@ -124,6 +124,17 @@ def test_position_in_a_har_is_found(tmp_path: Path) -> None:
     ]
 
 
+def test_key_in_a_pseudo_header_is_found_and_the_host_is_none(tmp_path: Path) -> None:
+    headers = [
+        {"name": ":authority", "value": "api.example.com"},
+        {"name": ":path", "value": f"/v1/models?page=value-7&key={KEY}"},
+    ]
+    har = {"log": {"entries": [{"request": {"method": "GET", "headers": headers}}]}}
+    assert found(tmp_path / "a.har", har) == [
+        ("log.entries[0].request.headers[1]", "credential in a header"),
+    ]
+
+
 CASSETTE = f"""\
 interactions:
 - request:

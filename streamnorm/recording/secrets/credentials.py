@@ -16,7 +16,8 @@ _SECRET_HEADER = re.compile(
     "auth|cookie|credential|key|organization|passw|project|secret|session|token"
 )
 # `x-ratelimit-limit-tokens: 150000` is a number that occurs in many bodies.
-_HARMLESS_HEADER = re.compile("rate-?limit|www-authenticate|access-control-|max-tokens")
+# The pseudo headers of HTTP/2, which tools list with the others, are the request line.
+_HARMLESS_HEADER = re.compile("^:|rate-?limit|www-authenticate|access-control-|max-tokens")
 
 # Without hyphens and underscores.
 _SECRET_FIELDS = frozenset(
@@ -218,6 +219,8 @@ def find_in_header(name: str, value: str) -> Iterator[str]:
             yield from _find_in_cookies(value.split(";")[:1])
         case "location" | "content-location" | "referer":
             yield from find_in_url(value)
+        case ":path":  # of HTTP/2: path and query (RFC 9113, section 8.3.1)
+            yield from find_in_url(value, is_secret=is_secret_header)
         case "www-authenticate":
             pass
         case "sec-websocket-protocol":

@@ -170,6 +170,27 @@ def test_secret_of_a_form_is_hidden_in_its_answer(tmp_path: Path) -> None:
     assert secret not in str(recording.request.text)
 
 
+def test_host_in_a_pseudo_header_of_http_2_is_no_secret(tmp_path: Path) -> None:
+    url = "https://api.mistral.ai/v1/chat/completions?key=Zq8vLk3pTn5wYx2c"
+    headers = [
+        {"name": ":authority", "value": "api.mistral.ai"},
+        {"name": ":method", "value": "POST"},
+        {"name": ":path", "value": "/v1/chat/completions?key=Zq8vLk3pTn5wYx2c"},
+        {"name": ":scheme", "value": "https"},
+    ]
+    text = '{"input": "Is api.mistral.ai the host?"}'
+    data = {"mimeType": "application/json", "text": text}
+    exchange = entry(
+        request={"url": url, "headers": headers, "postData": data},
+        response=content(text="data: api.mistral.ai knows Zq8vLk3pTn5wYx2c\n\n"),
+    )
+    (recording,) = imported(tmp_path, exchange)
+    assert recording.request is not None
+    assert recording.request.url == "https://api.mistral.ai/v1/chat/completions"
+    assert recording.request.body == {"input": "Is api.mistral.ai the host?"}
+    assert recording.body == b"data: api.mistral.ai knows xxxxxxxxxxxxxxxx\n\n"
+
+
 HOSTILE = {
     r"object missing required field `entries` - at `\$\.log`": {"log": {}},
     r"expected `object`, got `array` - at `\$\.log`": {"log": []},

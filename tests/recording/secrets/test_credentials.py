@@ -10,7 +10,12 @@ import pytest
 
 from streamnorm.recording.format import WireRequest
 from streamnorm.recording.secrets import Secrets
-from streamnorm.recording.secrets.credentials import find_in_header, find_in_json, find_in_url
+from streamnorm.recording.secrets.credentials import (
+    find_in_header,
+    find_in_json,
+    find_in_url,
+    is_secret_header,
+)
 
 URL = "https://api.example.com/v1/messages"
 KEY = "cAn4ry-qX8zuk7-wNd51"
@@ -106,6 +111,27 @@ def test_ordinary_headers_have_no_credentials(value: str) -> None:
 
 def test_challenges_have_no_credentials() -> None:
     assert list(find_in_header("WWW-Authenticate", f'Digest realm="a", nonce="{KEY}"')) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (":authority", "api.example.com"),
+        (":Authority", "api.example.com"),
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":status", "200"),
+        (":path", "/v1/messages?page=value-7"),
+    ],
+)
+def test_pseudo_headers_have_no_credentials(name: str, value: str) -> None:
+    """They are the request line of HTTP/2 (RFC 9113, section 8.3), also spelled in capitals."""
+    assert list(filter(None, find_in_header(name, value))) == []
+    assert not is_secret_header(name)
+
+
+def test_key_in_a_pseudo_header_is_found_as_in_a_url() -> None:
+    assert KEY in find_in_header(":path", f"/v1beta/models?alt=sse&key={KEY}")
 
 
 @pytest.mark.parametrize(
