@@ -132,19 +132,23 @@ def read_har(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[Fore
 
 def _read_entry(item: _HAREntry) -> ForeignExchange:
     asked, content = item.request, item.response.content
-    headers = _pairs_of(item.response.headers)
-    if not content_type_of(headers) and content.mime_type not in ("", _NO_KIND):
-        headers += (("content-type", content.mime_type),)
+    headers = _read_headers(item.response.headers, content.mime_type)
     if content.text is None and content.size > 0:
         raise Unreadable("a response whose body was not kept")
     body = _decode_text(content.text or "", content.encoding)
-    request_headers, request_body = _pairs_of(asked.headers), _read_posted_body(asked)
-    request = WireRequest(asked.method, asked.url, request_headers, request_body)
+    # Some tools write the type of a form here alone; it decides where secrets stand in the body.
+    posted_type = "" if asked.post_data is None else asked.post_data.mime_type
+    request_headers = _read_headers(asked.headers, posted_type)
+    request = WireRequest(asked.method, asked.url, request_headers, _read_posted_body(asked))
     return ForeignExchange(request, item.response.status, headers, body)
 
 
-def _pairs_of(headers: list[_HARHeader]) -> tuple[tuple[str, str], ...]:
-    return tuple((header.name, header.value) for header in headers)
+def _read_headers(headers: list[_HARHeader], mime_type: str) -> tuple[tuple[str, str], ...]:
+    """Return headers as pairs, with the MIME type of the body if they have no content type."""
+    pairs = tuple((header.name, header.value) for header in headers)
+    if content_type_of(pairs) or mime_type in ("", _NO_KIND):
+        return pairs
+    return (*pairs, ("content-type", mime_type))
 
 
 def _read_posted_body(request: _HARRequest) -> bytes | None:

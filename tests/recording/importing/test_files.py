@@ -45,7 +45,8 @@ def cassette(url: str = URL, body: str = BODY, **more: Any) -> dict[str, Any]:
     answered = lists(more.get("answered", [])) | {
         "content-type": [more.get("kind", "text/event-stream")]
     }
-    request = {"method": "POST", "uri": url, "headers": lists(more.get("headers", []))}
+    asked = {"content-type": ["application/json"]} | lists(more.get("headers", []))
+    request = {"method": "POST", "uri": url, "headers": asked}
     request["body"] = more.get("asked", "{}")
     response = {"status": {"code": 200}, "headers": answered, "body": {"string": body}}
     return {"version": 1, "interactions": [{"request": request, "response": response}]}
@@ -91,7 +92,12 @@ def test_every_format_gives_the_same_recording(
         "dialect": "anthropic",
         "server": "anthropic",
         "provenance": "recorded",
-        "request": {"method": "POST", "url": URL, "headers": {}, "body": {"n": [1]}},
+        "request": {
+            "method": "POST",
+            "url": URL,
+            "headers": {"content-type": "application/json"},
+            "body": {"n": [1]},
+        },
         "response": {
             "status": 200,
             "headers": {"content-type": "text/event-stream"},

@@ -170,6 +170,55 @@ def test_secret_of_a_form_is_hidden_in_its_answer(tmp_path: Path) -> None:
     assert secret not in str(recording.request.text)
 
 
+MULTIPART = """\
+--x\r
+Content-Disposition: form-data; name="api_key"\r
+\r
+%s\r
+--x--\r
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("application/x-www-form-urlencoded", "a=x y&client_secret=%s"),
+        ("application/x-www-form-urlencoded; charset=utf-8", "a&client_secret=%s"),
+        ("multipart/form-data; boundary=x", MULTIPART),
+    ],
+)
+def test_secret_of_a_form_is_hidden_if_the_posted_data_alone_has_its_type(
+    kind: str, text: str, tmp_path: Path
+) -> None:
+    secret = "Zq8vLk3pTn5wYx2c"  # noqa: S105 - of nobody
+    data = {"mimeType": kind, "text": text % secret}
+    exchange = entry(
+        request={"headers": [], "postData": data}, response=content(text=f"data: {secret}\n\n")
+    )
+    (recording,) = imported(tmp_path, exchange)
+    assert recording.request is not None
+    assert recording.request.text == text % ("x" * len(secret))
+    assert recording.request.headers == {"content-type": kind}
+    assert recording.body == b"data: xxxxxxxxxxxxxxxx\n\n"
+
+
+@pytest.mark.parametrize(
+    ("mime", "header", "stored"),
+    [
+        ("text/plain", [{"name": "Content-Type", "value": "application/json"}], "application/json"),
+        ("x-unknown", [], None),
+        ("", [], None),
+    ],
+)
+def test_content_type_header_precedes_the_mime_type_of_the_posted_data(
+    mime: str, header: list[dict[str, str]], stored: str | None, tmp_path: Path
+) -> None:
+    request = {"headers": header, "postData": {"mimeType": mime, "text": "{}"}}
+    (recording,) = imported(tmp_path, entry(request=request))
+    assert recording.request is not None
+    assert recording.request.headers.get("content-type") == stored
+
+
 def test_host_in_a_pseudo_header_of_http_2_is_no_secret(tmp_path: Path) -> None:
     url = "https://api.mistral.ai/v1/chat/completions?key=Zq8vLk3pTn5wYx2c"
     headers = [
