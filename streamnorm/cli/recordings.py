@@ -13,6 +13,7 @@ import math
 import os
 import re
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -331,7 +332,8 @@ def add_file_commands(add_parser: console.AddParser) -> None:
         "import",
         help="make recordings of a cassette, a HAR or a transcript",
         description="Make recordings of a YAML cassette (vcrpy, cassetter), a HAR file, or a\n"
-        "transcript of a WebSocket (lines of JSON), and name each on stdout.",
+        "transcript of a WebSocket (lines of JSON), and name each on stdout. Entries of a\n"
+        "HAR that are no HTTP exchange are skipped, and counted on stderr.",
         epilog=console.format_statuses(_FILE_STATUSES),
     )
     importing.add_argument("file", metavar="FILE", help="the cassette, HAR or transcript")
@@ -355,11 +357,19 @@ def _import(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.importing import import_file
 
     present: list[Recording] = []
-    imported = import_file(Path(arguments.file), Path(arguments.out), on_present=present.append)
+    skipped: Counter[str] = Counter()
+    imported = import_file(
+        Path(arguments.file),
+        Path(arguments.out),
+        on_present=present.append,
+        on_skipped=lambda _number, reason: skipped.update([reason]),
+    )
     for recording in imported:
         console.write([os.fsencode(recording.path or recording.name), b"\n"])
     if present:
         console.print_status(f"already in {arguments.out}: {len(present)} of {len(imported)}")
+    for reason, count in skipped.items():
+        console.print_status(f"entries skipped: {count} ({reason})")
     return 0
 
 

@@ -67,6 +67,27 @@ def test_second_import_writes_nothing_and_says_so(
     assert len(list(out.glob("*.sse"))) == 2
 
 
+def test_skipped_entries_of_a_har_are_counted_by_reason_on_stderr(
+    directory: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    har, out = tmp_path / "all.har", tmp_path / "imported"
+    assert main(["export", str(directory / "01-a.sse"), "--out", str(har)]) == 0
+    capfdbinary.readouterr()
+    value = json.loads(har.read_bytes())
+    blocked = {
+        "request": {"method": "GET", "url": "https://api.example/a", "headers": []},
+        "response": {"status": 0, "headers": [], "content": {"size": 0, "mimeType": "x-unknown"}},
+    }
+    image = {"request": {**blocked["request"], "url": "data:,a"}, "response": blocked["response"]}
+    value["log"]["entries"] += [blocked, image, blocked]
+    har.write_text(json.dumps(value))
+    assert main(["import", str(har), "--out", str(out)]) == 0
+    assert capfdbinary.readouterr() == (
+        f"{out}/01-01-a.sse\n".encode(),
+        b"entries skipped: 2 (no response)\nentries skipped: 1 (no http or https URL)\n",
+    )
+
+
 def test_import_without_pyyaml_is_one_line_on_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def import_file(
     directory: Path | str,
     *,
     on_present: Callable[[Recording], None] | None = None,
+    on_skipped: Callable[[int, str], None] | None = None,
 ) -> list[Recording]:
     """Import the exchanges of a cassette, HAR file or WebSocket transcript as recordings.
 
@@ -69,19 +70,23 @@ def import_file(
         directory: Directory of the recordings; new ones are numbered after those in it.  An
             exchange with the request and the response of one of those is not written again.
         on_present: Called with each recording that was not written again.
+        on_skipped: Called with the number, from 0, and the reason of each entry of a HAR file that
+            is no HTTP exchange that can be replayed: a request without a response, a WebSocket, a
+            `data:` URL, or a response whose body the file does not hold.
 
     Returns:
         The recordings, in the order of the file.
 
     Raises:
-        RecordingError: The file cannot be read, or holds something that is no HTTP exchange;
-            or a recording cannot be written.  In that case nothing is written.
+        RecordingError: The file cannot be read, holds something that is no HTTP exchange, or all
+            of its entries are skipped; or a recording cannot be written.  In that case nothing
+            is written.
         ModuleNotFoundError: PyYAML (of the extra `import`) is not installed.
     """
     path = Path(path)
     data = read_bounded(path, _LIMITS.max_companion_bytes)
     try:
-        exchanges = list(_read_exchanges(data, path))
+        exchanges = list(_read_exchanges(data, path, on_skipped or (lambda number, reason: None)))
         recordings = [make_recording(exchange) for exchange in exchanges]
     except Unreadable as exc:
         raise RecordingError(f"{path}: {exc}") from exc
@@ -89,7 +94,9 @@ def import_file(
     return recordings
 
 
-def _read_exchanges(data: bytes, path: Path) -> Iterator[ForeignExchange]:
+def _read_exchanges(
+    data: bytes, path: Path, on_skipped: Callable[[int, str], None]
+) -> Iterator[ForeignExchange]:
     if is_transcript(data):
         return iter(read_transcript(data))
     is_yaml = _is_yaml(data, path)
@@ -97,7 +104,7 @@ def _read_exchanges(data: bytes, path: Path) -> Iterator[ForeignExchange]:
     if is_object(value) and "interactions" in value:
         return read_cassette(value, _LIMITS.max_recording_bytes)
     if is_object(value) and "log" in value and not is_yaml:
-        return read_har(value, path, _LIMITS)
+        return read_har(value, path, _LIMITS, on_skipped)
     raise Unreadable("neither a cassette of version 1 nor a HAR file")
 
 

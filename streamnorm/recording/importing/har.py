@@ -10,7 +10,9 @@ Source, read 2026-11-22: http://www.softwareishard.com/blog/har-12-spec/
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from http.client import responses
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ import streamnorm
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, convert, is_object
 from streamnorm._core.limits import Limits
+from streamnorm.recording.conversations import SWITCHED
 from streamnorm.recording.format import (
     CONTENT_TYPES,
     RecordedRead,
@@ -47,6 +50,10 @@ _COMMENT = "recordings keep no dates: each startedDateTime stands for an unknown
 _UNKNOWN_URL = "http://unknown.invalid/"
 _FORM = "application/x-www-form-urlencoded"
 _NO_KIND = "x-unknown"  # written by browsers
+
+_SCHEME = re.compile("([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_BLOCKED = 0  # written by browsers for a request that was blocked, failed or cancelled
+_NOT_MODIFIED = 304
 
 
 class _HARHeader(Struct):
@@ -101,16 +108,19 @@ class _HAR(Struct):
     log: _HARLog
 
 
-def read_har(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[ForeignExchange]:
+def read_har(
+    value: dict[str, Any], path: Path, limits: Limits, on_skipped: Callable[[int, str], None]
+) -> Iterator[ForeignExchange]:
     """Yield the exchanges of a HAR file, in its order.
 
     Args:
         value: The content of the file.
         path: The file, for messages.
         limits: `max_recording_bytes` bounds all bodies together.
+        on_skipped: Called with the number and the reason of each entry that is not yielded.
 
     Raises:
-        Unreadable: It is no HAR file, or an entry is no HTTP exchange.
+        Unreadable: It is no HAR file, an entry is damaged, or all entries are skipped.
         RecordingError: The custom fields of an entry are damaged.
     """
     try:
@@ -118,8 +128,13 @@ def read_har(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[Fore
     except InvalidJSON as exc:
         raise Unreadable(f"no HAR: {exc}") from exc
     size = 0
+    skipped: Counter[str] = Counter()
     for number, item in enumerate(har.log.entries):
         where = f"log.entries[{number}]"
+        if (reason := _find_reason_to_skip(item)) is not None:
+            skipped[reason] += 1
+            on_skipped(number, reason)
+            continue
         try:
             exchange = _restore_companion(_read_entry(item), item, Path(f"{path}: {where}"), limits)
         except Unreadable as exc:
@@ -128,13 +143,35 @@ def read_har(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[Fore
         if size > limits.max_recording_bytes:
             raise Unreadable(f"{where}: bodies of more than {limits.max_recording_bytes} bytes")
         yield exchange
+    if skipped and skipped.total() == len(har.log.entries):
+        found = ", ".join(f"{count} ({reason})" for reason, count in skipped.items())
+        raise Unreadable(f"no entry that can be replayed, expected one: {found}")
+
+
+def _find_reason_to_skip(item: _HAREntry) -> str | None:
+    """Return why an entry is no HTTP exchange that can be replayed; None for any other entry.
+
+    Browsers write such entries in ordinary use.  A damaged entry is not one of them.
+    """
+    status, content = item.response.status, item.response.content
+    has_body = bool(content.text) or content.size > 0
+    if item.companion is None:  # which has the URL and the status of an exported recording
+        scheme = _SCHEME.match(item.request.url)
+        if scheme is not None and scheme[1].lower() not in ("http", "https"):
+            # `wss:`, or what the browser answers itself, such as `data:` and `blob:`.
+            return "no http or https URL"
+        if status == SWITCHED:
+            return "a WebSocket"
+        if status == _BLOCKED:
+            return "no response"
+        if status == _NOT_MODIFIED and has_body:
+            return "a body from the cache"
+    return "a body that the file does not hold" if has_body and content.text is None else None
 
 
 def _read_entry(item: _HAREntry) -> ForeignExchange:
     asked, content = item.request, item.response.content
     headers = _read_headers(item.response.headers, content.mime_type)
-    if content.text is None and content.size > 0:
-        raise Unreadable("a response whose body was not kept")
     body = _decode_text(content.text or "", content.encoding)
     # Some tools write the type of a form here alone; it decides where secrets stand in the body.
     posted_type = "" if asked.post_data is None else asked.post_data.mime_type

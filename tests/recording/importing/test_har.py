@@ -62,11 +62,11 @@ def entry(**changes: Any) -> dict[str, Any]:
     }
 
 
-def imported(tmp_path: Path, *entries: Any) -> list[Recording]:
+def imported(tmp_path: Path, *entries: Any, **options: Any) -> list[Recording]:
     creator = {"name": "WebInspector", "version": "537.36"}
     log = {"version": "1.2", "creator": creator, "pages": [], "entries": list(entries)}
     (tmp_path / "a.har").write_text(json.dumps({"log": log}))
-    return import_file(tmp_path / "a.har", tmp_path / "out")
+    return import_file(tmp_path / "a.har", tmp_path / "out", **options)
 
 
 def content(**fields: Any) -> dict[str, Any]:
@@ -248,14 +248,14 @@ HOSTILE = {
         "log": {"entries": [entry(), 5]}
     },
     r"log\.entries\[1\]: no http or https URL": {
-        "log": {"entries": [entry(), entry(request={"url": "wss://h/socket"})]}
+        "log": {"entries": [entry(), entry(request={"url": "//h/path"})]}
     },
-    r"log\.entries\[0\]: no HTTP status": {"log": {"entries": [entry(response={"status": 0})]}},
+    r"log\.entries\[0\]: no HTTP status": {"log": {"entries": [entry(response={"status": 9})]}},
+    r"log\.entries\[0\]: 60 bytes of a status 204": {
+        "log": {"entries": [entry(response={"status": 204, **content(text="7" * 60)})]}
+    },
     r"log\.entries\[0\]: no HTTP status from 200 to 599": {
         "log": {"entries": [entry(response={"status": 10**40})]}
-    },
-    r"log\.entries\[0\]: a response whose body was not kept": {
-        "log": {"entries": [entry(response=content(size=9))]}
     },
     r"log\.entries\[0\]: a body that is no base64": {
         "log": {"entries": [entry(response=content(text="é", encoding="base64"))]}
@@ -285,6 +285,66 @@ def test_file_that_is_no_har_is_refused(wrong: str, value: dict[str, Any], tmp_p
         import_file(tmp_path / "a.har", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert "canary" not in str(refused.value)
+
+
+EMPTY = {"content": {"size": 0, "mimeType": "x-unknown"}}
+# Entries of browsers, and why they are skipped.
+SKIPPED: list[tuple[str, dict[str, Any]]] = [
+    ("no response", entry(response={"status": 0, "headers": [], **EMPTY})),
+    ("no http or https URL", entry(request={"method": "GET", "url": "data:image/png;base64,AA=="})),
+    ("no http or https URL", entry(request={"method": "GET", "url": "Chrome-Extension://x/y.js"})),
+    (
+        "no http or https URL",
+        entry(request={"method": "GET", "url": "wss://h/a"}, response={"status": 101, **EMPTY}),
+    ),
+    (
+        "a WebSocket",
+        entry(request={"method": "GET", "url": "https://h/a"}, response={"status": 101, **EMPTY}),
+    ),
+    (
+        "a body that the file does not hold",
+        entry(response={"content": {"size": 1234, "mimeType": "image/png"}}),
+    ),
+    ("a body from the cache", entry(response={"status": 304, **content(text="cached")})),
+    ("a body from the cache", entry(response={"status": 304, **content(size=9)})),
+]
+
+
+@pytest.mark.parametrize(("reason", "other"), SKIPPED)
+def test_entry_that_cannot_be_replayed_is_skipped_and_reported(
+    reason: str, other: dict[str, Any], tmp_path: Path
+) -> None:
+    skipped: list[tuple[int, str]] = []
+    found = imported(
+        tmp_path, entry(), other, entry(), on_skipped=lambda *each: skipped.append(each)
+    )
+    assert [recording.body for recording in found] == [STREAM.encode()] * 2
+    assert skipped == [(1, reason)]
+    assert len(imported(tmp_path, entry(), other)) == 1
+
+
+def test_response_that_is_empty_by_its_status_is_imported(tmp_path: Path) -> None:
+    response = {"status": 304, **EMPTY}
+    (recording,) = imported(tmp_path, entry(response=response))
+    assert (recording.response.status, recording.body) == (304, b"")
+
+
+def test_har_of_skipped_entries_alone_is_refused(tmp_path: Path) -> None:
+    blocked, image = SKIPPED[0][1], SKIPPED[5][1]
+    expected = (
+        r"a\.har: no entry that can be replayed, expected one: "
+        r"2 \(no response\), 1 \(a body that the file does not hold\)$"
+    )
+    with pytest.raises(RecordingError, match=expected):
+        imported(tmp_path, blocked, image, blocked)
+    assert not (tmp_path / "out").exists()
+
+
+def test_exported_recording_of_a_websocket_is_no_skipped_entry(tmp_path: Path) -> None:
+    request = RecordedRequest("GET", "wss://h.example/v1/responses", {})
+    export_har([recording(b"data: 1\n\n", request=request)], tmp_path / "x.har")
+    (found,) = import_file(tmp_path / "x.har", tmp_path / "out")
+    assert found.request == request
 
 
 def test_read_timings_of_other_tools_are_ignored(tmp_path: Path) -> None:
