@@ -81,7 +81,8 @@ def import_file(
         RecordingError: The file cannot be read, holds something that is no HTTP exchange, or all
             of its entries are skipped; or a recording cannot be written.  In that case nothing
             is written.
-        ModuleNotFoundError: PyYAML (of the extra `import`) is not installed.
+        ModuleNotFoundError: PyYAML or the decoder of a body is not installed; both are of the
+            extra `import`.
     """
     path = Path(path)
     data = read_bounded(path, _LIMITS.max_companion_bytes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,12 +37,14 @@ from streamnorm.recording.format import (
     WireRequest,
     content_type_of,
     find_bad_header,
+    find_content_length,
     framing_name,
     framing_of,
     suffix_of,
 )
 from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
+from streamnorm.recording.secrets.decoding import is_text
 
 MAX_FILE_DEPTH = Limits().max_json_depth + 16
 """Bound on the nesting of a file, which has some levels around a JSON body."""
@@ -66,7 +68,13 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,1000}")
 # Both tools write a decimal point into each float; PyYAML reads `1e5` as text.
 _FLOAT = re.compile(r"[-+]?[0-9]{1,1000}\.[0-9]{0,1000}(?:[eE][-+]?[0-9]{1,4})?")
 
-_GZIP_MAGIC = b"\x1f\x8b"
+# The first bytes of each body; br and deflate have none.  Of zstd also those of a skippable frame
+# (RFC 8878, sections 3.1.1 and 3.1.2).
+_MAGIC = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+}
+_PACKAGES = {"br": "brotli>=1.2", "zstd": "backports.zstd"}
 _EVENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 
 
@@ -401,39 +409,61 @@ def _detect_suffix(body: bytes) -> Suffix:
     return ".body.json" if is_json(body.decode(errors="replace")) else ".body.bin"
 
 
-def decode_body(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int) -> bytes:
+def decode_body(body: bytes, headers: Sequence[tuple[str, str]], max_bytes: int) -> bytes:
     """Return a body decoded by the content codings in its headers.
 
-    Some tools decode the body and leave the header: a body without gzip's magic number is
-    not decoded.
+    vcrpy stores the body that aiohttp and requests have decoded, with the headers of the coded one.
+    A body that is not of its coding counts as decoded if it lacks the magic number of the coding,
+    if it is text, or if it has another size than was sent.  Any other one is damaged.
 
     Raises:
         Unreadable: The coding is unknown, or the body is damaged or too large.
+        ModuleNotFoundError: The package that decodes it is not installed.
     """
     names = ",".join(value for name, value in headers if name.lower() == CONTENT_ENCODING)
+    sent_bytes = find_content_length(headers)
     for coding in reversed(content_codings(names)):
-        if coding not in ("deflate", "gzip"):
-            raise Unreadable("a body of another content coding than gzip and deflate")
-        if body.startswith(_GZIP_MAGIC):
-            body = _decode(body, "gzip", max_bytes)
-        elif coding == "deflate":
-            body = _decode(body, coding, max_bytes)
+        magic = _MAGIC.get(coding)
+        if magic is not None and not magic.match(body):
+            return body
+        try:
+            content = _decode(body, coding, max_bytes)
+        except (CodingError, ModuleNotFoundError, ValueError) as exc:
+            if isinstance(exc, CodingError) and exc.fault == "too_large":
+                raise Unreadable(f"bodies of more than {max_bytes} bytes") from exc
+            if is_text(body) or (magic is None and _was_decoded(body, sent_bytes, exc)):
+                return body
+            raise _explain(exc, coding) from exc
+        body, sent_bytes = content, None
     return body
 
 
 def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
-    """Return the content of a gzip member or deflated body."""
-    decoder = CodingDecoder(coding, max_bytes, max_members=1)
-    try:
-        content = b"".join(decoder.feed(body))
-        decoder.close()
-    except CodingError as exc:
-        match exc.fault:
-            case "corrupt":
-                raise Unreadable("a compressed body that is damaged") from exc
-            case "too_large":
-                raise Unreadable(f"bodies of more than {max_bytes} bytes") from exc
-            case _:
-                found = "a compressed body that ends early, or has more behind its end"
-                raise Unreadable(found) from exc
+    decoder = CodingDecoder(coding, max_bytes)
+    content = b"".join(decoder.feed(body))
+    decoder.close()
     return content
+
+
+def _was_decoded(body: bytes, sent_bytes: int | None, exc: Exception) -> bool:
+    """Return whether a body that is not of its coding has another size than the coded one had."""
+    if sent_bytes is None or len(body) == sent_bytes:
+        return False
+    # A coded body that was cut is smaller, too.
+    is_cut = isinstance(exc, CodingError) and exc.fault == "truncated"
+    return len(body) > sent_bytes or not is_cut
+
+
+def _explain(exc: Exception, coding: str) -> Exception:
+    """Return the error for a body that `CodingDecoder` cannot decode."""
+    if isinstance(exc, CodingError):
+        if exc.fault == "corrupt":
+            return Unreadable("a compressed body that is damaged")
+        return Unreadable("a compressed body that ends early, or has more behind its end")
+    package = _PACKAGES.get(coding)
+    if package is None:
+        return Unreadable("a body of an unknown content coding")
+    name = package.partition(">")[0]
+    return ModuleNotFoundError(
+        f"{coding} needs {package}, of the extra `import`: pip install '{package}'", name=name
+    )

@@ -7,10 +7,8 @@ form.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from io import BytesIO
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import unquote_plus, urljoin, urlsplit
@@ -22,7 +20,6 @@ from streamnorm._core.codec.framing import SSE, Framing, Rewriter
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import EventStreamDecoder
-from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
 from streamnorm.recording.format import RecordedRequest, WireRequest, find_content_length
 from streamnorm.recording.secrets.credentials import (
     Position,
@@ -34,16 +31,12 @@ from streamnorm.recording.secrets.credentials import (
     strip_url,
     visit_strings,
 )
+from streamnorm.recording.secrets.decoding import text_of
 from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find_tokens
 
 T = TypeVar("T")
 
-# Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
-_MAX_DECODED_BYTES = 32 * 1024 * 1024
 _MAX_DEPTH = Limits().max_json_depth
-
-_GZIP_MAGIC = b"\x1f\x8b"
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 # The quantifiers are possessive, so that each text is read once.
 _JSON_FIELD = re.compile(r'"([A-Za-z][A-Za-z0-9_-]{0,63})"\s*+:\s*+"((?:[^"\\]|\\.)*+)"', re.DOTALL)
@@ -104,47 +97,6 @@ class Field(NamedTuple):
     start: int
     end: int
     value: str
-
-
-def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]:
-    """Return a body's decoded text, and whether it is complete.
-
-    It is not for a body that is no text, that is damaged, or that is too large once decoded:
-    then the text serves only to search for credentials.
-    """
-    names = ",".join(value for name, value in headers if name.lower() == CONTENT_ENCODING)
-    is_whole = True
-    # Without a header, a body may be compressed all the same.
-    for coding in reversed(content_codings(names) or ["gzip"]):
-        if coding not in ("deflate", "gzip"):
-            is_whole = False
-            continue
-        body, is_complete = _decode_body(body, coding)
-        is_whole &= is_complete
-    encoding = "utf-16" if body.startswith(_UTF16_MARKS) else "utf-8-sig"
-    try:
-        return body.decode(encoding), is_whole
-    except UnicodeDecodeError:
-        return body.decode(encoding, "replace"), False
-
-
-def _decode_body(body: bytes, coding: str) -> tuple[bytes, bool]:
-    """Return a body without one content coding, and whether it is complete.
-
-    Some clients name a coding that they do not use: a body that has none is returned as it is.
-    """
-    if coding == "gzip" and not body.startswith(_GZIP_MAGIC):
-        return body, True
-    decoder = CodingDecoder(coding, _MAX_DECODED_BYTES)
-    content = BytesIO()
-    try:
-        content.writelines(decoder.feed(body))
-        decoder.close()
-    except CodingError as exc:
-        if coding == "deflate" and exc.fault == "corrupt":
-            return body, False
-        return content.getvalue(), exc.fault == "trailing"
-    return content.getvalue(), True
 
 
 def find_in_text(text: str, kind: str) -> Iterator[Field]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import threading
@@ -11,10 +12,12 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import aiohttp
 import httpx
 import pytest
 import vcr
 from support.bedrock.chunks import EVENTS, chunk, invoked
+from support.http.content_codings import ENCODERS, every_coding
 
 from streamnorm.codec import INVOKE_CHUNKS
 from streamnorm.recording import Recording, RecordingError
@@ -45,6 +48,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/zipped":
             body = gzip.compress(body)
             self.send_header("Content-Encoding", "gzip")
+        coding = self.path.partition("?")[2]
+        if coding in ENCODERS:
+            body = ENCODERS[coding](body)
+            self.send_header("Content-Encoding", coding)
         self.send_header("Set-Cookie", "session=one")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -102,6 +109,39 @@ def test_cassette_of_vcrpy_has_the_served_bytes(base_url: str, tmp_path: Path) -
     assert (speech.bytes, empty.method) == (2, "GET")
     assert [recording.response.status for recording in recordings] == [200, 200, 200, 200, 404]
     assert (recordings[0].dialect, recordings[0].reads) == ("openai_chat", None)
+
+
+@every_coding
+@pytest.mark.parametrize(
+    ("path", "body"), [("/v1/chat/completions", STREAM), (INVOKED, CHUNKS)], ids=("text", "bytes")
+)
+def test_compressed_body_in_a_cassette_of_httpx_is_decoded(
+    path: str, body: bytes, coding: str, base_url: str, tmp_path: Path
+) -> None:
+    cassette = tmp_path / "cassette.yaml"
+    with vcr.use_cassette(str(cassette)), httpx.Client(trust_env=False) as client:
+        client.post(f"{base_url}{path}?{coding}")
+    (recording,) = import_file(cassette, tmp_path / "out")
+    assert recording.body == body
+
+
+@every_coding
+@pytest.mark.parametrize(
+    ("path", "body"), [("/v1/chat/completions", STREAM), (INVOKED, CHUNKS)], ids=("text", "bytes")
+)
+def test_body_that_aiohttp_has_decoded_is_imported_as_it_is(
+    path: str, body: bytes, coding: str, base_url: str, tmp_path: Path
+) -> None:
+    async def ask() -> None:
+        async with aiohttp.ClientSession() as session, session.post(f"{base_url}{path}?{coding}"):
+            pass
+
+    cassette = tmp_path / "cassette.yaml"
+    with vcr.use_cassette(str(cassette)):
+        asyncio.run(ask())
+    assert coding in cassette.read_text()
+    (recording,) = import_file(cassette, tmp_path / "out")
+    assert recording.body == body
 
 
 def test_event_stream_in_a_cassette_of_vcrpy_is_read(base_url: str, tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
+import brotli
 import pytest
 from msgspec import structs
-from support.http.content_codings import raw_deflate
+from support.http.content_codings import ENCODERS, raw_deflate, zstd
 
 from streamnorm.recording import Recording
 from streamnorm.recording.format import WireRequest
@@ -144,7 +147,12 @@ def test_status_of_a_final_response_passes(status: int) -> None:
         ("deflate, gzip", gzipped(zlib.compress(b"data: 1\n\n"))),
         ("", b"data: 1\n\n"),
         ("identity", b"data: 1\n\n"),
-        ("gzip", b"data: 1\n\n"),  # which a tool had decoded
+        ("br", brotli.compress(b"data: 1\n\n")),
+        ("zstd", zstd.compress(b"data: 1\n\n")),
+        ("br, zstd", zstd.compress(brotli.compress(b"data: 1\n\n"))),
+        ("gzip", gzipped(b"data:") + gzipped(b" 1\n\n")),
+        ("zstd", zstd.compress(b"data:") + zstd.compress(b" 1\n\n")),
+        ("zstd", b"\x50\x2a\x4d\x18\x01\0\0\0a" + zstd.compress(b"data: 1\n\n")),
     ],
 )
 def test_content_coding_is_decoded(coding: str, body: bytes) -> None:
@@ -162,10 +170,73 @@ def test_content_codings_of_several_headers_are_one_list() -> None:
     assert decode_body(body, headers, 100) == b"a"
 
 
-@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, br", "compress"])
-def test_unknown_content_coding_is_refused(coding: str) -> None:
-    with pytest.raises(Unreadable, match="another content coding than gzip and deflate"):
-        decode_body(b"\x8b\x00", [("content-encoding", coding)], 100)
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "gzip, br", "compress"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"data: 1\n\n",
+        b'{"a": 1}',
+        b"grant_type=a",  # the beginning of a block in br
+        "\xef\xbb\xbfdata: grün\r\n\r\n".encode(),
+        b"",
+    ],
+)
+def test_text_that_a_client_had_decoded_is_unchanged(coding: str, body: bytes) -> None:
+    assert decode_body(body, [("content-encoding", coding)], 100) == body
+
+
+MP3 = b"ID3\x04\0\0\0\0\0\0\xff\xfb\x90\x64"
+LARGE = len(MP3) + 9
+
+
+@pytest.mark.parametrize(
+    ("coding", "length"),
+    [
+        ("gzip", None),  # it has no magic number of gzip
+        ("zstd", None),
+        ("br", len(MP3) - 1),
+        ("br", LARGE),
+        ("deflate", LARGE),
+    ],
+)
+def test_bytes_that_a_client_had_decoded_are_unchanged(coding: str, length: int | None) -> None:
+    headers = [("content-encoding", coding)]
+    if length is not None:
+        headers.append(("Content-Length", str(length)))
+    assert decode_body(MP3, headers, 100) == MP3
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("br", brotli.compress(b"abc" * 30)[:-2]),
+        ("deflate", zlib.compress(b"abc" * 30)[:-2]),
+        ("zstd", zstd.compress(b"abc" * 30)[:-2]),
+    ],
+)
+def test_body_that_was_cut_is_refused_though_it_has_another_size(coding: str, body: bytes) -> None:
+    headers = [("content-encoding", coding), ("content-length", str(len(body) + 2))]
+    with pytest.raises(Unreadable, match="ends early"):
+        decode_body(body, headers, 100)
+
+
+def test_unknown_content_coding_is_refused() -> None:
+    with pytest.raises(Unreadable, match="a body of an unknown content coding"):
+        decode_body(b"\x1f\x9d\x90\x80", [("content-encoding", "compress")], 100)
+
+
+@pytest.mark.parametrize(
+    ("coding", "module", "package"),
+    [("br", "brotli", "brotli>=1.2"), ("zstd", zstd.__name__, "backports.zstd")],
+)
+def test_coding_without_its_package_names_the_extra(
+    coding: str, module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = ENCODERS[coding](b"abc" * 30)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError, match=f"^{coding} needs {package}, of the extra"):
+        decode_body(body, [("content-encoding", coding)], 100)
+    assert decode_body(b"{}", [("content-encoding", coding)], 100) == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -173,21 +244,25 @@ def test_unknown_content_coding_is_refused(coding: str) -> None:
     [
         ("gzip", gzipped(b"abc")[:-9], "ends early"),
         ("gzip", gzipped(b"abc")[:-8] + b"\x00" * 8, "damaged"),
-        ("gzip", gzipped(b"abc") * 2, "more behind its end"),
+        ("gzip", gzipped(b"abc") + b"rest", "more behind its end"),
         ("gzip", b"\x1f\x8b\xff", "damaged|ends early"),
         ("deflate", b"\xff\xff\xff", "damaged"),
-        ("deflate", b"", "ends early"),
+        ("deflate", zlib.compress(b"abc") * 2, "more behind its end"),
+        ("br", b"\xff\xff\xff", "damaged"),
+        ("zstd", b"\x28\xb5\x2f\xfd" + b"\xff" * 40, "damaged"),
     ],
 )
 def test_damaged_body_is_refused(coding: str, body: bytes, wrong: str) -> None:
+    # As large as it was sent: nobody has decoded it.
+    headers = [("content-encoding", coding), ("content-length", str(len(body)))]
     with pytest.raises(Unreadable, match=wrong):
-        decode_body(body, [("content-encoding", coding)], 100)
+        decode_body(body, headers, 100)
+    with pytest.raises(Unreadable, match=wrong):
+        decode_body(body, headers[:1], 100)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress, raw_deflate])
-def test_decoded_size_is_bounded(compress: object) -> None:
-    assert callable(compress)
-    coding = "gzip" if compress is gzip.compress else "deflate"
+@pytest.mark.parametrize(("coding", "compress"), [*ENCODERS.items(), ("deflate", raw_deflate)])
+def test_decoded_size_is_bounded(coding: str, compress: Callable[[bytes], bytes]) -> None:
     headers = [("content-encoding", coding)]
     assert decode_body(compress(b"a" * 100), headers, 100) == b"a" * 100
     with pytest.raises(Unreadable, match="more than 100 bytes"):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import tracemalloc
 import zlib
 from urllib.parse import quote_plus
 
+import brotli
 import pytest
-from support.http.content_codings import raw_deflate
+from support.http.content_codings import ENCODERS, every_coding, raw_deflate, zstd
 
-from streamnorm.recording import secrets as bodies
 from streamnorm.recording.format import RecordedRequest, WireRequest
-from streamnorm.recording.secrets import Secrets
+from streamnorm.recording.secrets import Secrets, decoding
 
 MEBIBYTE = 1024 * 1024
 URL = "https://api.example.com/v1/messages"
@@ -44,6 +45,10 @@ def record(body: bytes, kind: str = "application/json", coding: str = "") -> Rec
         ("deflate", zlib.compress(BODY_BYTES)),
         ("deflate", raw_deflate(BODY_BYTES)),
         ("gzip, gzip", gzip.compress(gzip.compress(BODY_BYTES))),
+        ("br", brotli.compress(BODY_BYTES)),
+        ("zstd", zstd.compress(BODY_BYTES)),
+        ("zstd", zstd.compress(BODY_BYTES[:20]) + zstd.compress(BODY_BYTES[20:])),
+        ("br, zstd", zstd.compress(brotli.compress(BODY_BYTES))),
         ("identity", BODY_BYTES),
         ("gzip", BODY_BYTES),
         ("", b"\xef\xbb\xbf" + BODY_BYTES),
@@ -68,7 +73,10 @@ def test_cut_gzip_is_searched_as_far_as_it_goes() -> None:
         ("gzip", b"\x1f\x8b\x08" + b"\x00" * 7 + b"\xff" * 40),
         ("deflate", b"\x78\x9c" + b"\xff" * 40),
         ("deflate", b"\xff" * 40),
-        ("br", b"\x8b\x03\x80{}\x03"),
+        ("br", b"\xff" * 40),
+        ("br", brotli.compress(BODY_BYTES)[:-3]),
+        ("zstd", b"\x28\xb5\x2f\xfd" + b"\xff" * 40),
+        ("compress", b"\x1f\x9d\x90\x80"),
     ],
 )
 def test_body_that_cannot_be_decoded_is_recorded_by_its_size(coding: str, body: bytes) -> None:
@@ -78,15 +86,32 @@ def test_body_that_cannot_be_decoded_is_recorded_by_its_size(coding: str, body: 
     assert recorded == RecordedRequest("POST", URL, {}, bytes=len(body))
 
 
-def test_credential_is_found_in_a_body_that_is_not_of_its_coding() -> None:
-    assert record(BODY_BYTES, coding="deflate").bytes == len(BODY_BYTES)
+@pytest.mark.parametrize("coding", ["deflate", "br", "zstd", "compress"])
+# The latter is the begin of a block in br.
+@pytest.mark.parametrize("body", [BODY_BYTES, f"grant_type=a&api_key={KEY}".encode()])
+def test_credential_is_found_in_a_body_that_is_not_of_its_coding(coding: str, body: bytes) -> None:
+    kind = "application/json" if body == BODY_BYTES else "application/x-www-form-urlencoded"
+    assert record(body, kind, coding).bytes == len(body)
+
+
+@pytest.mark.parametrize(
+    ("coding", "module"),
+    [("br", "brotli"), ("zstd", zstd.__name__)],
+)
+def test_body_is_recorded_by_its_size_if_its_decoder_is_not_installed(
+    coding: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = ENCODERS[coding](BODY_BYTES)
+    monkeypatch.setitem(sys.modules, module, None)
+    request = WireRequest("POST", URL, (("content-encoding", coding),), body)
+    assert Secrets().scrub_request(request) == RecordedRequest("POST", URL, {}, bytes=len(body))
 
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_gzip_bomb_is_recorded_by_its_size_in_bounded_memory(
     layers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "_MAX_DECODED_BYTES", MEBIBYTE)
+    monkeypatch.setattr(decoding, "_MAX_DECODED_BYTES", MEBIBYTE)
     body = gzip.compress(b" " * MEBIBYTE) * 256
     for _ in range(layers - 1):
         body = gzip.compress(body)
@@ -102,11 +127,10 @@ def test_gzip_bomb_is_recorded_by_its_size_in_bounded_memory(
     assert peak < 8 * MEBIBYTE
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@every_coding
 @pytest.mark.parametrize("excess", [0, 1])
 def test_bodies_are_decoded_up_to_32_mebibytes(coding: str, excess: int) -> None:
-    compress = gzip.compress if coding == "gzip" else zlib.compress
-    body = compress(b"7".rjust(32 * MEBIBYTE + excess))
+    body = ENCODERS[coding](b"7".rjust(32 * MEBIBYTE + excess))
     recorded = Secrets().scrub_request(
         WireRequest("POST", URL, (("content-encoding", coding),), body)
     )
