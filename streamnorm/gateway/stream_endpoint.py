@@ -127,18 +127,18 @@ class StreamEndpoint:
     ) -> None:
         """Answer a request for the running answer of a chat; with status 204 if there is none."""
         id = asked.response_id
-        chat = self._streams.find_chat(received, client, id)
+        logged = self._streams.find_chat(received, client, id)
         if asked.operation == "cancel":
-            if chat is None:
+            if logged is None:
                 raise RequestRefused(*ABSENT["unknown"], code="stream_unknown")
-            await self._cancel(chat.key, id, exchange, call)
+            await self._cancel(logged.key, id, exchange, call)
             return
         # Chats of other ids are answered, too, but not from the log.
-        if chat is not None:
+        if logged is not None:
             with log_refusals():
-                state = (await self._streams.status(chat.key)).state
+                state = (await self._streams.status(logged.key)).state
             if state == "running":
-                await self._follow(chat.key, received, client, exchange, call)
+                await self._follow(logged.key, received, client, exchange, call)
                 return
         call.status = _NO_CONTENT
         await exchange.start(_NO_CONTENT, [])

@@ -53,12 +53,6 @@ ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
 _NO_EVENTS = Answer(())
-_BACKGROUND = RequestViolation(
-    "openai_responses.background_over_websocket",
-    "background",
-    "Unsupported parameter: 'background' is not supported over a WebSocket.",
-    code="unsupported_parameter",
-)
 _PREPARED: tuple[Event, ...] = (
     MessageStart("", ""),
     UsageUpdate(Usage(0, 0)),
@@ -336,8 +330,15 @@ def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
 
 def _refuse_create(content: bytes, dialect: str) -> Refusal | None:
     """Return the refusal of a create with `background: true`, which HTTP alone has; else None."""
-    create = object_in(content.decode(errors="replace"))
-    return refuse([_BACKGROUND], lookup(dialect)) if create.get("background") is True else None
+    if object_in(content.decode(errors="replace")).get("background") is not True:
+        return None
+    found = RequestViolation(
+        f"{dialect}.background_over_websocket",
+        "background",
+        "Unsupported parameter: 'background' is not supported over a WebSocket.",
+        code="unsupported_parameter",
+    )
+    return refuse([found], lookup(dialect))
 
 
 def _body_over_http(received: FakeRequest) -> bytes:
