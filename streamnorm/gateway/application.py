@@ -101,8 +101,8 @@ class Gateway:
         environ: The environment that holds the keys; None for that of the process.
         observers: Further observers of requests, besides the log, the metrics and the spans.
         store: Where answers of the Responses API are stored: any object with the methods of
-            `streamnorm.state.ResponseStore`, whose failures are a `StoreError`.  It stays open
-            when the gateway ends.  None for the store that the configuration names, if any.
+            `streamnorm.state.ResponseStore`, whatever they raise.  It stays open when the gateway
+            ends.  None for the store that the configuration names, if any.
 
     Raises:
         ConfigError: The configuration is wrong.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import multiprocessing
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from math import inf
 from time import monotonic
@@ -97,9 +97,8 @@ class GatewayStore:
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
         """Return the stored responses and items; see `ResponseStore`."""
-        with store_refusals():
-            async with asyncio.timeout(_STORE_S):
-                return await self._store.afind(scope, lookup)
+        async with _store_answer():
+            return await self._store.afind(scope, lookup)
 
     async def aput(self, scope: str, response: StoredResponse, size: int = 0) -> None:
         """Store a response; see `ResponseStore`.
@@ -110,9 +109,8 @@ class GatewayStore:
             size: Bytes of it, where it may be large.
         """
         try:
-            with store_refusals():
-                async with asyncio.timeout(_STORE_S):
-                    await self._put(scope, response, size)
+            async with _store_answer():
+                await self._put(scope, response, size)
         except RequestRefused:
             # A store may have room for a small response and for no large one.
             self._probe_bytes = min(max(response.size, _PROBE_BYTES), _MAX_PROBE_BYTES)
@@ -129,9 +127,8 @@ class GatewayStore:
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""
-        with store_refusals():
-            async with asyncio.timeout(_STORE_S):
-                return await self._store.adelete(scope, id)
+        async with _store_answer():
+            return await self._store.adelete(scope, id)
 
     async def aclose(self) -> None:
         """Close the store, unless it belongs to the caller of the gateway."""
@@ -144,9 +141,23 @@ def store_refusals() -> Generator[None]:
     """Raise `RequestRefused` if a store fails or its content is damaged."""
     try:
         yield
-    except (StoreError, TimeoutError) as exc:
-        _LOG.warning("the store of responses failed: %s", str(exc) or type(exc).__name__)
+    except StoreError as exc:
+        _LOG.warning("the store of responses failed: %s", exc)
         raise _unavailable() from exc
+
+
+@asynccontextmanager
+async def _store_answer() -> AsyncGenerator[None]:
+    """Bound the time of a store's method, and raise `RequestRefused` for whatever it raises."""
+    with store_refusals():
+        try:
+            async with asyncio.timeout(_STORE_S):
+                yield
+        except StoreError:
+            raise
+        except Exception as exc:
+            # A store of the program may raise its client's errors, whose texts may hold its URL.
+            raise StoreError(f"the store raised {type(exc).__name__}") from exc
 
 
 def _unavailable() -> RequestRefused:

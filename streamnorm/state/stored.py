@@ -105,6 +105,11 @@ class ResponseStore(Protocol):
 
     Nothing is found or deleted under another scope than it was put under.  A store may forget
     any response at any time, so its callers expect all of them to be missing.
+
+    Raises:
+        StoreError: By any method: the store failed.  Its text is logged, so it contains neither
+            URL, path nor content.  The gateway takes any other `Exception` for the same failure,
+            and logs its type alone.
     """
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
@@ -121,7 +126,11 @@ class ResponseStore(Protocol):
 
 
 class SyncResponseStore(Protocol):
-    """Protocol of response stores for synchronous callers, in any thread."""
+    """Protocol of response stores for synchronous callers, in any thread.
+
+    Raises:
+        StoreError: As by `ResponseStore`.
+    """
 
     def find(self, scope: str, lookup: Lookup) -> Found:
         """Return the stored responses and items of a lookup."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.gateway.calls import CANARY
 from support.gateway.stateful_clients import OTHER_KEY, StateClient, provided
 
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
@@ -11,15 +12,28 @@ from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
 
+# As clients of databases raise them: their texts may hold a URL with a password.
+errors = pytest.mark.parametrize(
+    "error",
+    [
+        StoreError("the disk is full"),
+        ConnectionError(f"redis://user:{CANARY}@host is down"),
+        TimeoutError(f"redis://user:{CANARY}@host is late"),
+        ValueError(CANARY),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+
 
 class DictStore:
     """Responses in a dictionary, by scope and id."""
 
     def __init__(self) -> None:
         self.responses: dict[tuple[str, str], StoredResponse] = {}
-        self.fails = False
+        self.error: Exception | None = None
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
+        self._fail()
         chain: list[StoredResponse] = []
         id = lookup.response
         while id is not None and (found := self.responses.get((scope, id))) is not None:
@@ -28,12 +42,16 @@ class DictStore:
         return Found(tuple(chain))
 
     async def aput(self, scope: str, response: StoredResponse) -> None:
-        if self.fails:
-            raise StoreError("the disk is full")
+        self._fail()
         self.responses[scope, response.id] = response
 
     async def adelete(self, scope: str, id: str) -> bool:
+        self._fail()
         return self.responses.pop((scope, id), None) is not None
+
+    def _fail(self) -> None:
+        if self.error is not None:
+            raise self.error
 
 
 async def test_conversation_goes_on_from_a_store_of_the_program() -> None:
@@ -51,13 +69,54 @@ async def test_conversation_goes_on_from_a_store_of_the_program() -> None:
     assert len(store.responses) == 2
 
 
-async def test_store_of_the_program_that_fails_is_known_before_the_upstream_is_asked() -> None:
+@errors
+async def test_store_of_the_program_that_fails_is_known_before_the_upstream_is_asked(
+    error: Exception,
+) -> None:
     store, provider = DictStore(), FakeProvider("Snow.")
-    store.fails = True
+    store.error = error
     async with provided(provider, state=None, store=store) as app:
         status, body = await StateClient(app).attempt("Weather?")
     assert (status, body["error"]["code"]) == (503, "store_unavailable")
     assert not provider.requests
+
+
+@errors
+@pytest.mark.parametrize("stream", [False, True])
+async def test_answer_that_the_store_of_the_program_refuses_reaches_its_client(
+    error: Exception, caplog: pytest.LogCaptureFixture, *, stream: bool
+) -> None:
+    store = DictStore()
+
+    def answer(_request: object) -> str:
+        store.error = error
+        return "Snow."
+
+    async with provided(FakeProvider(answer), state=None, store=store) as app:
+        response = await StateClient(app).create("Weather?", stream=stream)
+    assert response["store"] is False
+    assert response["output"][0]["content"][0]["text"] == "Snow."
+    assert "the store of responses failed: " in caplog.text
+    assert CANARY not in caplog.text
+
+
+@errors
+async def test_request_about_a_response_fails_with_the_store_of_the_program(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = DictStore()
+    async with provided(FakeProvider("Snow."), state=None, store=store) as app:
+        client = StateClient(app)
+        id = (await client.create("Weather?"))["id"]
+        store.error = error
+        answers = [
+            await client.ask("GET", id),
+            await client.ask("DELETE", id),
+            await client.attempt("And now?", previous_response_id=id, store=False),
+        ]
+    assert [status for status, _ in answers] == [503, 503, 503]
+    assert {body["error"]["code"] for _, body in answers} == {"store_unavailable"}
+    assert CANARY not in str(answers) + caplog.text
 
 
 async def test_store_of_the_program_stays_open() -> None:
