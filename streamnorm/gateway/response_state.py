@@ -55,7 +55,6 @@ from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
 from streamnorm.sse import SSEDecoder, encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
-from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
 from streamnorm.state.turn import CheckedTurn, forbid_storing
 
 if TYPE_CHECKING:
@@ -413,10 +412,8 @@ class StoredState(ResponseState):
         try:
             size += self.size
             stored, taken = await self._bodies.run(size, partial(self._prepare_stored, response))
-            # The output of an answer beyond the bound of a message is not part of its last
-            # event; and a store says nothing of a response that is too large for it.
-            if stored is not None and taken + RESPONSE_BYTES <= MAX_CHAIN_BYTES:
-                await self._store.aput(self._scope, stored, taken)
+            # The output of an answer beyond the bound of a message is not part of its last event.
+            if stored is not None and await self._store.aput(self._scope, stored, taken):
                 return
         except RequestRefused:
             pass

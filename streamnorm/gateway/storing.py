@@ -100,30 +100,34 @@ class GatewayStore:
         async with _store_answer():
             return await self._store.afind(scope, lookup)
 
-    async def aput(self, scope: str, response: StoredResponse, size: int = 0) -> None:
+    async def aput(self, scope: str, response: StoredResponse, size: int = 0) -> bool:
         """Store a response; see `ResponseStore`.
 
         Args:
             scope: As for `ResponseStore`.
             response: The response.
             size: Bytes of it, where it may be large.
+
+        Returns:
+            Whether it is stored, and not beyond a bound of the store.
         """
         try:
             async with _store_answer():
-                await self._put(scope, response, size)
+                is_stored = await self._put(scope, response, size) is not False
         except RequestRefused:
             # A store may have room for a small response and for no large one.
             self._probe_bytes = min(max(response.size, _PROBE_BYTES), _MAX_PROBE_BYTES)
             self._written_at, self._failed_at = -inf, monotonic()
             raise
-        self._written_at, self._probe_bytes = monotonic(), _PROBE_BYTES
+        if is_stored:
+            self._written_at, self._probe_bytes = monotonic(), _PROBE_BYTES
+        return is_stored
 
-    async def _put(self, scope: str, response: StoredResponse, size: int) -> None:
+    async def _put(self, scope: str, response: StoredResponse, size: int) -> bool | None:
         store = self._store
         if isinstance(store, MemoryStore):  # which indexes all items in the calling thread
-            await self._bodies.run(size, partial(store.put, scope, response))
-        else:
-            await store.aput(scope, response)
+            return await self._bodies.run(size, partial(store.put, scope, response))
+        return await store.aput(scope, response)
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""

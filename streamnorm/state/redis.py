@@ -244,11 +244,11 @@ class RedisStore:
                 add_contents(batch, reply)
         return found_in(entries, length, dict(zip(items, holders, strict=True)))
 
-    async def aput(self, scope: str, response: StoredResponse) -> None:
+    async def aput(self, scope: str, response: StoredResponse) -> bool:
         """Store a response; see `ResponseStore`."""
         if response.size + RESPONSE_BYTES > self._max_chain_bytes:
             await self.adelete(scope, response.id)
-            return
+            return False
         ids = [*response.items_by_id][:_MAX_ITEMS]
         previous = [] if response.previous is None else [key_of(response.previous)]
         with store_failures():
@@ -264,6 +264,7 @@ class RedisStore:
                     *[key_of(id) for id in ids],
                 ],
             )
+        return True
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""

@@ -137,11 +137,11 @@ class SQLiteStore:
             return Found()  # all threads may wait for the disk
         return await to_thread.run_sync(self.find, scope, lookup)
 
-    async def aput(self, scope: str, response: StoredResponse) -> None:
+    async def aput(self, scope: str, response: StoredResponse) -> bool:
         """Store a response; see `ResponseStore`."""
         from anyio import to_thread
 
-        await to_thread.run_sync(self.put, scope, response)
+        return await to_thread.run_sync(self.put, scope, response)
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""
@@ -173,8 +173,8 @@ class SQLiteStore:
                         connection.execute(_REFRESH, {**refreshed, "now": now, "expires": expires})
         return Found(tuple(chain), items)
 
-    def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response in place of any response with the same id."""
+    def put(self, scope: str, response: StoredResponse) -> bool:
+        """Store a response in place of any response with the same id; return whether it fits."""
         now, expires = self._times()
         key = {"scope": key_of(scope), "id": key_of(response.id)}
         with self._file.connection() as connection, self._file.writing(connection):
@@ -182,7 +182,7 @@ class SQLiteStore:
             connection.execute(_CLEAN, {"now": now})
             # Behind the deletion: an older response of the id must not answer in its place.
             if response.size + RESPONSE_BYTES > self._max_chain_bytes:
-                return
+                return False
             previous = None if response.previous is None else key_of(response.previous)
             number = connection.execute(
                 "INSERT INTO responses (scope, id, previous, expires)"
@@ -197,6 +197,7 @@ class SQLiteStore:
             if previous is not None:
                 used = {"scope": key["scope"], "id": previous}
                 connection.execute(_REFRESH, {**used, "now": now, "expires": expires})
+        return True
 
     def delete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; return whether it was stored."""

@@ -116,8 +116,12 @@ class ResponseStore(Protocol):
         """Return the stored responses and items of a lookup."""
         ...
 
-    async def aput(self, scope: str, response: StoredResponse) -> None:
-        """Store a response in place of any response with the same id."""
+    async def aput(self, scope: str, response: StoredResponse) -> bool | None:
+        """Store a response in place of any response with the same id.
+
+        Returns:
+            False if the response is beyond a bound of the store, and not stored.
+        """
         ...
 
     async def adelete(self, scope: str, id: str) -> bool:
@@ -136,8 +140,12 @@ class SyncResponseStore(Protocol):
         """Return the stored responses and items of a lookup."""
         ...
 
-    def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response in place of any response with the same id."""
+    def put(self, scope: str, response: StoredResponse) -> bool | None:
+        """Store a response in place of any response with the same id.
+
+        Returns:
+            False if the response is beyond a bound of the store, and not stored.
+        """
         ...
 
     def delete(self, scope: str, id: str) -> bool:
@@ -248,11 +256,12 @@ class MemoryStore:
 
     Beyond a bound, the response that was not used for the longest time is forgotten first.
     Using a response uses all that it continues, so none is forgotten before those that
-    continue it: a chain loses its end before its start.
+    continue it: a chain loses its end before its start.  A response that exceeds a bound
+    together with all that it continues is not stored.
 
     Args:
         max_responses: Responses that are stored.
-        max_bytes: Bytes that they take, approximately.  A larger response is not stored.
+        max_bytes: Bytes that they take, approximately.
         max_age_s: Seconds after its last use at which a response is forgotten.
         clock: Returns the time in seconds.
     """
@@ -285,9 +294,9 @@ class MemoryStore:
         """Return the stored responses and items; see `ResponseStore`."""
         return self.find(scope, lookup)
 
-    async def aput(self, scope: str, response: StoredResponse) -> None:
+    async def aput(self, scope: str, response: StoredResponse) -> bool:
         """Store a response; see `ResponseStore`."""
-        self.put(scope, response)
+        return self.put(scope, response)
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""
@@ -312,21 +321,24 @@ class MemoryStore:
             self._use(scope, chains)
             return Found(tuple(chain), items)
 
-    def put(self, scope: str, response: StoredResponse) -> None:
-        """Store a response in place of any response with the same id."""
-        size = response.size
+    def put(self, scope: str, response: StoredResponse) -> bool:
+        """Store a response in place of any response with the same id; return whether it fits."""
+        key, size = (scope, response.id), response.size
         with self._lock:
-            self._remove((scope, response.id))
-            if size > self._max_bytes:
-                return
-            self._entries[scope, response.id] = _Entry(response, size, self._clock())
+            self._remove(key)
+            chains = _Chains(self._entries, scope)
+            chain = chains.follow(response.previous)
+            chain_bytes = sum([self._entries[scope, earlier.id].size for earlier in chain])
+            # It would be forgotten at once, after all that belongs to other chains.
+            if len(chain) >= self._max_responses or chain_bytes + size > self._max_bytes:
+                return False
+            self._entries[key] = _Entry(response, size, self._clock())
             self._bytes += size
             for item in (*response.input, *response.output):
                 self._items.setdefault((scope, item.id), {})[response.id] = item
-            chains = _Chains(self._entries, scope)
-            chains.follow(response.id)
             self._use(scope, chains)
             self._expire()
+            return True
 
     def delete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; return whether it was stored."""

@@ -141,7 +141,6 @@ async def test_whole_answer_that_cannot_be_stored_reaches_its_client(tmp_path: P
 
 
 async def test_answer_that_no_store_takes_is_not_said_to_be_stored() -> None:
-    """A store ignores it: the client would be told that it is stored."""
     bodies = BodyThread()
     turns = ResponseStates(GatewayStore(MemoryStore(), bodies), bodies)
     received = ClientRequest(method="POST", path="/v1/responses", headers={}, body=b"")
@@ -151,6 +150,23 @@ async def test_answer_that_no_store_takes_is_not_said_to_be_stored() -> None:
     await turn.store(response)
     assert turn.is_lost
     assert response["store"] is False
+
+
+@streams
+async def test_conversation_that_fills_the_store_is_not_said_to_be_stored(*, stream: bool) -> None:
+    store, calls = MemoryStore(max_responses=2), RecordingObserver()
+    said: list[bool] = []
+    more: dict[str, str] = {}
+    async with provided(FakeProvider("Hi."), state=None, store=store, observers=(calls,)) as app:
+        client = StateClient(app)
+        for _ in range(3):
+            response = await client.create("Hi.", stream=stream, **more)
+            said.append(response["store"])
+            more = {PREVIOUS: response["id"]}
+        status, body = await client.attempt("Hi.", **more)
+    assert said == [True, True, False]
+    assert calls.ended[2].losses["store"] == 1
+    assert (status, body["error"]["code"]) == (400, "previous_response_not_found")
 
 
 @streams

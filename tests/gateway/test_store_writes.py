@@ -177,6 +177,17 @@ def files_of(max_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+async def test_answer_that_is_too_large_for_a_store_does_not_count_as_its_failure(
+    tmp_path: Path,
+) -> None:
+    opened = SQLiteStore(tmp_path / "state.db", max_chain_bytes=10_000)
+    store = GatewayStore(opened, BodyThread(), opened.aclose)
+    assert await store.aput("a", response("r1"))
+    assert not await store.aput("a", response("r2", size=10_000))
+    await store.check()
+    await store.aclose()
+
+
 async def test_full_disk(tmp_path: Path) -> None:
     """A small response may find room that a large one does not."""
     path = tmp_path / "state.db"

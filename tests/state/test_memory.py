@@ -166,6 +166,27 @@ def test_chain_loses_its_end_before_its_start() -> None:
     assert [chain(store, id) for id in ("r3", "r2", "s1")] == [[], ["r2", "r1"], ["s1"]]
 
 
+@pytest.mark.parametrize("bounds", [{"max_responses": 3}, {"max_bytes": 300}])
+def test_chain_that_fills_the_store_is_not_stored_further(bounds: dict[str, int]) -> None:
+    """Its caller learns that; to store the response would be to forget it at once."""
+    store = MemoryStore(**bounds)
+    ends = [(f"r{number}", f"r{number - 1}" if number else None) for number in range(4)]
+    stored = [store.put("a", response(id, previous, size=100)) for id, previous in ends]
+    assert stored == [True, True, True, False]
+    assert chain(store, "r3") == []
+    assert chain(store, "r2") == ["r2", "r1", "r0"]
+
+
+def test_nothing_is_forgotten_for_a_response_that_is_not_stored() -> None:
+    store = MemoryStore(max_bytes=300)
+    for id, previous in (("s1", None), ("r1", None), ("r2", "r1")):
+        store.put("a", response(id, previous, size=100))
+    assert not store.put("a", response("r3", "r2", size=101))
+    assert len(store) == 3
+    assert store.put("a", response("r3", "r2", size=100))
+    assert [chain(store, id) for id in ("s1", "r3")] == [[], ["r3", "r2", "r1"]]
+
+
 def test_circle_is_found_once_and_forgotten() -> None:
     store = MemoryStore(max_responses=2)
     store.put("a", response("r1", "r2"))

@@ -121,8 +121,8 @@ async def test_any_text_is_an_id(store: AnyStore) -> None:
 async def test_response_beyond_the_bound_is_not_stored(
     store: AnyStore, size: int, *, is_stored: bool
 ) -> None:
-    await store.aput("a", response("r1"))
-    await store.aput("a", response("r1", size=size))
+    assert await store.aput("a", response("r1"))
+    assert await store.aput("a", response("r1", size=size)) is is_stored
     found = await store.afind("a", Lookup("r1"))
     assert [len(found.body) for found in found.chain] == [size] * is_stored
 

@@ -35,9 +35,9 @@ async def compare(steps: list[Step], url: str) -> None:
                 assert await redis.afind(scope, lookup) == expected
             elif action == "put":
                 stored = response(id or "", previous, *items)
-                memory.put(scope, stored)
-                sqlite.put(scope, stored)
-                await redis.aput(scope, stored)
+                assert memory.put(scope, stored)
+                assert sqlite.put(scope, stored)
+                assert await redis.aput(scope, stored)
             else:
                 expected_deleted = memory.delete(scope, id or "")
                 assert sqlite.delete(scope, id or "") == expected_deleted
