@@ -382,7 +382,7 @@ class StoredState(ResponseState):
         if self.stores:
             await self._store.check()
         found = await self._store.afind(self._scope, self._turn.lookup)
-        stored = sum([response.size for response in found.chain])
+        stored = sum([response.items_size for response in found.chain])
         stored += sum([len(item.json) for item in found.items.values()])
         await self._bodies.run(self.size + stored, partial(self._expand, found, stored))
 

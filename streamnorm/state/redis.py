@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -75,8 +76,8 @@ end
 # Arguments: time to live; bytes to find; bytes to return; how many ids of responses follow,
 # none or one; that; ids of items.
 # Returns: the responses found; how many of them are the chain; for each item the
-# number of the response that has it, from 1, or 0.  All are one string each, since clients
-# read many values slowly.
+# number of the response that has it, from 1, or 0; the body of the chain's first response, if it
+# is not too large.  All are one string each, since clients read many values slowly.
 FIND = (
     _COMMON
     + _USE
@@ -131,7 +132,12 @@ for at = 5 + starts, #ARGV do
     end
     holders[#holders + 1] = struct.pack('>I4', holder)
 end
-return {table.concat(found), length, table.concat(holders)}
+local body = false
+if length > 0 then
+    local key = prefix .. 'r:' .. ARGV[5]
+    body = redis.call('HSTRLEN', key, 'b') <= bytes_to_return and redis.call('HGET', key, 'b')
+end
+return {table.concat(found), length, table.concat(holders), body}
 """
 )
 
@@ -147,29 +153,30 @@ end
 return table.concat(contents)
 """
 
-# Arguments: time to live; id of the response; content; size; how many ids of responses that it
-# continues follow, none or one; that; ids of its items.
+# Arguments: time to live; id of the response; content; body; size of the content; how many ids of
+# responses that it continues follow, none or one; that; ids of its items.
 # An item that many responses have is found in the newest of them.
 PUT = (
     _COMMON
     + _USE
     + """
-local id, starts = ARGV[2], tonumber(ARGV[5])
+local id, starts = ARGV[2], tonumber(ARGV[6])
 local key = prefix .. 'r:' .. id
 local items = {}
 remove(id)
-for at = 6 + starts, #ARGV do
+for at = 7 + starts, #ARGV do
     local item_key = prefix .. 'i:' .. ARGV[at]
     redis.call('ZADD', item_key, time[1] * 1000000 + time[2], id)
     redis.call('ZREMRANGEBYRANK', item_key, 0, -65)
     redis.call('PEXPIREAT', item_key, expires)
     items[#items + 1] = ARGV[at]
 end
-redis.call('HSET', key, 'c', ARGV[3], 's', ARGV[4], 'i', cmsgpack.pack(items), 'e', expires)
+redis.call('HSET', key, 'c', ARGV[3], 'b', ARGV[4], 's', ARGV[5])
+redis.call('HSET', key, 'i', cmsgpack.pack(items), 'e', expires)
 redis.call('PEXPIREAT', key, expires)
 if starts == 1 then
-    redis.call('HSET', key, 'p', ARGV[6])
-    refresh(ARGV[6])
+    redis.call('HSET', key, 'p', ARGV[7])
+    refresh(ARGV[7])
 end
 """
 )
@@ -194,8 +201,9 @@ class RedisStore:
     Args:
         url: URL of the server: `redis://`, `rediss://`, `valkey://` or `valkeys://`.
         ttl_s: Seconds after its last use at which a response is forgotten.
-        max_chain_bytes: Bytes that a response, or what a lookup finds, takes approximately.  A
-            larger response is not stored, and of a longer chain only its end is found.
+        max_chain_bytes: Bytes that a response, or the items that a lookup finds, take
+            approximately.  A larger response is not stored, and of a longer chain only its end is
+            found.
         timeout_s: Seconds in which the server must answer.
 
     Raises:
@@ -239,6 +247,8 @@ class RedisStore:
                 ],
             )
             entries, length, holders = read_reply(reply, len(items))
+            if length and entries[0].body is None:  # too large for a script, or not stored apart
+                entries[0].body = await self._redis.hget(prefix + b"r:" + entries[0].id, "b")
             for batch in batches_of(entries, _MAX_RETURNED_BYTES):
                 reply = await self._read(keys=[prefix], args=[entry.id for entry in batch])
                 add_contents(batch, reply)
@@ -258,7 +268,8 @@ class RedisStore:
                     self._ttl_ms,
                     key_of(response.id),
                     pack(response),
-                    response.size + RESPONSE_BYTES,
+                    response.body,
+                    response.items_size + RESPONSE_BYTES,
                     len(previous),
                     *previous,
                     *[key_of(id) for id in ids],
@@ -284,6 +295,7 @@ def _prefix(scope: str) -> bytes:
 
 _ENTRY = struct.Struct(">iiIi")  # lengths of id, previous id and content; between them the size
 _LENGTH = struct.Struct(">i")
+_Reply: TypeAlias = tuple[bytes, int, bytes, bytes | None]
 _NUMBER = struct.Struct(">I")
 
 
@@ -295,12 +307,14 @@ class Entry(Struct):
         previous: Id of the response that it continues.
         size: Bytes of its content.
         content: The content; None if it was not returned.
+        body: The body, which is bytes; None if it was not returned.
     """
 
     id: bytes
     previous: bytes | None
     size: int
     content: bytes | None
+    body: object = None
 
 
 def read_reply(reply: object, count: int) -> tuple[list[Entry], int, list[int]]:
@@ -318,7 +332,7 @@ def read_reply(reply: object, count: int) -> tuple[list[Entry], int, list[int]]:
         StoreError: The script returned something else.
     """
     try:
-        data, length, numbers = msgspec.convert(reply, tuple[bytes, int, bytes])
+        data, length, numbers, body = msgspec.convert(reply, _Reply)
         holders = [number for [number] in _NUMBER.iter_unpack(numbers)]
         entries: list[Entry] = []
         at = 0
@@ -332,6 +346,10 @@ def read_reply(reply: object, count: int) -> tuple[list[Entry], int, list[int]]:
         raise _unexpected() from exc
     if len(holders) != count or max(holders, default=0) > len(entries):
         raise _unexpected()
+    if not 0 <= length <= len(entries):
+        raise _unexpected()
+    if length:
+        entries[0].body = body
     return entries, length, holders
 
 
@@ -376,12 +394,13 @@ def found_in(entries: Sequence[Entry], length: int, holders: Mapping[str, int]) 
         holders: For each item the number of the response that has it, from 1, or 0.
     """
     unpacked: list[StoredResponse | None] = []
-    for entry in entries:
+    for number, entry in enumerate(entries):
         if entry.content is None:
             unpacked.append(None)
             continue
         previous = None if entry.previous is None else id_of(entry.previous)
-        unpacked.append(unpack(id_of(entry.id), previous, entry.content))
+        body = b"" if number else entry.body
+        unpacked.append(unpack(id_of(entry.id), previous, entry.content, body))
     chain: list[StoredResponse] = []
     for response in unpacked[:length]:
         # Expired between two scripts: the chain ends here, as if it had been shorter.

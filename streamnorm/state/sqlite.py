@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # Contents stand in a table of their own: SQLite writes a row anew as a whole, and `expires`
-# changes often.
+# changes often.  So do bodies, of which a lookup reads one, however long its chain is.
 _TABLES = """
 CREATE TABLE responses (
     key INTEGER PRIMARY KEY,
@@ -48,10 +48,18 @@ CREATE TABLE items (
     response INTEGER NOT NULL REFERENCES responses ON DELETE CASCADE,
     PRIMARY KEY (scope, id, response)
 ) WITHOUT ROWID;
-CREATE INDEX items_by_response ON items (response)
+CREATE INDEX items_by_response ON items (response);
+"""
+_BODIES = """
+CREATE TABLE bodies (
+    key INTEGER PRIMARY KEY REFERENCES responses ON DELETE CASCADE,
+    body BLOB NOT NULL
+)
 """
 _APPLICATION = int.from_bytes(b"snst", "big")
-_VERSION = 1
+_VERSION = 2
+# The contents of version 1 have the bodies in them.
+_UPGRADES = {1: _BODIES}
 # A recursive query returns its rows in the order in which it finds them, and UNION each once:
 # a circle ends.  CROSS JOIN keeps that order.
 _CHAIN = """
@@ -63,7 +71,7 @@ WITH RECURSIVE chain (key, id, previous, expires) AS (
     FROM chain JOIN responses AS r ON r.scope = :scope AND r.id = chain.previous
     WHERE r.expires > :now
 )
-SELECT chain.id, chain.previous, CAST(chain.expires AS INTEGER), contents.content
+SELECT chain.key, chain.id, chain.previous, CAST(chain.expires AS INTEGER), contents.content
 FROM chain CROSS JOIN contents ON contents.key = chain.key
 """
 _NEWEST_WITH_ITEM = """
@@ -105,8 +113,9 @@ class SQLiteStore:
     Args:
         path: Path of the file, which is created if there is none.
         ttl_s: Seconds after its last use at which a response is forgotten.
-        max_chain_bytes: Bytes that a response, or what a lookup finds, takes approximately.  A
-            larger response is not stored, and of a longer chain only its end is found.
+        max_chain_bytes: Bytes that a response, or the items that a lookup finds, take
+            approximately.  A larger response is not stored, and of a longer chain only its end is
+            found.
         timeout_s: Seconds to wait for other processes that write.
         clock: Returns the time in seconds, the same in all processes.
     """
@@ -124,7 +133,8 @@ class SQLiteStore:
         # no free descriptor can load no module.
         from streamnorm.state.sqlite_file import Schema, SQLiteFile
 
-        self._file = SQLiteFile(path, Schema(_APPLICATION, _VERSION, _TABLES), timeout_s)
+        schema = Schema(_APPLICATION, _VERSION, _TABLES + _BODIES, _UPGRADES)
+        self._file = SQLiteFile(path, schema, timeout_s)
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._max_chain_bytes = max_chain_bytes
         self._clock = clock
@@ -190,6 +200,7 @@ class SQLiteStore:
                 {**key, "previous": previous, "expires": expires},
             ).lastrowid
             connection.execute("INSERT INTO contents VALUES (?, ?)", (number, pack(response)))
+            connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, response.body))
             connection.executemany(
                 "INSERT INTO items VALUES (?, ?, ?)",
                 [(key["scope"], key_of(id), number) for id in response.items_by_id],
@@ -249,9 +260,10 @@ class _Reader:
         if id is None:
             return chain
         with closing(self._connection.execute(_CHAIN, {**self._known, "id": key_of(id)})) as rows:
-            for key, previous, expires, content in rows:
+            for number, key, previous, expires, content in rows:
                 earlier = None if previous is None else id_of(previous)
-                response = self._count_response(unpack(id_of(key), earlier, content))
+                body = b"" if chain else self._body(number)
+                response = self._count_response(unpack(id_of(key), earlier, content, body))
                 # A chain without its start is refused: reading on would be for nothing.
                 if response is None:
                     break
@@ -277,6 +289,10 @@ class _Reader:
                 items[id] = items_of[number][id]
         return items
 
+    def _body(self, number: int) -> object:
+        row = self._connection.execute("SELECT body FROM bodies WHERE key = ?", (number,))
+        return next(row, (None,))[0]
+
     def _items_of(self, number: int) -> dict[str, Item]:
         query = "SELECT content FROM contents WHERE key = ?"
         row = self._connection.execute(query, (number,)).fetchone()
@@ -284,6 +300,6 @@ class _Reader:
         return {} if response is None else response.items_by_id
 
     def _count_response(self, response: StoredResponse) -> StoredResponse | None:
-        """Return a response; None if it and the responses read before exceed the bound."""
-        self._bytes_left -= response.size + RESPONSE_BYTES
+        """Return a response; None if its items and those read before exceed the bound."""
+        self._bytes_left -= response.items_size + RESPONSE_BYTES
         return None if self._bytes_left < 0 else response

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from sqlite3 import Connection
 from threading import Lock
 from time import monotonic, sleep
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 from uuid import uuid4
 
@@ -45,11 +46,13 @@ class Schema(NamedTuple):
         application: `PRAGMA application_id` of the files.
         version: `PRAGMA user_version`.
         statements: What creates the tables.
+        upgrades: What makes this version of an earlier one, by that.
     """
 
     application: int
     version: int
     statements: str
+    upgrades: Mapping[int, str] = MappingProxyType({})
 
 
 class SQLiteFile:
@@ -270,19 +273,22 @@ def _marks(connection: Connection) -> tuple[int, int]:
 
 
 def _create(connection: Connection, schema: Schema) -> None:
-    """Create the schema if the file is still empty.
+    """Create the schema if the file is still empty, or has an earlier version of it.
 
     Raises:
         StoreError: It has another.
     """
     application, version = _marks(connection)
+    statements = schema.statements
     if application == schema.application:
-        if version != schema.version:
+        if version == schema.version:
+            return  # another process has created it meanwhile
+        if version not in schema.upgrades:
             raise StoreError(f"the store has schema {version}, expected {schema.version}")
-        return  # another process has created it meanwhile
-    if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
+        statements = schema.upgrades[version]
+    elif connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
         raise StoreError("the store is a database of another application")
-    for statement in schema.statements.split(";"):
+    for statement in statements.split(";"):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {schema.application}")
     connection.execute(f"PRAGMA user_version = {schema.version}")

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._core.errors import StoreError
 from streamnorm._core.json import FAST_ERRORS, is_object
@@ -52,7 +52,8 @@ class StoredResponse(Struct, frozen=True):
     Attributes:
         id: The id.
         previous: Id of the response that it continues; None if it is the first.
-        body: The response object as JSON, without `output`.
+        body: The response object as JSON, without `output`; empty where it is not needed, or
+            stored no longer.
         input: The items of its own request, with references replaced by the items.
         output: The items of its output.
     """
@@ -66,8 +67,12 @@ class StoredResponse(Struct, frozen=True):
     @property
     def size(self) -> int:
         """Approximate size in memory, in bytes."""
-        items = self.input + self.output
-        return len(self.body) + sum([len(item.json) + _ITEM_BYTES for item in items])
+        return len(self.body) + self.items_size
+
+    @property
+    def items_size(self) -> int:
+        """Approximate size in memory without the body, in bytes."""
+        return sum([len(item.json) + _ITEM_BYTES for item in self.input + self.output])
 
     @property
     def items_by_id(self) -> dict[str, Item]:
@@ -92,7 +97,8 @@ class Found(Struct, frozen=True):
 
     Attributes:
         chain: The response, the one that it continues, and so on to the first.  The chain
-            ends early at a response that is missing, or that it has already.
+            ends early at a response that is missing, or that it has already.  Only the first
+            one has its body: with the tools that each repeats, it is often larger than the items.
         items: The items that are stored, by id.
     """
 
@@ -177,7 +183,13 @@ _Items = list[tuple[bytes, bytes]]
 
 
 class _Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Content of a stored response, without `id` and `previous_response_id`."""
+    """Content of a stored response, without `id` and `previous_response_id`.
+
+    Attributes:
+        body: Empty, since the body is stored apart; the body in what earlier releases have stored.
+        input: The items of the input.
+        output: The items of the output.
+    """
 
     body: bytes
     input: _Items
@@ -208,31 +220,32 @@ def id_of(key: object) -> str:
 
 
 def pack(response: StoredResponse) -> bytes:
-    """Return a response's content as bytes."""
-    return _ENCODER.encode(
-        _Content(response.body, _pack_items(response.input), _pack_items(response.output))
-    )
+    """Return a response's content as bytes, without the body."""
+    return _ENCODER.encode(_Content(b"", _pack_items(response.input), _pack_items(response.output)))
 
 
-def unpack(id: str, previous: str | None, content: object) -> StoredResponse:
+def unpack(id: str, previous: str | None, content: object, body: object = b"") -> StoredResponse:
     """Return a response from its content's bytes.
 
     Args:
         id: The id.
         previous: Id of the response that it continues.
         content: Result of `pack`.
+        body: The body; None for that in the content, as earlier releases stored it.
 
     Raises:
         StoreError: It is not what `pack` returns.
     """
     if not isinstance(content, bytes):
         raise StoreError(f"the store holds {type(content).__name__} as a response, expected bytes")
+    if not isinstance(body, bytes | None):
+        raise StoreError(f"the store holds {type(body).__name__} as a body, expected bytes")
     try:
         unpacked = _DECODER.decode(content)
     except msgspec.MsgspecError as exc:
         raise StoreError("the store holds a damaged response") from exc
     items = _unpack_items(unpacked.input), _unpack_items(unpacked.output)
-    return StoredResponse(id, previous, unpacked.body, *items)
+    return StoredResponse(id, previous, unpacked.body if body is None else body, *items)
 
 
 def _pack_items(items: tuple[Item, ...]) -> _Items:
@@ -244,9 +257,10 @@ def _unpack_items(items: _Items) -> tuple[Item, ...]:
 
 
 class _Entry(NamedTuple):
-    """A stored response with its size and time of last use."""
+    """A stored response without its body, its body, its size with that, and time of last use."""
 
     response: StoredResponse
+    body: bytes
     size: int
     used_at: float
 
@@ -256,8 +270,9 @@ class MemoryStore:
 
     Beyond a bound, the response that was not used for the longest time is forgotten first.
     Using a response uses all that it continues, so none is forgotten before those that
-    continue it: a chain loses its end before its start.  A response that exceeds a bound
-    together with all that it continues is not stored.
+    continue it: a chain loses its end before its start.  A chain that alone exceeds the bytes
+    loses the bodies of the responses that are continued.  A response that exceeds a bound
+    together with the items of all that it continues is not stored.
 
     Args:
         max_responses: Responses that are stored.
@@ -319,6 +334,8 @@ class MemoryStore:
                     items[id] = holders[newest]
                     chains.follow(newest)
             self._use(scope, chains)
+            if chain:
+                chain[0] = structs.replace(chain[0], body=self._entries[scope, chain[0].id].body)
             return Found(tuple(chain), items)
 
     def put(self, scope: str, response: StoredResponse) -> bool:
@@ -328,11 +345,15 @@ class MemoryStore:
             self._remove(key)
             chains = _Chains(self._entries, scope)
             chain = chains.follow(response.previous)
-            chain_bytes = sum([self._entries[scope, earlier.id].size for earlier in chain])
+            bodies = sum([len(self._entries[scope, earlier.id].body) for earlier in chain])
+            whole = sum([self._entries[scope, earlier.id].size for earlier in chain]) + size
             # It would be forgotten at once, after all that belongs to other chains.
-            if len(chain) >= self._max_responses or chain_bytes + size > self._max_bytes:
+            if len(chain) >= self._max_responses or whole - bodies > self._max_bytes:
                 return False
-            self._entries[key] = _Entry(response, size, self._clock())
+            if whole > self._max_bytes:
+                self._drop_bodies(scope, chain)
+            stored = structs.replace(response, body=b"")
+            self._entries[key] = _Entry(stored, response.body, size, self._clock())
             self._bytes += size
             for item in (*response.input, *response.output):
                 self._items.setdefault((scope, item.id), {})[response.id] = item
@@ -364,6 +385,13 @@ class MemoryStore:
             if entry.used_at > oldest and not exceeds:
                 return
             self._remove(key)
+
+    def _drop_bodies(self, scope: str, chain: list[StoredResponse]) -> None:
+        for response in chain:
+            key = (scope, response.id)
+            entry = self._entries[key]
+            self._entries[key] = entry._replace(body=b"", size=entry.size - len(entry.body))
+            self._bytes -= len(entry.body)
 
     def _remove(self, key: _Key) -> bool:
         entry = self._entries.pop(key, None)

@@ -427,6 +427,8 @@ def _retrieve(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[s
     if query.get("stream", "false") != "false":
         raise invalid_value("stream", f"false for {form.noun}s without `background`")
     stored = chain[0]
+    if not stored.body:
+        raise response_not_found(operation.id, form.noun)
     answer = {**value_of(stored.body), form.output: _values_of(stored.output)}
     if form.include_input is not None and query.get(form.include_input, "false") != "false":
         answer["input"] = _values_of(stored.input)

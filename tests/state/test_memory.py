@@ -166,25 +166,43 @@ def test_chain_loses_its_end_before_its_start() -> None:
     assert [chain(store, id) for id in ("r3", "r2", "s1")] == [[], ["r2", "r1"], ["s1"]]
 
 
-@pytest.mark.parametrize("bounds", [{"max_responses": 3}, {"max_bytes": 300}])
+@pytest.mark.parametrize("bounds", [{"max_responses": 3}, {"max_bytes": 3 * (512 + 24)}])
 def test_chain_that_fills_the_store_is_not_stored_further(bounds: dict[str, int]) -> None:
     """Its caller learns that; to store the response would be to forget it at once."""
     store = MemoryStore(**bounds)
     ends = [(f"r{number}", f"r{number - 1}" if number else None) for number in range(4)]
-    stored = [store.put("a", response(id, previous, size=100)) for id, previous in ends]
+    stored = [store.put("a", response(id, previous, "i0")) for id, previous in ends]
     assert stored == [True, True, True, False]
     assert chain(store, "r3") == []
     assert chain(store, "r2") == ["r2", "r1", "r0"]
 
 
 def test_nothing_is_forgotten_for_a_response_that_is_not_stored() -> None:
-    store = MemoryStore(max_bytes=300)
+    store = MemoryStore(max_bytes=3 * (512 + 24))
     for id, previous in (("s1", None), ("r1", None), ("r2", "r1")):
-        store.put("a", response(id, previous, size=100))
-    assert not store.put("a", response("r3", "r2", size=101))
+        store.put("a", response(id, previous, "i0"))
+    assert not store.put("a", response("r3", "r2", "i0", size=1))
     assert len(store) == 3
-    assert store.put("a", response("r3", "r2", size=100))
+    assert store.put("a", response("r3", "r2", "i0"))
     assert [chain(store, id) for id in ("s1", "r3")] == [[], ["r3", "r2", "r1"]]
+
+
+def test_chain_that_exceeds_the_bytes_loses_bodies_before_its_end() -> None:
+    store = MemoryStore(max_bytes=3000)
+    store.put("a", response("r1", None, "x", size=1000))
+    store.put("a", response("r2", "r1", size=1000))
+    assert store.put("a", response("r3", "r2", size=1000))
+    store.put("a", response("s1", size=500))
+    assert chain(store, "r3") == ["r3", "r2", "r1"]
+    bodies = [store.find("a", Lookup(id)).chain[0].body for id in ("r1", "r2", "r3", "s1")]
+    assert [len(body) for body in bodies] == [0, 0, 1000, 500]
+
+
+def test_chain_whose_items_fill_the_store_is_not_stored_further() -> None:
+    store = MemoryStore(max_bytes=1500)
+    assert store.put("a", response("r1", None, "x", "y", size=300))  # items take 512 bytes each
+    assert not store.put("a", response("r2", "r1", size=600))
+    assert len(store.find("a", Lookup("r1")).chain[0].body) == 300
 
 
 def test_circle_is_found_once_and_forgotten() -> None:

@@ -10,7 +10,14 @@ from openai.types.responses.response_item_list import ResponseItemList
 from support.state.responses import answered, asked, call, message, output, said
 
 from streamnorm import Message, Reply, Text, encode_message
-from streamnorm.state import MemoryStore, Operation, StateError, read_operation
+from streamnorm.state import (
+    Found,
+    Lookup,
+    MemoryStore,
+    Operation,
+    StateError,
+    read_operation,
+)
 
 ITEMS = "/v1/responses/{}/input_items"
 
@@ -127,6 +134,16 @@ def test_response_cannot_be_streamed_again() -> None:
     assert ask(store, first, stream="false")["id"] == first
     error = refused(store, first, stream="true")
     assert (error.status, error.code, error.param) == (400, "invalid_value", "stream")
+
+
+def test_response_whose_body_is_not_stored_is_not_found() -> None:
+    store, first, second = conversation()
+    operation = read_operation("GET", f"/v1/responses/{first}")
+    assert operation is not None
+    found = store.find("a", Lookup(second))  # of which the first response alone has its body
+    with pytest.raises(StateError, match=f"^Response with id '{first}' not found.$"):
+        operation.answer(Found(found.chain[1:]))
+    assert ask(store, first)["id"] == first
 
 
 # Input items

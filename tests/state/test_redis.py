@@ -75,6 +75,27 @@ async def test_scheme_of_the_url(valkey_url: str, server: Redis, scheme: str) ->
     await store.aclose()
 
 
+@pytest.mark.parametrize("size", [1024 * 1024, 3 * 1024 * 1024])
+async def test_body_that_no_script_returns(store: RedisStore, size: int) -> None:
+    await store.aput("a", response("r1", None, "x", size=size))
+    await store.aput("a", response("r2", "r1", size=size))
+    found = await store.afind("a", Lookup("r2", ("x",)))
+    assert [len(found.body) for found in found.chain] == [size, 0]
+    assert list(found.items) == ["x"]
+
+
+async def test_response_of_an_earlier_release_has_its_body(
+    store: RedisStore, server: Redis
+) -> None:
+    """It is part of the content, whose field was the only one."""
+    await filled(store, 2)
+    for end in ("r:r0", "r:r1"):
+        server.hdel(key_in(server, end), "b")
+        server.hset(key_in(server, end), "c", b"\x93\xc4\x02{}\x90\x90")
+    found = await store.afind("a", Lookup("r1"))
+    assert [(found.id, found.body) for found in found.chain] == [("r1", b"{}"), ("r0", b"")]
+
+
 # Time to live
 
 

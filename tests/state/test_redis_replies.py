@@ -20,21 +20,26 @@ BARE = struct.pack(">iiIi", 2, -1, 9, -1) + b"r1"
 def test_reply_is_read() -> None:
     entries = [Entry(b"r2", b"r1", 9, b"text"), Entry(b"r1", None, 9, None)]
     holders = struct.pack(">II", 2, 0)
-    assert read_reply([WHOLE + BARE, 1, holders], 2) == (entries, 1, [2, 0])
+    assert read_reply([WHOLE + BARE, 1, holders, None], 2) == (entries, 1, [2, 0])
+    entries[0].body = b"{}"
+    assert read_reply([WHOLE + BARE, 1, holders, b"{}"], 2) == (entries, 1, [2, 0])
 
 
 @pytest.mark.parametrize(
     "reply",
     [
         None,
-        [b"", 0],
-        [b"", "0", b""],
-        [BARE[:-1], 1, b""],
-        [BARE[:10], 1, b""],
-        [struct.pack(">iiIi", -2, -1, 0, -1), 1, b""],
-        [struct.pack(">iiIi", 2**31 - 1, -1, 0, -1), 1, b""],
-        [BARE, 1, b"\0\0\0\1"],
-        [BARE, 1, b"\0\0"],
+        [b"", 0, b""],
+        [b"", "0", b"", None],
+        [b"", 1, b"", b""],
+        [BARE, -1, b"", b""],
+        [BARE, 1, b"", 5],
+        [BARE[:-1], 1, b"", None],
+        [BARE[:10], 1, b"", None],
+        [struct.pack(">iiIi", -2, -1, 0, -1), 1, b"", None],
+        [struct.pack(">iiIi", 2**31 - 1, -1, 0, -1), 1, b"", None],
+        [BARE, 1, b"\0\0\0\1", None],
+        [BARE, 1, b"\0\0", None],
     ],
 )
 def test_other_reply_is_an_error(reply: object) -> None:
@@ -44,13 +49,21 @@ def test_other_reply_is_an_error(reply: object) -> None:
 
 def test_holder_that_was_not_found_is_an_error() -> None:
     with pytest.raises(StoreError):
-        read_reply([BARE, 1, b"\0\0\0\2"], 1)
+        read_reply([BARE, 1, b"\0\0\0\2", None], 1)
 
 
-@given(st.binary(max_size=60), st.integers(), st.binary(max_size=8), st.integers(0, 2))
-def test_any_reply_is_read_or_an_error(data: bytes, length: int, holders: bytes, n: int) -> None:
+@given(
+    st.binary(max_size=60),
+    st.integers(),
+    st.binary(max_size=8),
+    st.none() | st.binary(max_size=4),
+    st.integers(0, 2),
+)
+def test_any_reply_is_read_or_an_error(
+    data: bytes, length: int, holders: bytes, body: bytes | None, n: int
+) -> None:
     with suppress(StoreError):
-        entries, length, numbers = read_reply([data, length, holders], n)
+        entries, length, numbers = read_reply([data, length, holders, body], n)
         found_in(entries, length, {str(at): number for at, number in enumerate(numbers)})
 
 

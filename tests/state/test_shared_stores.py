@@ -58,10 +58,11 @@ async def opened(url: str) -> AsyncIterator[Opener]:
 
 
 async def stored(store: SQLiteStore | RedisStore, count: int, size: int) -> None:
-    """Store a chain of responses with bodies of a size, each with an item."""
+    """Store a chain of responses, each with an item of a size."""
     previous = None
     for number in range(count):
-        await store.aput("a", response(f"r{number}", previous, f"i{number}", size=size))
+        item = Item(f"i{number}", b" " * size)
+        await store.aput("a", StoredResponse(f"r{number}", previous, b"{}", (), (item,)))
         previous = f"r{number}"
 
 
@@ -78,7 +79,7 @@ async def test_chain_of_several_mebibytes_is_found(opened: Opener) -> None:
     await stored(store, 12, MIB // 4)
     found = await store.afind("a", Lookup("r11", ("i3",)))
     assert [response.id for response in found.chain] == [f"r{n}" for n in range(11, -1, -1)]
-    assert {len(response.body) for response in found.chain} == {MIB // 4}
+    assert {len(response.output[0].json) for response in found.chain} == {MIB // 4}
     assert found.items["i3"] == found.chain[8].output[0]
 
 
@@ -93,8 +94,7 @@ async def test_items_of_several_mebibytes_are_found(opened: Opener) -> None:
 
 @pytest.mark.parametrize(("bound", "count"), [(29_999, 2), (30_000, 3), (30_001, 3)])
 async def test_bytes_of_a_chain_are_bounded(opened: Opener, bound: int, count: int) -> None:
-    body = 10_000 - 4096 - 512 - len(b'{"id": "i0", "of": "r0"}')
-    await stored(opened(), 3, body)
+    await stored(opened(), 3, 10_000 - 4096 - 512)
     assert len(await chain_in(opened(bound), "r2")) == count
     assert len(await items_in(opened(bound), "i0", "i1", "i2")) == count
 

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from support.state.responses import response
 from support.state.stores import Clock
 
-from streamnorm.state import Found, Lookup, ResponseStore, SQLiteStore, SyncResponseStore
+from streamnorm.state import (
+    Found,
+    Item,
+    Lookup,
+    ResponseStore,
+    SQLiteStore,
+    StoredResponse,
+    SyncResponseStore,
+)
 
 _opened: list[SQLiteStore] = []
 
@@ -86,6 +94,54 @@ def test_what_was_stored_outlasts_the_store(path: Path) -> None:
     clock = Clock()
     filled(path, 2, clock).close()
     assert chain(opened(path, clock), "r1") == ["r1", "r0"]
+
+
+# As releases before bodies had a table of their own created the file.
+VERSION_1 = """
+CREATE TABLE responses (
+    key INTEGER PRIMARY KEY,
+    scope BLOB NOT NULL,
+    id BLOB NOT NULL,
+    previous BLOB,
+    expires INTEGER NOT NULL,
+    UNIQUE (scope, id)
+);
+CREATE INDEX responses_by_expiry ON responses (expires);
+CREATE TABLE contents (
+    key INTEGER PRIMARY KEY REFERENCES responses ON DELETE CASCADE,
+    content BLOB NOT NULL
+);
+CREATE TABLE items (
+    scope BLOB NOT NULL,
+    id BLOB NOT NULL,
+    response INTEGER NOT NULL REFERENCES responses ON DELETE CASCADE,
+    PRIMARY KEY (scope, id, response)
+) WITHOUT ROWID;
+CREATE INDEX items_by_response ON items (response);
+PRAGMA application_id = 1936618356;
+PRAGMA user_version = 1;
+INSERT INTO responses VALUES (1, x'61', x'7231', NULL, 32000), (2, x'61', x'7232', x'7231', 32000);
+INSERT INTO contents VALUES (1, x'93c4027b7d9192c40178c4027b7d90'), (2, x'93c4027b7d9090');
+INSERT INTO items VALUES (x'61', x'78', 1);
+"""
+
+
+def test_file_of_an_earlier_release_is_read_and_extended(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(VERSION_1)
+    store = opened(path)
+    item = Item("x", b"{}")
+    first, second = (
+        StoredResponse("r1", None, b"{}", (item,), ()),
+        StoredResponse("r2", "r1", b"{}", (), ()),
+    )
+    assert store.find("a", Lookup("r1", ("x",))) == Found((first,), {"x": item})
+    store.put("a", response("r3", "r2", size=3))
+    assert store.find("a", Lookup("r2")).chain[0] == second
+    assert [len(found.body) for found in store.find("a", Lookup("r3")).chain] == [3, 0, 0]
+    assert store.delete("a", "r2")
+    store.close()
+    assert chain(opened(path), "r3") == ["r3"]
 
 
 def test_relative_path_stays_the_same_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +226,12 @@ def test_put_removes_some_forgotten_responses_from_the_file(path: Path) -> None:
     store = filled(path, 10, clock)
     clock.now = 32
     store.put("a", response("new", None, "item"))
-    assert [rows_in(path, table) for table in ("responses", "contents", "items")] == [7, 7, 7]
+    assert [rows_in(path, table) for table in ("responses", "contents", "bodies", "items")] == [
+        7,
+        7,
+        7,
+        7,
+    ]
     for number in range(2):
         store.put("a", response(f"new{number}"))
     assert rows_in(path, "responses") == 3

@@ -115,8 +115,8 @@ def test_database_of_another_application(path: Path) -> None:
 
 def test_file_of_another_release(store: SQLiteStore, path: Path) -> None:
     store.close()
-    change(path, "PRAGMA user_version = 2")
-    with pytest.raises(StoreError, match=r"^the store has schema 2, expected 1$"):
+    change(path, "PRAGMA user_version = 3")
+    with pytest.raises(StoreError, match=r"^the store has schema 3, expected 2$"):
         store.find("a", _ALL)
 
 
@@ -179,6 +179,7 @@ def test_any_damage_is_an_error_of_ours(whole_file: bytes, changes: list[tuple[i
         ("UPDATE contents SET content = x'93c0'", "a damaged response"),
         ("UPDATE contents SET content = x'93c40090'", "a damaged response"),
         ("UPDATE contents SET content = x'93c400909192c401ffc400'", "an id that is no UTF-8"),
+        ("UPDATE bodies SET body = 'text'", "str as a body, expected bytes"),
         ("UPDATE responses SET previous = 5", "int as an id, expected bytes"),
         ("UPDATE responses SET previous = x'ff' WHERE previous NOT NULL", "an id that is no UTF-8"),
     ],

@@ -31,7 +31,9 @@ async def test_response_is_found_as_it_was_stored(store: AnyStore) -> None:
     await store.aput("a", second)
     found = await store.afind("a", Lookup("r2", ("i1", "i2", "i3", "i4")))
     items = {"i1": first.input[0], "i2": second.output[0], "i3": second.output[1]}
-    assert found == Found((second, first), items)
+    bare = StoredResponse("r1", None, b"", first.input, ())
+    assert found == Found((second, bare), items)
+    assert await store.afind("a", Lookup("r1")) == Found((first,))
 
 
 async def test_chain_is_found_from_its_end(store: AnyStore) -> None:
@@ -125,6 +127,22 @@ async def test_response_beyond_the_bound_is_not_stored(
     assert await store.aput("a", response("r1", size=size)) is is_stored
     found = await store.afind("a", Lookup("r1"))
     assert [len(found.body) for found in found.chain] == [size] * is_stored
+
+
+async def test_bodies_do_not_fill_a_chain(store: AnyStore) -> None:
+    """Each repeats the tools of its request, which may be larger than all items."""
+    size = MAX_BYTES // 2
+    for number in range(4):
+        previous = f"r{number - 1}" if number else None
+        assert await store.aput("a", response(f"r{number}", previous, f"i{number}", size=size))
+    found = await store.afind("a", Lookup("r3", ("i0",)))
+    assert [(found.id, len(found.body)) for found in found.chain] == [
+        ("r3", size),
+        ("r2", 0),
+        ("r1", 0),
+        ("r0", 0),
+    ]
+    assert list(found.items) == ["i0"]
 
 
 async def test_circle_is_found_once(store: AnyStore) -> None:

@@ -12,6 +12,8 @@ from itertools import count, product
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
+from msgspec import structs
+
 from streamnorm.state import Found, Item, Lookup, StoredResponse, open_store
 
 __all__ = ["Conversation", "Report", "stress"]
@@ -53,8 +55,9 @@ class Conversation(NamedTuple):
         return StoredResponse(f"resp_{stem}", previous, text, items[:1], items[1:])
 
     def found(self, turn: int) -> Found:
-        """Return the expected result of a turn's lookup."""
-        chain = tuple([self.response(number) for number in range(turn, -1, -1)])
+        """Return the expected result of a turn's lookup: of the chain, one body."""
+        earlier = [structs.replace(self.response(at), body=b"") for at in range(turn - 1, -1, -1)]
+        chain = (self.response(turn), *earlier)
         item = chain[0].output[-1]
         return Found(chain, {item.id: item})
 
