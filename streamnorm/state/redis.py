@@ -120,14 +120,20 @@ end
 
 local length, holders = count, {}
 for at = 5 + starts, #ARGV do
-    local holder = 0
-    for _, id in ipairs(redis.call('ZREVRANGE', prefix .. 'i:' .. ARGV[at], 0, -1)) do
-        if number_of[id] or redis.call('EXISTS', prefix .. 'r:' .. id) == 1 then
-            if not number_of[id] and add(id) then
-                refresh(id)
+    local key, holder, searches = prefix .. 'i:' .. ARGV[at], 0, true
+    while searches do
+        local ids = redis.call('ZREVRANGE', key, 0, 63)
+        searches = #ids > 0
+        for _, id in ipairs(ids) do
+            if number_of[id] or redis.call('EXISTS', prefix .. 'r:' .. id) == 1 then
+                if not number_of[id] and add(id) then
+                    refresh(id)
+                end
+                holder = number_of[id] or 0
+                searches = false
+                break
             end
-            holder = number_of[id] or 0
-            break
+            redis.call('ZREM', key, id)
         end
     end
     holders[#holders + 1] = struct.pack('>I4', holder)
@@ -155,7 +161,8 @@ return table.concat(contents)
 
 # Arguments: time to live; id of the response; content; body; size of the content; how many ids of
 # responses that it continues follow, none or one; that; ids of its items.
-# An item that many responses have is found in the newest of them.
+# An item that many responses have is found in the newest of them.  Those that have expired are
+# removed from the item by chance, faster than others are added.
 PUT = (
     _COMMON
     + _USE
@@ -167,7 +174,13 @@ remove(id)
 for at = 7 + starts, #ARGV do
     local item_key = prefix .. 'i:' .. ARGV[at]
     redis.call('ZADD', item_key, time[1] * 1000000 + time[2], id)
-    redis.call('ZREMRANGEBYRANK', item_key, 0, -65)
+    if redis.call('ZCARD', item_key) > 64 then
+        for _, other in ipairs(redis.call('ZRANDMEMBER', item_key, 2)) do
+            if other ~= id and redis.call('EXISTS', prefix .. 'r:' .. other) == 0 then
+                redis.call('ZREM', item_key, other)
+            end
+        end
+    end
     redis.call('PEXPIREAT', item_key, expires)
     items[#items + 1] = ARGV[at]
 end

@@ -143,13 +143,27 @@ async def test_item_of_a_forgotten_response_is_that_of_one_before(
     assert await items_in(store, "x") == {"x": b'{"id": "x", "of": "r1"}'}
 
 
-async def test_item_of_very_many_responses_is_that_of_the_newest(
+async def filled_and_expired(store: RedisStore, server: Redis, count: int) -> None:
+    """Store an item of many responses, of which all but the first expire."""
+    for number in range(count):
+        await store.aput("a", response(f"r{number}", None, "x"))
+    server.delete(*[key_in(server, f"r:r{number}") for number in range(1, count)])
+
+
+async def test_item_is_searched_behind_many_forgotten_responses(
     store: RedisStore, server: Redis
 ) -> None:
-    for number in range(70):
-        await store.aput("a", response(f"r{number}", None, "x"))
-    assert server.zcard(key_in(server, "i:x")) == 64
-    assert await items_in(store, "x") == {"x": b'{"id": "x", "of": "r69"}'}
+    await filled_and_expired(store, server, 150)
+    assert await items_in(store, "x") == {"x": b'{"id": "x", "of": "r0"}'}
+    assert server.zcard(key_in(server, "i:x")) == 1
+
+
+async def test_forgotten_responses_do_not_fill_an_item(store: RedisStore, server: Redis) -> None:
+    await filled_and_expired(store, server, 150)
+    for number in range(300):
+        await store.aput("a", response(f"s{number % 10}", None, "x"))
+    assert server.zcard(key_in(server, "i:x")) <= 65 + 10
+    assert await items_in(store, "x") == {"x": b'{"id": "x", "of": "s9"}'}
 
 
 # Cost, in commands of the server

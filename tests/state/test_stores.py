@@ -83,6 +83,17 @@ async def test_item_of_a_response_replaced_without_it_is_not_found(store: AnySto
     assert await chain_in(store, "r1") == ["r1"]
 
 
+async def test_item_of_very_many_responses_is_found_as_long_as_one_is_stored(
+    store: AnyStore,
+) -> None:
+    for number in range(70):
+        await store.aput("a", response(f"r{number}", None, "x"))
+    assert await items_in(store, "x") == {"x": b'{"id": "x", "of": "r69"}'}
+    for number in range(69, 0, -1):
+        await store.adelete("a", f"r{number}")
+    assert await items_in(store, "x") == {"x": b'{"id": "x", "of": "r0"}'}
+
+
 async def test_response_is_deleted_once(store: AnyStore) -> None:
     await store.aput("a", response("r1"))
     assert await store.adelete("a", "r1")
