@@ -30,6 +30,7 @@ _FAILURES = {
 }
 # The same, by the first word of an error that has no class of its own.
 _REFUSALS = {
+    "BUSY": "is busy with a script",
     "MISCONF": "cannot write to its disk",
     "MOVED": _CLUSTER,
     "WRONGTYPE": "holds data of another application",

@@ -71,6 +71,7 @@ async def test_host_that_is_no_name() -> None:
     [
         (b"", "the store cannot be reached"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the store refuses a command"),
+        (b"-BUSY Redis is busy running a script\r\n", "the store is busy with a script"),
         (b"-LOADING Redis is loading the dataset in memory\r\n", "the store is loading its data"),
         (b"-MOVED 3999 10.0.0.1:6381\r\n", "the store is part of a cluster, expected one server"),
         (b"-MISCONF Redis is configured to save\r\n", "the store cannot write to its disk"),
