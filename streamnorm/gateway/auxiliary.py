@@ -467,16 +467,17 @@ class AuxiliaryEndpoints:
         call: CallRecord,
     ) -> None:
         """Answer a request on a stored response, without an upstream."""
-        found = await store.afind(scope, operation.lookup)
+        if operation.deletes:  # what is damaged cannot be read, and can be deleted
+            was_stored = await store.adelete(scope, operation.id)
+            answer = partial(operation.answer_deleted, was_stored=was_stored)
+        else:
+            answer = partial(operation.answer, await store.afind(scope, operation.lookup))
         with store_refusals():
             try:
-                body = operation.answer(found)
+                body = answer()
             except StateError as error:
                 await self._refuse(error, operation.dialect, exchange, call)
                 return
-        # Behind the answer, which needs the response that it deletes.
-        if operation.deletes:
-            await store.adelete(scope, operation.id)
         call.status = 200
         await send_json(exchange, 200, [_JSON], dumps(body))
 

@@ -398,6 +398,19 @@ class Operation(Struct, frozen=True):
             raise response_not_found(self.id, self.form.noun)
         return _ANSWERS[self.action](self, found.chain)
 
+    def answer_deleted(self, *, was_stored: bool) -> dict[str, Any]:
+        """Return the body of the response to a request that deletes, without a lookup.
+
+        Args:
+            was_stored: Result of the store's `delete`.
+
+        Raises:
+            StateError: The response was not stored.
+        """
+        if not was_stored:
+            raise response_not_found(self.id, self.form.noun)
+        return self.form.deleted(self.id)
+
     @property
     def form(self) -> StoredAnswers:
         """Rules of the client's dialect for stored answers."""

@@ -260,3 +260,5 @@ async def test_damaged_store_is_a_failing_one(tmp_path: Path) -> None:
             await client.ask("GET", id),
         ):
             assert (status, body["error"]["message"]) == (503, UNAVAILABLE)
+        assert (await client.ask("DELETE", id))[0] == 200
+        assert [(await client.ask(method, id))[0] for method in ("GET", "DELETE")] == [404, 404]

@@ -105,6 +105,15 @@ def test_deleted_response_is_gone() -> None:
     assert refused(store, second, "GET", ITEMS).status == 404
 
 
+def test_response_is_deleted_without_being_read() -> None:
+    operation = read_operation("DELETE", "/v1/responses/resp_1")
+    assert operation is not None
+    deleted = {"id": "resp_1", "object": "response", "deleted": True}
+    assert operation.answer_deleted(was_stored=True) == deleted
+    with pytest.raises(StateError, match=r"^Response with id 'resp_1' not found.$"):
+        operation.answer_deleted(was_stored=False)
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
