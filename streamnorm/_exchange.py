@@ -34,7 +34,7 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import list_events
 from streamnorm._core.errors import EncodeError, LimitExceeded, StateError
 from streamnorm._core.events import Completed, Outcome, StreamError
-from streamnorm._core.json import dumps, is_object, object_in
+from streamnorm._core.json import compact, dumps, is_object, object_in
 from streamnorm._core.losses import OnLoss
 from streamnorm._core.messages import Message, MessageSource
 from streamnorm._registry import DEFAULT_STATE_DIALECT, lookup
@@ -52,7 +52,7 @@ from streamnorm._upstream.requests import (
     match_operation,
     refusals,
 )
-from streamnorm.sse import SSEDecoder
+from streamnorm.sse import SSEDecoder, encode_frame
 from streamnorm.state import (
     Found,
     Lookup,
@@ -77,7 +77,7 @@ class Find(Struct, frozen=True):
 
 
 class Put(Struct, frozen=True):
-    """A step: store a response.
+    """A step: store a response; the result is False if it is beyond a bound of the store.
 
     Attributes:
         scope: Scope of the client in the store.
@@ -192,6 +192,19 @@ class UpstreamExchange:
         names = options.client.name, options.upstream.dialect
         return self._put(lambda: encode_stored(message, *names, turn.answer_fields, self._created))
 
+    def mark_unstored(self, last_chunk: bytes) -> bytes:
+        """Return the chunk with the terminal of an answer that the store did not take.
+
+        Args:
+            last_chunk: The chunk, which says that the answer is stored.
+        """
+        noun = "" if self._turn is None else self._turn.form.noun
+        return add_to_last_answer(last_chunk, noun, self._unstored_fields)
+
+    @property
+    def _unstored_fields(self) -> dict[str, Any]:
+        return {} if self._turn is None else self._turn.form.unstored_fields
+
     def _message_steps(self) -> Generator[Step, Any, Answer]:
         received, options = self._received, self._options
         if options.stores:
@@ -222,8 +235,10 @@ class UpstreamExchange:
         if isinstance(answer, StreamError):
             return answer
         self.observe(sent, answer.outcome)
-        if (put := self._put(lambda: object_in(answer.body.decode()))) is not None:
-            yield put
+        put = self._put(lambda: object_in(answer.body.decode()))
+        if put is not None and (yield put) is False:
+            body = object_in(answer.body.decode()) | self._unstored_fields
+            return structs.replace(answer, body=dumps(body))
         return answer
 
     def _operation_steps(self, operation: Operation) -> Generator[Step, Any, Answer]:
@@ -331,6 +346,19 @@ def last_answer(data: bytes, noun: str) -> dict[str, Any]:
         if is_object(answer := last_event(event).get(noun)):
             return answer
     return {}
+
+
+def add_to_last_answer(data: bytes, noun: str, fields: dict[str, Any]) -> bytes:
+    """Return SSE events with further fields in the object that `last_answer` returns."""
+    events = list_events(data)
+    for number in reversed(range(len(events))):
+        event = last_event(events[number])
+        if is_object(answer := event.get(noun)):
+            [frame] = SSEDecoder().feed(events[number])
+            changed = {**event, noun: {**answer, **fields}}
+            events[number] = encode_frame(compact(changed), event=frame.event)
+            break
+    return b"".join(events)
 
 
 def last_event(data: bytes) -> dict[str, Any]:

@@ -268,6 +268,25 @@ def ask_interactions(body: Any, store: MemoryStore) -> tuple[list[Step], Upstrea
     return steps, exchange, json.loads(answered.body)
 
 
+def test_answer_that_the_store_does_not_take_is_not_said_to_be_stored() -> None:
+    asked = {"model": "m", "input": "Snow?"}
+    steps, answer = ask(asked, MemoryStore(max_bytes=9))
+    assert kinds(steps) == ["Find", "UpstreamRequest", "Put"]
+    assert answer["store"] is False
+    _, _, interaction = ask_interactions(asked, MemoryStore(max_bytes=9))
+    assert (interaction["id"], interaction["status"]) == ("", "completed")
+
+
+def test_last_chunk_of_an_answer_that_is_not_stored() -> None:
+    exchange = UpstreamExchange(asking({"model": "m", "input": "Hi."}), options(), created=1.0)
+    chunk = b'event: a\ndata: {"response":{"store":true}}\n\nevent: b\ndata: {"c":1}\n\n'
+    assert exchange.mark_unstored(chunk) == chunk  # before the request was read
+    run(exchange, MemoryStore(), [SNOW])
+    expected = chunk.replace(b"true", b"false")
+    assert exchange.mark_unstored(chunk) == expected
+    assert exchange.mark_unstored(b"data: [DONE]\n\n") == b"data: [DONE]\n\n"
+
+
 def test_interaction_is_stored_and_continued() -> None:
     store = MemoryStore()
     steps, exchange, first = ask_interactions({"model": "m", "input": "Snow?"}, store)

@@ -26,17 +26,16 @@ from msgspec import structs
 from streamnorm._bodies import codec_of, reader_of, request_of
 from streamnorm._core.blocks import Reasoning
 from streamnorm._core.codec import Dialect, StoredAnswers
-from streamnorm._core.codec.framing import list_events
 from streamnorm._core.errors import DecodeError, LimitExceeded
 from streamnorm._core.events import Completed
-from streamnorm._core.json import compact, encode_pieces, is_object, string_of
+from streamnorm._core.json import encode_pieces, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import Message
 from streamnorm._exchange import (
+    add_to_last_answer,
     encode_stored,
     last_answer,
-    last_event,
     state_refusals,
     store_scope,
 )
@@ -53,7 +52,6 @@ from streamnorm.gateway.receiving import BodyThread, UpstreamResponse
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
-from streamnorm.sse import SSEDecoder, encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.turn import CheckedTurn, forbid_storing
 
@@ -446,15 +444,7 @@ class StoredState(ResponseState):
         return self._turn.form.unstored_fields if self.is_lost else {}
 
     def mark_lost(self, data: bytes) -> bytes:
-        noun, events = self._turn.form.noun, list_events(data)
-        for number in reversed(range(len(events))):
-            event = last_event(events[number])
-            if is_object(answer := event.get(noun)):
-                [frame] = SSEDecoder().feed(events[number])
-                marked = {**event, noun: {**answer, **self.lost_fields}}
-                events[number] = encode_frame(compact(marked), event=frame.event)
-                break
-        return b"".join(events)
+        return add_to_last_answer(data, self._turn.form.noun, self.lost_fields)
 
     def _encode(self, message: Message, upstream: str) -> dict[str, Any]:
         """Return a stream's message as a complete response; {} if it cannot be encoded."""

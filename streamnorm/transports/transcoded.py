@@ -174,7 +174,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                     case Find():
                         exchange.result = store.find(step.scope, step.lookup)
                     case Put():
-                        store.put(step.scope, step.response)
+                        exchange.result = store.put(step.scope, step.response)
                     case Delete():
                         store.delete(step.scope, step.id)
                     case _:
@@ -196,7 +196,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                     case Find():
                         exchange.result = await store.afind(step.scope, step.lookup)
                     case Put():
-                        await store.aput(step.scope, step.response)
+                        exchange.result = await store.aput(step.scope, step.response)
                     case Delete():
                         await store.adelete(step.scope, step.id)
                     case _:

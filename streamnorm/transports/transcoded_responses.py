@@ -399,8 +399,9 @@ class TranscodedBody(Stream[bytes]):
                     await self._end()
             # A client continues an answer as soon as it has read its end.
             case Completed() if self._store is not None:
-                if (put := self._exchange.put_of(data, lambda: self.message)) is not None:
-                    await self._store.aput(put.scope, put.response)
+                put = self._exchange.put_of(data, lambda: self.message)
+                if put is not None and await self._store.aput(put.scope, put.response) is False:
+                    data = self._exchange.mark_unstored(data)
             case _:
                 pass
         return data
@@ -445,8 +446,9 @@ class SyncTranscodedBody(SyncStream[bytes]):
                 with suppress(StopIteration):
                     self._end()
             case Completed() if self._store is not None:
-                if (put := self._exchange.put_of(data, lambda: self.message)) is not None:
-                    self._store.put(put.scope, put.response)
+                put = self._exchange.put_of(data, lambda: self.message)
+                if put is not None and self._store.put(put.scope, put.response) is False:
+                    data = self._exchange.mark_unstored(data)
             case _:
                 pass
         return data

@@ -102,6 +102,26 @@ class FullStore(MemoryStore):
 
 @modes
 @each_family
+@pytest.mark.parametrize("max_bytes", [9, 9999])
+async def test_streamed_answer_says_whether_the_store_has_taken_it(
+    family: FamilyUnderTest, mode: str, max_bytes: int
+) -> None:
+    source = closable_body(family, mode, chat_stream())
+    transport = transcoding(
+        family,
+        Answering(family, stream=source, headers=SSE),
+        client="openai_responses",
+        store=MemoryStore(max_bytes=max_bytes),
+    )
+    asked = {"model": "m", "input": "Hi.", "stream": True}
+    body = await begin(family, mode, transport, "/v1/responses", asked)
+    last = b"".join(await drain(mode, body)).split(b"\n\n")[-2]
+    assert last.startswith(b"event: response.completed\n")
+    assert (b'"store":true' in last, b'"store":false' in last) == (max_bytes > 9, max_bytes == 9)
+
+
+@modes
+@each_family
 @pytest.mark.parametrize("stores", [True, False])
 @pytest.mark.parametrize("in_one_read", [True, False])
 async def test_refusal_of_the_store_closes_the_provider(
