@@ -79,6 +79,19 @@ def test_offsets_count_from_the_start_of_the_choice() -> None:
     ) == [cited(1, 2), cited(3, 5), cited(4, 5)]
 
 
+def test_offsets_count_what_a_delta_writer_has_written() -> None:
+    encoding = encoder("openai_chat")
+    for event in (MessageStart("m", "m"), BlockStart(0, Text()), TextDelta(0, "a")):
+        encoding.render(event)
+    encoding.delta_writer(0)("bé")
+    rest = (
+        *(BlockStop(0), BlockStart(1, Text()), TextDelta(1, "d"), CitationDelta(1, SOURCE)),
+        *(BlockStop(1), MessageStop("end_turn")),
+    )
+    written = b"".join(map(encoding.render, rest))
+    assert b'"start_index":3,"end_index":4' in written
+
+
 def test_citation_of_another_dialect_is_written_as_url_citation() -> None:
     found = Citation(
         "web_search_result_location", "https://u", "T", "words", extra={"encrypted_index": "i"}

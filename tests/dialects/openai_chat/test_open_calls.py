@@ -49,6 +49,16 @@ def test_index_missing_and_the_same_tool_called_twice_without_ids() -> None:
     assert [tool[1:] for tool in tools(*frames)] == [("f", A), ("f", B)]
 
 
+def test_index_missing_and_the_name_repeated_while_arguments_go_on() -> None:
+    frames = [calls(call(name="f", arguments=A[:3])), calls(call(name="f", arguments=A[3:]))]
+    assert [tool[1:] for tool in tools(*frames)] == [("f", A)]
+
+
+def test_index_missing_and_arguments_repeated_whole() -> None:
+    frames = [calls(call(name="f", arguments=A)), calls(call(name="f", arguments=A))]
+    assert [tool[1:] for tool in tools(*frames)] == [("f", A)]
+
+
 def test_index_always_zero_with_different_ids() -> None:
     assert tools(
         calls(call(0, "x", "f", A)),

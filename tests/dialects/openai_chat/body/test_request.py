@@ -20,11 +20,14 @@ from support.openai_chat.requests import (
 from streamnorm import (
     CacheMark,
     DecodeError,
+    Document,
     OutputFormat,
     ReasoningOptions,
     Request,
     Text,
     Tool,
+    ToolCall,
+    ToolResult,
     encode_request,
 )
 from streamnorm._core.codec import WriteContext
@@ -281,3 +284,34 @@ def test_fields_of_other_types_are_refused_with_their_path(
 def test_a_body_without_messages_is_no_request() -> None:
     with pytest.raises(DecodeError, match=r"\$\.messages: missing, expected an array"):
         read({"model": "m", "prompt": "Hi"})
+
+
+@pytest.mark.parametrize(("size", "is_kept"), [(40, True), (41, False)])
+def test_long_ids_of_calls_are_replaced(size: int, *, is_kept: bool) -> None:
+    id = "c" * size
+    body = encode_request(
+        asked(
+            message("user", Text("Hi")),
+            message("assistant", ToolCall(id, "f", "{}")),
+            message("user", ToolResult(id, (Text("snow"),))),
+        ),
+        "openai_chat",
+    ).body
+    (call,), result = body["messages"][1]["tool_calls"], body["messages"][2]
+    assert call["id"] == result["tool_call_id"]
+    assert (call["id"] == id) == is_kept
+    assert len(call["id"]) <= 40
+
+
+def test_detail_of_reasoning_is_lost() -> None:
+    request = structs.replace(ASKED, reasoning=ReasoningOptions(effort="high", show="detailed"))
+    encoded = encode_request(request, "openai_chat")
+    assert encoded.body["reasoning_effort"] == "high"
+    assert [loss.feature for loss in encoded.losses] == ["reasoning_summary"]
+
+
+def test_document_by_its_url_is_lost() -> None:
+    document = Document("application/pdf", url="https://e.org/a.pdf")
+    encoded = encode_request(asked(message("user", Text("Hi"), document)), "openai_chat")
+    assert encoded.body["messages"] == [HI]
+    assert len(encoded.losses) == 1
