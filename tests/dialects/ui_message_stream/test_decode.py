@@ -143,7 +143,7 @@ def test_redacted_reasoning_is_a_block_of_its_own() -> None:
     found = middle(
         start("reasoning"), delta("reasoning", "t"), end("reasoning", providerMetadata=metadata)
     )
-    assert found[-2:] == [BlockStart(1, redacted), BlockStop(1)]
+    assert found[-3:] == [BlockStop(0), BlockStart(1, redacted), BlockStop(1)]
 
 
 def test_numbered_reasoning_is_one_block_of_summaries() -> None:
@@ -579,3 +579,21 @@ def test_step_without_a_start_may_be_withdrawn() -> None:
     _, reader = read(START, *chunks)
     assert isinstance(reader.outcome, Failed)
     assert reader.outcome.error.code == "reset-step"
+
+
+def test_part_without_text_is_a_block() -> None:
+    whole = [BlockStart(0, Text()), BlockStop(0)]
+    assert middle(start("text"), end("text")) == whole
+
+
+def test_usage_of_the_start_is_read() -> None:
+    begin = {**START, "messageMetadata": {"usage": {"inputTokens": 3}}}
+    events, _ = read(begin, STEP, FINISH, "[DONE]")
+    assert events[1] == UsageUpdate(Usage(3))
+
+
+def test_vendor_fields_of_the_usage_are_bounded() -> None:
+    usage = {"inputTokens": 3, "x": "a" * 9000}
+    finish = {**FINISH, "messageMetadata": {"usage": usage}}
+    error = failure(finish, limits=Limits(max_accumulated_bytes=9000))
+    assert (error.kind, error.code) == ("too_large", "max_accumulated_bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from streamnorm import (
     Document,
     Image,
     JSONDelta,
+    LimitExceeded,
     Limits,
     MessageStart,
     MessageStop,
@@ -35,6 +37,7 @@ from streamnorm import (
     Transcoder,
     Usage,
     UsageUpdate,
+    project,
 )
 from streamnorm._core.codec import RunEncoder
 from streamnorm.codec import decoder, encoder
@@ -531,3 +534,44 @@ def test_arguments_of_calls_that_have_ended_are_not_stored() -> None:
         writer.encode(BlockStart(index, ToolCall(f"c{index}", "f")))
         writer.encode(JSONDelta(index, '"' + "a" * 300 + '"'))
         assert b"tool-input-available" in writer.encode(BlockStop(index))
+
+
+def test_texts_are_numbered() -> None:
+    texts = [(BlockStart(at, Text()), TextDelta(at, "a"), BlockStop(at)) for at in range(3)]
+    ids = [each["id"] for each in middle(*chain(*texts)) if each["type"] == "text-start"]
+    assert ids == ["0", "1", "2"]
+
+
+def test_call_that_ended_early_says_so() -> None:
+    start, stop = BlockStart(0, ToolCall("c", "f")), BlockStop(0, is_unfinished=True)
+    [*_, unfinished] = middle(start, JSONDelta(0, "{}"), stop)
+    [*_, broken] = middle(start, JSONDelta(0, "{"), BlockStop(0))
+    assert unfinished["errorText"] == "the arguments of the call ended early"
+    assert broken["errorText"] == "the arguments of the call are no JSON"
+
+
+def test_citations_that_wait_for_the_end_of_their_text_are_bounded() -> None:
+    source = CitationDelta(0, Citation("url_citation", "https://e.org/", "T" * 800))
+    events = [START, BlockStart(0, Text()), TextDelta(0, "a"), *[source] * 20]
+    limits = Limits(max_accumulated_bytes=9000)
+    with pytest.raises(LimitExceeded):
+        written(events, limits=limits, page_client="ai@7")
+
+
+@pytest.mark.parametrize(
+    ("call", "feature"),
+    [
+        (ToolCall("c", "f", kind="custom"), "custom_tool"),
+        (ToolCall("c", "f", namespace="n"), "namespace"),
+    ],
+)
+def test_calls_of_other_kinds_are_losses(call: ToolCall, feature: str) -> None:
+    events = [START, BlockStart(0, call), BlockStop(0), MessageStop("tool_use")]
+    _, losses = project(events, "ui_message_stream")
+    assert feature in [loss.feature for loss in losses]
+
+
+def test_null_arguments_pass() -> None:
+    call = [BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "null"), BlockStop(0)]
+    events = [START, *call, MessageStop("tool_use")]
+    assert project(events, "ui_message_stream") == (events, ())
