@@ -140,3 +140,9 @@ def test_thought_after_a_signature_is_a_new_block() -> None:
         *(BlockStart(2, Reasoning()), ReasoningDelta(2, "a"), BlockStop(2)),
     ]
     assert kinds(got) == {"resent_signature": 1}
+
+
+def test_half_a_character_at_the_end_of_a_thought_is_replaced() -> None:
+    half = ("thought_summary", {"content": {"type": "text", "text": "a\ud83d"}})
+    got = blocks(step("thought", half))
+    assert got[1:] == [ReasoningDelta(0, "a"), ReasoningDelta(0, "\ufffd"), BlockStop(0)]

@@ -469,6 +469,8 @@ def test_usage_of_the_tools_comes_out_of_the_input() -> None:
         (StreamError("upstream", "slow", "rate_limit_exceeded", 429), "resource_exhausted", "slow"),
         (StreamError("upstream", "busy", "overloaded_error", 529), "service_unavailable", "busy"),
         (StreamError("upstream", "odd", None, 418), "invalid_request", "odd"),
+        (StreamError("upstream", "twice", None, 409), "conflict", "twice"),
+        (StreamError("upstream", "soon", None, 501), "unimplemented", "soon"),
         (StreamError("stalled", "no byte"), "gateway_timeout", "no byte"),
         (StreamError("malformed", "no JSON"), "internal_error", "no JSON"),
         (
@@ -580,3 +582,13 @@ def test_id_of_the_gateway_takes_the_place_of_the_upstream_s() -> None:
     [last] = payloads(completed + b"\n\n")
     assert last["interaction"]["id"] == ""
     assert "previous_interaction_id" not in last["interaction"]
+
+
+def test_what_was_stored_of_a_block_that_has_ended_is_not_counted() -> None:
+    writer = encoder(OWN, limits=Limits(max_accumulated_bytes=25_000))
+    written = [writer.encode(event) for event in BEGIN]
+    for index in range(15):  # the projector stores each to write it once
+        citation = CitationDelta(index, Citation("web", f"https://a.org/{'b' * 1000}"))
+        block = (BlockStart(index, Text()), TextDelta(index, "a"), citation, BlockStop(index))
+        written += [writer.encode(event) for event in block]
+    assert b"".join(written).count(b"https://a.org/") == 15

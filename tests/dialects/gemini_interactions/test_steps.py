@@ -24,6 +24,7 @@ from streamnorm import (
     Completed,
     Image,
     JSONDelta,
+    Limits,
     Opaque,
     Reasoning,
     ReasoningDelta,
@@ -267,3 +268,17 @@ def test_empty_arguments_are_an_empty_object(piece: str) -> None:
 def test_half_a_character_in_the_answer_is_replaced_before_it_is_compared() -> None:
     half = step("model_output", ("text", {"text": "a\ud83d"}))
     assert isinstance(decode(CREATED, half, completed(steps=[said("a\ufffd")])).outcome, Completed)
+
+
+@pytest.mark.parametrize(("count", "fits"), [(8, True), (9, False)])
+def test_steps_without_blocks_are_bounded(count: int, *, fits: bool) -> None:
+    steps = [frame(at) for at in range(count) for frame in (_bare_output, stop)]
+    got = decode(CREATED, *steps, completed(), limits=Limits(max_blocks=2))
+    assert isinstance(got.outcome, Completed) == fits
+    if not fits:
+        assert isinstance(got.events[-1], StreamError)
+        assert got.events[-1].code == "max_blocks"
+
+
+def _bare_output(index: int) -> bytes:
+    return start(index, "model_output")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.gemini_interactions.frames import CREATED, completed, decode
 
-from streamnorm import Usage
+from streamnorm import Failed, Limits, Usage
 from streamnorm.dialects.gemini_interactions.outcome import UsageReader
 
 TOTAL, TOOLS = "totalTokenCount", "toolUsePromptTokenCount"
@@ -65,3 +66,10 @@ def test_only_a_change_is_reported() -> None:
     assert reader.merge({"total_input_tokens": 2})
     assert not reader.merge({"total_input_tokens": 2})
     assert reader.merge({"n": 1})
+
+
+def test_unknown_counts_that_are_stored_are_bounded() -> None:
+    usage = {"total_input_tokens": 1, "x": "a" * 3000}
+    got = decode(CREATED, completed(usage=usage), limits=Limits(max_accumulated_bytes=3000))
+    assert isinstance(got.outcome, Failed)
+    assert got.outcome.error.code == "max_accumulated_bytes"

@@ -280,3 +280,20 @@ def test_custom_tool_is_refused_where_nothing_projects_it() -> None:
         write_request(Request(messages=QUESTION, tools=(CustomTool("f"),)), context)
     bare = write_request(Request(messages=QUESTION, tools=(MCPServer("s"),)), context)
     assert bare.body["tools"] == [{"type": "mcp_server", "name": "s"}]
+
+
+def test_budget_of_tokens_is_an_effort() -> None:
+    options = ReasoningOptions(mode="budget", budget_tokens=1024)
+    assert written(reasoning=options)["generation_config"] == {"thinking_level": "minimal"}
+    assert losses(reasoning=options) == {"budget_changed": "written as the effort minimal"}
+
+
+def test_choice_without_tools_is_lost() -> None:
+    assert "tool_choice" not in written(tool_choice=ToolChoice("none"))
+    assert losses(tool_choice=ToolChoice("none")) == {"tool_choice": "dropped without tools"}
+
+
+def test_answer_at_the_end_is_not_continued() -> None:
+    messages = (*QUESTION, InputMessage("assistant", (Text("a"),)))
+    made = encode_request(Request(model=MODEL, messages=messages), OWN)
+    assert [loss.feature for loss in made.losses] == ["prefill_not_continued"]
