@@ -269,3 +269,9 @@ def test_call_is_withdrawn_from_a_dialect_with_boundaries() -> None:
     assert [e for e in left if isinstance(e, TextDelta)] == [TextDelta(0, "a"), TextDelta(2, "b")]
     assert list(projector.withdrawn_calls) == [1]
     assert losses.list() == (DROPPED,)
+
+
+def test_namespace_is_lost() -> None:
+    block = BlockStart(0, ToolCall("c", "f", namespace="n"))
+    _, losses = projected(block, JSONDelta(0, "{}"), BlockStop(0))
+    assert [loss.feature for loss in losses] == ["namespace"]

@@ -194,3 +194,19 @@ def test_sources_without_open_text_are_opaque() -> None:
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "hm")),
         *(Opaque("gemini", "groundingMetadata", data, 0), BlockStop(0)),
     ]
+
+
+SOURCE = {"citations": [{"uri": "https://e.org/", "startIndex": 0, "endIndex": 1}]}
+
+
+def test_citation_follows_half_a_character() -> None:
+    found = blocks(parts({"text": "a\ud83d"}, citationMetadata=SOURCE, finishReason="STOP"))
+    kinds = [TextDelta, TextDelta, CitationDelta]
+    assert [type(event) for event in found[1:-1]] == kinds
+    assert found[2] == TextDelta(0, "\ufffd")
+
+
+def test_citations_before_any_text_are_opaque() -> None:
+    [found] = blocks(parts(citationMetadata=SOURCE, finishReason="STOP"))
+    assert isinstance(found, Opaque)
+    assert (found.name, found.index) == ("citationMetadata", None)

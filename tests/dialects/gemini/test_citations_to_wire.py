@@ -22,6 +22,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
+from streamnorm.dialects.gemini.content import merge_citations
 from streamnorm.dialects.gemini.encode import GeminiEncoder
 
 
@@ -196,3 +197,18 @@ def test_empty_signed_text_has_no_citation() -> None:
     wire = b"".join(map(writer.encode, [MessageStart("r", "m"), *events]))
     assert b"groundingMetadata" not in wire
     assert writer.losses == (Loss("citations", "empty text", 2, "dropped"),)
+
+
+def test_sources_of_several_parts_are_numbered_on() -> None:
+    def grounded(*numbers: int) -> dict[str, Any]:
+        chunks = [{"web": {"uri": f"https://e.org/{number}"}} for number in numbers]
+        support = {"segment": {"endIndex": 1}, "groundingChunkIndices": [*range(len(numbers))]}
+        return {
+            "groundingMetadata": {"groundingChunks": chunks, "groundingSupports": [support]},
+        }
+
+    merged = merge_citations([(0, grounded(1)), (1, grounded(2, 3))])["groundingMetadata"]
+    assert len(merged["groundingChunks"]) == 3
+    supports = merged["groundingSupports"]
+    assert [support["groundingChunkIndices"] for support in supports] == [[0], [1, 2]]
+    assert supports[1]["segment"] == {"endIndex": 1, "partIndex": 1}

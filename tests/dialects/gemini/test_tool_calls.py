@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.gemini.frames import decode, function_call, message, parts
 
-from streamnorm import Completed, Failed, Note, ToolCall
+from streamnorm import Completed, Failed, Note, Opaque, ToolCall
 
 CALL = {"functionCall": {"id": "c1", "name": "tide", "args": {"port": "Wick"}}}
 
@@ -135,3 +135,9 @@ def test_empty_arguments_beside_fragments_are_none() -> None:
     started = function_call(id="c1", name="f", args={}, willContinue=True)
     more = function_call(args={}, partialArgs=[entry("$.a", "x")])
     assert arguments(started, more) == [("f", '{"a":"x"}')]
+
+
+def test_unknown_field_of_a_fragment_is_opaque() -> None:
+    more = function_call(partialArgs=REST, news=1)
+    found = decode(STARTED, more, parts(finishReason="STOP")).events
+    assert [event.data for event in found if isinstance(event, Opaque)] == ['{"news":1}']

@@ -147,3 +147,8 @@ def test_earlier_snapshots_never_change() -> None:
     first = reader.usage
     reader.read({"promptTokenCount": 1, "trafficType": "Y"})
     assert (first.extra, reader.usage.extra) == ({"trafficType": "X"}, {"trafficType": "Y"})
+
+
+def test_tokens_of_tools_alone_are_those_of_the_input() -> None:
+    counts = {"toolUsePromptTokenCount": 4}
+    assert merged(counts) == Usage(4, extra=counts)

@@ -116,6 +116,10 @@ BROKEN: dict[str, tuple[list[Chunk | str], int, str]] = {
         *(0, "1 candidates with a blockReason, expected none"),
     ),
     # Candidates
+    "third candidate before the second": (
+        [text(), parts({"text": "Ho"}, index=2), FINISH, parts(index=2, finishReason="STOP")],
+        *(1, "candidate 2 begins, expected candidate 1"),
+    ),
     "second candidate first": (
         [OTHER, FINISH, parts(index=1, finishReason="STOP")],
         *(0, "candidate 1 begins, expected candidate 0"),
