@@ -144,6 +144,13 @@ def test_program_runs(block: Block, tmp_path: Path) -> None:
     assert done.stdout != ""
 
 
+def test_killed_producer_of_the_page_is_missed_by_its_lease() -> None:
+    """The program kills it while it waits for the provider, and no time-out ends the stream."""
+    (block,) = [block for block in blocks("python", "streams") if "SIGKILL" in block.code]
+    done = run(sys.executable, "-W", "error", "-c", block.code)
+    assert "connection lost: its producer died after 3 events" in done.stdout
+
+
 @each_program(TESTS)
 def test_example_tests_pass(block: Block, tmp_path: Path) -> None:
     """A body alone is a recording, and answers every request."""
