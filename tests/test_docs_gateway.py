@@ -187,6 +187,19 @@ def test_requests_of_a_page_are_answered_as_it_shows(name: str, tmp_path: Path) 
     assert asked
 
 
+def test_fake_provider_of_the_page_answers_on_its_port() -> None:
+    ((line, _),) = commands((DOCS / "pytest.md").read_text("utf-8"))
+    port = free_port()
+    asked = {"model": "m", "messages": [{"role": "user", "content": "Weather?"}]}
+    with (
+        process(line.replace("port=8000", f"port={port}"), "running on"),
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
+    ):
+        for _ in range(2):
+            answered = client.post("/v1/chat/completions", json=asked)
+            assert answered.json()["choices"][0]["message"]["content"] == "It snows."
+
+
 def test_configuration_of_logging_is_valid() -> None:
     (text,) = blocks(DEPLOY, "json")
     log = logging.getLogger("streamnorm")
