@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from msgspec import Struct, structs
 
@@ -176,6 +176,7 @@ def encode_request(
         EncodeError: The request has no legal form in the dialect, or the version is unknown.
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
+        ValueError: There is no such policy.
     """
     return encode_grown_request(
         request,
@@ -207,6 +208,7 @@ def encode_grown_request(
         filled: Calls whose missing results were filled in in an earlier one.
         options: The keywords of `encode_request`.
     """
+    _check_policies(options)
     codec = codec_of(lookup(dialect))
     losses, repair = Losses(strict=options["strict"]), options["repair"]
     profiles = options["profiles"] or shipped_profiles()
@@ -250,6 +252,20 @@ def encode_grown_request(
     body, headers = fit_fields(body, written.headers, target, losses)
     path = endpoint_path(written.path, request.model, target, stream=request.stream is True)
     return Encoded(body, path, headers, losses.list() if losses.counts else (), reply)
+
+
+def _check_policies(options: EncodeOptions) -> None:
+    """Raise `ValueError` if a policy has no such value.
+
+    A misspelt one would be taken for the policy that changes the request.
+    """
+    for name, policy, expected in (
+        ("repair", options["repair"], get_args(RepairPolicy)),
+        ("arguments", options["arguments"], get_args(ArgumentsPolicy)),
+        ("missing_tools", options["missing_tools"], get_args(MissingTools)),
+    ):
+        if policy not in expected:
+            raise ValueError(f"{name} is {policy!r}, expected one of {', '.join(expected)}")
 
 
 def _restore_unread(

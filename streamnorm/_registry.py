@@ -286,7 +286,8 @@ def encoder(
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be written.
-        ValueError: Pages of the dialect have no such client.
+        ValueError: Chat Completions have no such field for reasoning, or pages of the dialect no
+            such client.
     """
     make: Callable[..., Encoder] = _part(dialect, "encoder")
     own = {"include_usage": include_usage, "reasoning": reasoning, "page_client": page_client}

@@ -108,6 +108,7 @@ class Transcoder:
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
+        ValueError: An option has no such value.
     """
 
     def __init__(
@@ -132,6 +133,8 @@ class Transcoder:
         framing: Framing | None = None,
         to_framing: Framing | None = None,
     ) -> None:
+        if ordering not in ("sequential", "interleaved"):
+            raise ValueError(f"ordering is {ordering!r}, expected 'sequential' or 'interleaved'")
         framing = framing or framing_of(dialect)
         self.to_framing = to_framing = to_framing or framing_of(to)
         self._decoder = decoder(

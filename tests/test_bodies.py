@@ -13,6 +13,7 @@ from support.example_dialect.dialect import TELEGRAPH
 from support.example_dialect.registration import registered
 
 from streamnorm import (
+    Conversation,
     DecodeError,
     Encoded,
     EncodeError,
@@ -303,3 +304,21 @@ def test_dialect_without_bodies_is_refused() -> None:
                 use()
     with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon', expected one of"):
         decode_request({}, "klingon")
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("repair", "error, fill"),
+        ("arguments", "error, raw, repair"),
+        ("missing_tools", "error, drop"),
+    ],
+)
+def test_unknown_policy_is_reported(option: str, expected: str) -> None:
+    """Also where nothing in the request needs it."""
+    policy: Any = {option: "eror"}
+    error = f"{option} is 'eror', expected one of {expected}$"
+    with pytest.raises(ValueError, match=error):
+        encode_request(REQUEST, "openai_chat", **policy)
+    with pytest.raises(ValueError, match=error):
+        Conversation(REQUEST).dump("openai_chat", **policy)

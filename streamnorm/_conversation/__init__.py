@@ -229,6 +229,7 @@ class Conversation:
             EncodeError: The history has no legal form in the dialect.
             LossyEncoding: Something would be lost, and `strict` is set.
             UnknownDialect: There is no such dialect, or it has no whole bodies.
+            ValueError: There is no such policy.
         """
         options: EncodeOptions = {
             "server": server,

@@ -81,6 +81,7 @@ async def run_tools(
 
     Raises:
         ImportError: The extra that `tools` or `arguments` needs is missing.
+        ValueError: There is no such policy for arguments.
     """
     check_policy(arguments)
     checkers = {
@@ -215,13 +216,17 @@ class RefusedCall(StreamnormError):
 
 
 def check_policy(policy: BrokenArguments) -> None:
-    """Raise an error if the library that a policy needs is missing.
+    """Raise an error if there is no such policy, or the library that it needs is missing.
 
     Raises:
-        ImportError: It is.
+        ImportError: The library is missing.
+        ValueError: There is no such policy.
     """
     if policy == "error":
         return
+    # `raw` is a policy of requests: no tool has a parameter for the whole text.
+    if policy != "repair":
+        raise ValueError(f"arguments is {policy!r}, expected 'error' or 'repair'")
     try:
         import_module("json_repair")
     except ImportError as exc:

@@ -273,6 +273,14 @@ async def test_broken_arguments_are_repaired_on_request_alone() -> None:
     assert result == ToolResult("a", (Text("snow in Oslo"),))
 
 
+@pytest.mark.parametrize("policy", ["raw", "repiar"])
+async def test_a_policy_that_tools_do_not_have_executes_nothing(policy: Any) -> None:
+    """Those of a request are others: `raw` would call the tool with the whole text."""
+    call = ToolCall("call_1", "get_weather", '{"city": "Oslo",}')
+    with pytest.raises(ValueError, match=f"arguments is '{policy}', expected 'error' or 'repair'"):
+        await run_tools([call], {"get_weather": never}, arguments=policy)
+
+
 TOOLS = [
     Tool("get_weather", None, {"properties": {"city": {"type": "string"}}, "required": ["city"]}),
     Tool("get_weather", None, {"required": ["street"]}, namespace=Namespace("met")),

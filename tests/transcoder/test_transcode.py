@@ -387,6 +387,12 @@ def test_unknown_dialects_are_reported(source: str | None, target: str) -> None:
         Transcoder(source, target)
 
 
+def test_unknown_ordering_is_reported() -> None:
+    expected = "ordering is 'sequental', expected 'sequential' or 'interleaved'"
+    with pytest.raises(ValueError, match=expected):
+        Transcoder("openai_chat", "anthropic", ordering="sequental")  # type: ignore[arg-type]  # that is the mistake
+
+
 def test_further_choices_are_dropped_and_counted() -> None:
     ends = (chunk({}, "stop"), chunk({}, "stop", 1), USAGE, DONE)
     got, run = transcode(content("x", choice=1), TEXT, content("y", choice=1), *ends)

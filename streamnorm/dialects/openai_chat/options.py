@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import Reasoning
 from streamnorm._core.codec import DialectOptions
 from streamnorm._core.losses import Capabilities, ReasoningField
+
+FIELDS: tuple[ReasoningField, ...] = get_args(ReasoningField)
+"""Fields that a server may send reasoning in."""
 
 
 class ChatOptions(DialectOptions, frozen=True, kw_only=True):
@@ -23,6 +28,12 @@ class ChatOptions(DialectOptions, frozen=True, kw_only=True):
     think_tags: bool = False
     include_usage: bool = True
     reasoning: ReasoningField | None = "reasoning_content"
+
+    def __post_init__(self) -> None:
+        if self.reasoning is not None and self.reasoning not in FIELDS:
+            raise ValueError(
+                f"reasoning is {self.reasoning!r}, expected one of {', '.join(FIELDS)}, or None"
+            )
 
     def limit(self, capabilities: Capabilities) -> Capabilities:
         target = capabilities

@@ -276,3 +276,13 @@ def test_signature_never_holds_a_lone_surrogate() -> None:
     detail = {"type": "reasoning.text", "text": "a", "signature": "s\ud83d"}
     events = decode(chunk(with_details(detail)), END).events
     assert SignatureDelta(0, "s�") in events
+
+
+def test_unknown_field_of_reasoning_is_reported() -> None:
+    """It would be written into each chunk, where no client reads it."""
+    expected = (
+        "reasoning is 'reasoning-content', expected one of reasoning_content, reasoning, "
+        "reasoning_details, or None"
+    )
+    with pytest.raises(ValueError, match=expected):
+        encoder("openai_chat", reasoning="reasoning-content")  # type: ignore[arg-type]  # that is the mistake
