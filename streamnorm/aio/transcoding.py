@@ -508,6 +508,12 @@ def connect(
     signature(send).bind(method, url, **options)
     connection: Connection | WebSocketReader
     if is_websocket_url(url):
+    # The first read would report a synchronous client as a failure of the connection.
+    if hasattr(client, "__enter__") and not hasattr(client, "__aenter__"):
+        raise TypeError(
+            f"{type(client).__name__} is synchronous, expected an httpx.AsyncClient or"
+            " httpx2.AsyncClient"
+        )
         connection = open_reader(client, url, options)
         own.setdefault("framing", WS_MESSAGE)
     else:

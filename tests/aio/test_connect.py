@@ -119,6 +119,13 @@ async def test_other_client_raises_type_error_that_names_the_clients() -> None:
 
 
 @families
+def test_synchronous_client_is_named_at_once(family: Any) -> None:
+    expected = r"Client is synchronous, expected an httpx.AsyncClient or httpx2.AsyncClient"
+    with family.Client() as client, pytest.raises(TypeError, match=expected):
+        streamnorm.connect(client, "POST", "http://x/v1/responses", json={})
+
+
+@families
 @pytest.mark.parametrize("errors", ["raise", "yield"])
 async def test_request_that_cannot_be_sent_is_a_broken_connection(family: Any, errors: Any) -> None:
     def refuse(request: Any) -> Any:
