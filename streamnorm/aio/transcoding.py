@@ -117,12 +117,14 @@ def events(
             are delivered; `yield` delivers it as the last event.
         **options: `server`: name of the server (for example `qianfan`), enables its quirks;
             `think_tags`: read `<think>…</think>` at the start of an answer as reasoning;
-            `limits`: bounds of the decoder; `on_note`: called with each note as it happens;
-            `on_end`: called with the outcome, once, on every path.
+            `framing`: how events stand in the bytes, such as `codec.INVOKE_CHUNKS`, where neither
+            headers nor the dialect name it; `limits`: bounds of the decoder; `on_note`: called
+            with each note as it happens; `on_end`: called with the outcome, once, on every path.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
         TypeError: `source` is no source.
+        ValueError: `errors` has another value.
         LocalProtocolError: `source` is a response of aiohttp whose body was read in part.
     """
     reader = AsyncReader(source)
@@ -230,8 +232,9 @@ def tap(
             An exception from it ends the stream.
         dialect: Dialect to read; None detects it from the first frames, at most 16, and the framing
             from the headers of the response.
-        **options: Those of `events`: `server`, `think_tags`, `limits`, `on_note`, `on_end`;
-            and `keep_message`: whether to accumulate `message`, besides outcome and usage.
+        **options: Those of `events`: `server`, `think_tags`, `framing`, `limits`, `on_note`,
+            `on_end`; and `keep_message`: whether to accumulate `message`, besides outcome and
+            usage.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
@@ -265,11 +268,12 @@ def transcode(
         on_end: Called with the outcome, once, on every path.
         options: Those of `Transcoder`: `ordering`, `verbatim`, `strict`, `limits`, `on_loss`,
             `on_note`, `server`, `think_tags`, `model`, `include_usage`, `reasoning`,
-            `page_client`, `keep_message`, `reply`.
+            `page_client`, `keep_message`, `reply`, `framing`, `to_framing`.
 
     Raises:
         UnknownDialect: A dialect does not exist, cannot be read or cannot be written.
         TypeError: `source` is no source.
+        ValueError: An option has no such value.
         LocalProtocolError: `source` is a response of aiohttp whose body was read in part.
     """
     reader = AsyncReader(source)
@@ -504,16 +508,16 @@ def connect(
             f"{type(client).__name__} has no stream(), expected an httpx.AsyncClient or"
             " httpx2.AsyncClient"
         )
-    # The first read would report a misspelt option as a failure of the connection.
-    signature(send).bind(method, url, **options)
-    connection: Connection | WebSocketReader
-    if is_websocket_url(url):
     # The first read would report a synchronous client as a failure of the connection.
     if hasattr(client, "__enter__") and not hasattr(client, "__aenter__"):
         raise TypeError(
             f"{type(client).__name__} is synchronous, expected an httpx.AsyncClient or"
             " httpx2.AsyncClient"
         )
+    # The first read would report a misspelt option as a failure of the connection.
+    signature(send).bind(method, url, **options)
+    connection: Connection | WebSocketReader
+    if is_websocket_url(url):
         connection = open_reader(client, url, options)
         own.setdefault("framing", WS_MESSAGE)
     else:
