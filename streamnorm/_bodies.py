@@ -586,5 +586,5 @@ def _detect_response(body: dict[str, Any]) -> str:
 def _detect(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
     found = detect_body(body, kind)
     if found is None:
-        raise DecodeError(f"{kind} of no known dialect, expected one that can be detected")
+        raise DecodeError(f"{kind} of no known dialect, or of several, expected dialect=")
     return found

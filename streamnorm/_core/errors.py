@@ -189,7 +189,8 @@ class EncodeError(StreamnormError):
     """A request or a message has no legal form in a dialect.
 
     Attributes:
-        path: Path of that part of the `Request` or `Message`, such as `messages[3].blocks[0]`.
+        path: Path of that part of the `Request` or `Message`, such as `messages[3].blocks[0]`;
+            empty if it is the whole.
     """
 
     def __init__(self, message: str, *, path: str) -> None:
@@ -197,7 +198,7 @@ class EncodeError(StreamnormError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.args[0]}"
+        return f"{self.path}: {self.args[0]}" if self.path else str(self.args[0])
 
 
 class ArgumentsError(StreamnormError):

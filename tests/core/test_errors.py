@@ -92,6 +92,7 @@ def test_errors_of_bodies_say_where() -> None:
     error = errors.EncodeError("m", path="messages[3]")
     assert str(error) == "messages[3]: m"
     assert error.path == "messages[3]"
+    assert str(errors.EncodeError("m", path="")) == "m"
 
 
 def test_words_of_a_provider_do_not_reach_a_terminal_as_commands() -> None:
