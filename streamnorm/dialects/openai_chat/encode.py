@@ -33,7 +33,7 @@ from streamnorm._core.events import (
 from streamnorm._core.json import count_of, dumps, encode_line
 from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat.content import Annotations, ReasoningDetails, opaque_to_wire
-from streamnorm.dialects.openai_chat.options import ChatOptions
+from streamnorm.dialects.openai_chat.options import FIELDS, ChatOptions
 from streamnorm.dialects.openai_chat.outcome import (
     error_to_wire,
     stop_reason_to_wire,
@@ -131,8 +131,13 @@ class ChatEncoder(Encoder):
         **shared: Unpack[EncodeOptions],
     ) -> None:
         super().__init__(**shared)
+        field = options.reasoning
+        if field is not None and field not in FIELDS:
+            raise ValueError(
+                f"reasoning is {field!r}, expected one of {', '.join(FIELDS)}, or None"
+            )
         self._include_usage = options.include_usage
-        self._reasoning_field = options.reasoning
+        self._reasoning_field = field
         self._chunk: dict[str, Any] = {}  # the fields of every chunk but its choices
         self._first_fields: dict[str, Any] = {}  # fields of the first chunk alone
         self._choices: dict[int, _EncodedChoice] = {}

@@ -29,12 +29,6 @@ class ChatOptions(DialectOptions, frozen=True, kw_only=True):
     include_usage: bool = True
     reasoning: ReasoningField | None = "reasoning_content"
 
-    def __post_init__(self) -> None:
-        if self.reasoning is not None and self.reasoning not in FIELDS:
-            raise ValueError(
-                f"reasoning is {self.reasoning!r}, expected one of {', '.join(FIELDS)}, or None"
-            )
-
     def limit(self, capabilities: Capabilities) -> Capabilities:
         target = capabilities
         # Only the field of OpenRouter holds signatures and encrypted data.
