@@ -12,8 +12,10 @@ from urllib.parse import unquote, unquote_plus
 from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object
 from streamnorm._core.limits import Limits
 
+# `author` and `authority` are whole words: `x-authorkey` holds a key.
 _SECRET_HEADER = re.compile(
-    "auth|cookie|credential|key|organization|passw|project|secret|session|token"
+    "auth(?!or(?:s|ed|ship|ity)?(?![a-z]))"
+    "|cookie|credential|key|organization|passw|project|secret|session|token"
 )
 # `x-ratelimit-limit-tokens: 150000` is a number that occurs in many bodies.
 # The pseudo headers of HTTP/2, which tools list with the others, are the request line.

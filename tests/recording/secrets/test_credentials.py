@@ -130,6 +130,28 @@ def test_pseudo_headers_have_no_credentials(name: str, value: str) -> None:
     assert not is_secret_header(name)
 
 
+@pytest.mark.parametrize(
+    "name", ["author", "X-Author", "x-authors", "x-author-id", "authority", "x-co-authored-by"]
+)
+def test_headers_of_authors_have_no_credentials(name: str) -> None:
+    """Their values, such as names, may stand anywhere in a body."""
+    assert list(find_in_header(name, "Ada Lovelace")) == []
+    assert not is_secret_header(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("authorization", "Proxy-Authorization", "x-authorisation", "x-forwarded-authorization"),
+        *("auth", "x-auth", "x-auth-token", "x-oauth", "x-authorized-by", "x-authoriser"),
+        *("x-goog-authenticated-user-email", "x-authentication", "x-author-auth"),
+        *("x-author-token", "x-authorkey", "authority-secret"),
+    ],
+)
+def test_headers_named_by_auth_are_secret(name: str) -> None:
+    assert is_secret_header(name)
+
+
 def test_key_in_a_pseudo_header_is_found_as_in_a_url() -> None:
     assert KEY in find_in_header(":path", f"/v1beta/models?alt=sse&key={KEY}")
 
