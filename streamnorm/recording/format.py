@@ -368,6 +368,21 @@ def framing_of(companion: Companion) -> Framing:
     raise RecordingError(f"framing {framing.name} of a body {body}, expected {framing.suffix}")
 
 
+def check_path(path: Path | str) -> Path:
+    """Return a path, checked to be one that a file can have.
+
+    Raises:
+        RecordingError: It holds a NUL, or a surrogate that stands for no byte.
+    """
+    try:
+        is_valid = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_valid = False
+    if not is_valid:
+        raise RecordingError(f"{str(path)!r}: a path that no file can have")
+    return Path(path)
+
+
 def read_bounded(path: Path, max_bytes: int) -> bytes:
     """Return the content of a regular file, within a bound.
 

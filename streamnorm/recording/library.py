@@ -25,6 +25,7 @@ from streamnorm.recording.format import (
     RecordedRequest,
     Responder,
     WireRequest,
+    check_path,
     split_name,
 )
 from streamnorm.recording.matching import (
@@ -160,7 +161,7 @@ class Library:
             if isinstance(patterns, str):
                 raise ValueError(f"{name} is a string, expected a sequence of them")
         find_cut_points(b"\n", rechunk, None)
-        self.path = Path(path)
+        self.path = check_path(path)
         self._once = self.path.is_dir()
         directory = self.path if self._once else self.path.parent
         self.how_to_record = (

@@ -27,6 +27,7 @@ from streamnorm.recording.format import (
     RecordedResponse,
     SentMessage,
     WireRequest,
+    check_path,
     content_type_of,
     create_file,
     create_part,
@@ -67,6 +68,9 @@ class Recorder:
         on_failure: Called once for each exchange that could not be written completely.
         on_recorded: Called with the file of the body of each complete recording.
 
+    Raises:
+        RecordingError: No directory can have this path.
+
     Attributes:
         directory: The directory.
         failures: The failures so far.
@@ -82,7 +86,7 @@ class Recorder:
         on_failure: Callable[[RecordingError], None] | None = None,
         on_recorded: Callable[[Path], None] | None = None,
     ) -> None:
-        self.directory = Path(directory)
+        self.directory = check_path(directory)
         self.failures: tuple[RecordingError, ...] = ()
         self._redact = tuple(redact)
         self.request_bodies = request_bodies

@@ -34,6 +34,7 @@ from streamnorm.recording.format import (
     RecordedResponse,
     Step,
     Suffix,
+    check_path,
     decode_companion,
     framing_name,
     framing_of,
@@ -111,9 +112,9 @@ def load_companion(path: str | Path) -> Companion:
     """Load the `NAME.json` of a body; a default companion if there is no file.
 
     Raises:
-        RecordingError: It is not of this format.
+        RecordingError: It cannot be read, or is not of this format.
     """
-    return _load_companion(*split_name(Path(path)), _LIMITS)[0]
+    return _load_companion(*split_name(check_path(path)), _LIMITS)[0]
 
 
 def _load_companion(
@@ -182,7 +183,7 @@ class Recording:
         Raises:
             RecordingError: A file cannot be read, or is not of this format.
         """
-        name, suffix = split_name(Path(path))
+        name, suffix = split_name(check_path(path))
         companion, reads = _load_companion(name, suffix, limits)
         file = Path(name + (suffix or companion.response.body))
         body = read_bounded(file, limits.max_recording_bytes)
@@ -217,7 +218,7 @@ class Recording:
         target = path or self.path
         if target is None:
             raise RecordingError("a recording without a path cannot be saved without one")
-        name, _ = split_name(Path(target))
+        name, _ = split_name(check_path(target))
         file = Path(name + self.response.body)
         try:
             reads = self._choose_reads(file)

@@ -14,7 +14,9 @@ from support.http.raw_http import raw_exchange
 
 from streamnorm.asgi import ReplayApp
 from streamnorm.recording import Recording, RecordingError
+from streamnorm.recording.importing import export_har, import_file
 from streamnorm.recording.library import Library
+from streamnorm.recording.recorder import Recorder
 from streamnorm.recording.recording import load_companion
 
 BODY = b"data: 1\n\n"
@@ -97,6 +99,22 @@ def test_size_is_checked_before_the_file_is_read(tmp_path: Path) -> None:
     for name in ("a", "b"):
         with pytest.raises(RecordingError, match=r": 4398046511104 bytes, expected at most "):
             Recording.load(tmp_path / f"{name}.sse")
+
+
+@pytest.mark.parametrize("path", ["a\0.sse", "a\0/b.sse", "a\0", "\ud800.sse"])
+def test_path_that_no_file_can_have_is_refused(path: str, tmp_path: Path) -> None:
+    """A path has no NUL, and no surrogate that stands for no byte."""
+    har = tmp_path / "a.har"
+    export_har([], har)
+    uses: list[Callable[[], object]] = [
+        *(lambda: Recording.load(path), lambda: Library(path), lambda: Recorder(path)),
+        *(lambda: Recording(BODY).save(path), lambda: export_har([], path)),
+        *(lambda: import_file(path, tmp_path), lambda: import_file(har, path)),
+    ]
+    for use in uses:
+        with pytest.raises(RecordingError) as caught:
+            use()
+        assert str(caught.value) == f"{path!r}: a path that no file can have"
 
 
 @pytest.mark.parametrize("status", [204, 304])

@@ -27,7 +27,7 @@ from msgspec import UNSET, Struct, UnsetType
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, compact, convert, is_array, is_object
 from streamnorm._core.limits import Limits
-from streamnorm.recording.format import WireRequest, read_bounded, split_name
+from streamnorm.recording.format import WireRequest, check_path, read_bounded, split_name
 from streamnorm.recording.importing.entries import (
     MAX_FILE_DEPTH,
     ForeignExchange,
@@ -84,14 +84,14 @@ def import_file(
         ModuleNotFoundError: PyYAML or the decoder of a body is not installed; both are of the
             extra `import`.
     """
-    path = Path(path)
+    path, directory = check_path(path), check_path(directory)
     data = read_bounded(path, _LIMITS.max_companion_bytes)
     try:
         exchanges = list(_read_exchanges(data, path, on_skipped or (lambda number, reason: None)))
         recordings = [make_recording(exchange) for exchange in exchanges]
     except Unreadable as exc:
         raise RecordingError(f"{path}: {exc}") from exc
-    _save(recordings, Path(directory), on_present or (lambda recording: None))
+    _save(recordings, directory, on_present or (lambda recording: None))
     return recordings
 
 

@@ -31,6 +31,7 @@ from streamnorm.recording.format import (
     RecordedRead,
     RecordedRequest,
     WireRequest,
+    check_path,
     content_type_of,
     decode_companion,
     replace_file,
@@ -226,7 +227,7 @@ def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
     Raises:
         RecordingError: The file cannot be written.
     """
-    path = Path(path)
+    path = check_path(path)
     log = {
         "version": "1.2",
         "creator": {"name": "streamnorm", "version": streamnorm.__version__},
