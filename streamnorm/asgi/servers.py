@@ -21,7 +21,7 @@ from streamnorm._core.errors import LocalProtocolError, UnrecordedRequest
 from streamnorm.asgi.responses import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.http.headers import reason_of
 from streamnorm.http.urls import dialect_of_url
-from streamnorm.recording.format import Playback, Responder, WireRequest
+from streamnorm.recording.format import MAX_STATUS, MIN_STATUS, Playback, Responder, WireRequest
 from streamnorm.recording.library import ReplayOptions, open_responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 from streamnorm.recording.recorder import Recorder
@@ -404,13 +404,17 @@ class RecordingProxy(Application):
             )
         except httpx.HTTPError as exc:
             # The error's text and request may contain the client's data.
-            reason = reason_of(exc)
-            _LOGGER.warning("no answer from upstream: %s", reason)
-            await refuse(exchange, 502, "upstream_failed", reason)
+            await _refuse_upstream(exchange, reason_of(exc))
             return
         reads = response.aiter_raw()
+        status = response.status_code
         try:
-            await start(exchange, response.status_code, select_end_to_end(response.headers.raw))
+            # httpx reads any three digits, and a server of HTTP can send no others than these.
+            if not MIN_STATUS <= status <= MAX_STATUS:
+                found = f"status {status} of the provider"
+                await _refuse_upstream(exchange, f"{found}, expected {MIN_STATUS} to {MAX_STATUS}")
+                return
+            await start(exchange, status, select_end_to_end(response.headers.raw))
             async for data in reads:
                 await exchange.send(data)
         except httpx.HTTPError:  # the upstream response broke off: leave this one incomplete
@@ -439,6 +443,12 @@ class RecordingProxy(Application):
             return self._upstream.copy_with(raw_path=self._base_path + encoded)
         except httpx.InvalidURL as exc:
             raise ValueError("target is too long") from exc
+
+
+async def _refuse_upstream(exchange: Exchange, reason: str) -> None:
+    """Answer 502, and log why there is no answer of the provider."""
+    _LOGGER.warning("no answer from upstream: %s", reason)
+    await refuse(exchange, 502, "upstream_failed", reason)
 
 
 def _build_request(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:

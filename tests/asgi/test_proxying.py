@@ -217,6 +217,30 @@ async def test_failure_is_a_502_without_data_of_the_request(
     assert KEY not in caplog.text
 
 
+@pytest.mark.parametrize("status", [101, 199, 600, 999])
+async def test_status_that_no_server_can_send_is_a_502(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RFC 9110, section 15: a response has a status from 100 to 599, and one of 1xx is interim."""
+    caller, source = Caller(), AsyncBytes(CHUNKS)
+    with caplog.at_level(logging.WARNING, "streamnorm"):
+        await caller.call(proxy(Upstream(source, status)))
+    reason = f"status {status} of the provider, expected 200 to 599"
+    assert caller.status == 502
+    assert caller.error == {"type": "upstream_failed", "message": reason}
+    assert source.closed == 1
+    (record,) = caplog.records
+    assert record.getMessage() == f"no answer from upstream: {reason}"
+
+
+@pytest.mark.parametrize("status", [200, 599])
+async def test_status_that_a_server_can_send_is_returned(status: int) -> None:
+    caller = Caller()
+    await caller.call(proxy(Upstream(AsyncBytes(CHUNKS), status)))
+    assert caller.status == status
+    assert caller.bodies == [*CHUNKS, b""]
+
+
 @pytest.mark.parametrize("error", [httpx.ReadError("cut"), httpx.RemoteProtocolError("cut")])
 async def test_broken_upstream_response_is_left_incomplete(error: Exception) -> None:
     caller, source = Caller(), AsyncBytes(CHUNKS[:2], error=error)

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from support.cli.servers import provider, running
 from support.http.asgi_client import CHUNKS
+from support.http.raw_http import raw_upstream
 from support.http.tls import Authority
 from websockets.sync.client import connect
 
@@ -162,6 +163,24 @@ def test_failure_to_record_is_reported_once_and_does_not_break_the_stream(
     assert status == 6
     assert len(said) == 1
     assert said[0].startswith(f"streamnorm: not recorded: {out}/01-chat-completions: ")
+
+
+def test_status_that_no_server_can_send_is_a_502_and_not_recorded(
+    client: httpx.Client, tmp_path: Path
+) -> None:
+    answer = b"HTTP/1.1 999 Denied\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
+    with (
+        raw_upstream(answer) as upstream,
+        running("record", "--upstream", upstream.url, "--out", tmp_path) as server,
+    ):
+        assert client.post(f"{server.url}/v1{CHAT}", content=b"{}").status_code == 502
+        status, said = server.end(signal.SIGTERM)
+    assert status == 6
+    assert said == [
+        f"streamnorm: not recorded: {tmp_path}/01-chat-completions: status 999,"
+        " expected 200 to 599",
+        "streamnorm: no answer from upstream: status 999 of the provider, expected 200 to 599",
+    ]
 
 
 def test_unreachable_provider_is_reported(client: httpx.Client, tmp_path: Path) -> None:
