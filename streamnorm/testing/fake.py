@@ -89,7 +89,8 @@ class FakeProvider:
     - a list of texts and blocks: one message, for instance text and parallel tool calls;
     - a `Message`;
     - a list of events, written unchanged;
-    - a `StreamError`: alone, an error response with its `status_hint`; at the end of a list,
+    - a `StreamError`: alone, an error response with its `status_hint`, or 500 if that is not
+      the status of an error; at the end of a list,
       an error event of the dialect that ends the stream or, if its kind is `truncated`,
       `transport` or `stalled`, the end of the connection;
     - a `Recording` or its `Path`, transcoded if its dialect differs;

@@ -78,6 +78,11 @@ class AnswerWriter(Struct, kw_only=True):
         """
         end: PlaybackEnd = "eof"
         match events:
+            case [*before, StreamError(status_hint=int(status)) as error] if not _is_error(status):
+                events = [*before, structs.replace(error, status_hint=None)]
+            case _:
+                pass
+        match events:
             case [*before, StreamError(kind=kind)] if kind in _CONNECTION_ENDS:
                 end = _CONNECTION_ENDS[kind]
                 events = before if self.streams else []
@@ -144,7 +149,7 @@ class AnswerWriter(Struct, kw_only=True):
 
         Args:
             error: The error to write.
-            status: HTTP status; None for the error's `status_hint`.
+            status: HTTP status; None for the error's `status_hint`, or else 500.
         """
         status = status or error.status_hint or 500
         if self.spoken.cloud is not None:
@@ -194,7 +199,8 @@ class AnswerWriter(Struct, kw_only=True):
         """Return an answer that was recorded as a whole body or error."""
         outcome = recording.outcome
         if isinstance(outcome, Failed) and outcome.error.code != NOT_A_STREAM:
-            return self.write_error(outcome.error, recording.response.status)
+            status = recording.response.status
+            return self.write_error(outcome.error, status if _is_error(status) else None)
         try:
             message = decode_message(recording.body, recording.dialect, server=recording.server)
         except DecodeError as exc:
@@ -208,6 +214,11 @@ class AnswerWriter(Struct, kw_only=True):
         if not isinstance(event, MessageStart):
             return event
         return structs.replace(event, id=event.id or id, model=event.model or self.requested_model)
+
+
+def _is_error(status: int) -> bool:
+    """Return whether a status is that of an error (RFC 9110, section 15)."""
+    return 400 <= status <= 599
 
 
 def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:

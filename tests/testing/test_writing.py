@@ -62,6 +62,35 @@ def test_error_without_a_status_is_a_500() -> None:
     assert FakeProvider([StreamError("upstream", "Oops.")]).respond(chat()).status == 500
 
 
+@pytest.mark.parametrize("status", [-1, 0, 101, 200, 302, 399, 600, 999])
+@pytest.mark.parametrize("dialect", PATHS)
+@pytest.mark.parametrize("answer", [["It snows"], []], ids=["after text", "alone"])
+def test_error_with_the_status_of_no_error_is_a_500(
+    answer: list[Any], dialect: str, status: int
+) -> None:
+    """RFC 9110, section 15: the statuses of errors are 400 to 599."""
+    error = StreamError("upstream", "Oops.", status_hint=status)
+    playback = FakeProvider([[*answer, error]]).respond(request_for(dialect, stream=False))
+    assert playback.status == 500
+    body = json.loads(playback.body)["error"]
+    assert body["message"] == "Oops."
+    # Google's APIs repeat the status in the body.
+    assert dialect != "gemini" or (body["code"], body["status"]) == (500, "INTERNAL")
+
+
+@pytest.mark.parametrize("status", [400, 599])
+def test_error_with_the_status_of_an_error_has_it(status: int) -> None:
+    error = StreamError("upstream", "Oops.", status_hint=status)
+    assert FakeProvider(error).respond(chat()).status == status
+
+
+def test_error_within_a_stream_of_gemini_has_the_status_of_an_error() -> None:
+    error = StreamError("upstream", "Oops.", status_hint=200)
+    playback = FakeProvider([["It snows", error]]).respond(request_for("gemini", stream=True))
+    assert playback.status == 200
+    assert b'"code":500,"message":"Oops.","status":"INTERNAL"' in playback.body
+
+
 @DIALECTS
 def test_error_after_text_is_an_event_of_the_dialect(request_of: Asking) -> None:
     error = StreamError("upstream", "Overloaded.", status_hint=529)
@@ -213,6 +242,16 @@ def test_recorded_error_response_is_translated() -> None:
         "type": "rate_limit_error",
         "message": "Too many.",
     }
+
+
+def test_recorded_error_with_status_200_is_an_error_in_another_dialect() -> None:
+    """Some servers of Chat Completions answer so; a client of Anthropic goes by the status."""
+    body = b'{"error":{"message":"Too many.","type":"rate_limit_error","code":null}}'
+    refused = recording(body, response=RecordedResponse(200, {}, ".body.json"))
+    assert FakeProvider([refused]).respond(chat()).status == 200
+    playback = FakeProvider([refused]).respond(messages())
+    assert playback.status == 429
+    assert json.loads(playback.body)["error"]["message"] == "Too many."
 
 
 WHOLE = {
