@@ -222,9 +222,8 @@ class RecordingFixture:
             self._finish_recording(self._recorder, passed=passed)
         if not passed:
             return []
-        if self._options is None and self._mode != "rewrite":
-            self._start({})  # no client was made, so nothing was played
-        return [] if self._library is None else self._find_problems(self._library)
+        self._start({})  # if no client was made, nothing was played or recorded
+        return self._find_left() if self._library is None else self._find_problems(self._library)
 
     @staticmethod
     def _check_options(options: dict[str, object]) -> None:
@@ -310,6 +309,21 @@ class RecordingFixture:
             self._failures.append(str(exc))
         finally:
             shutil.rmtree(recorder.directory, ignore_errors=True)
+
+    def _find_left(self) -> list[str]:
+        """Return the problem that old recordings are left, which nothing has replaced."""
+        left = (
+            () if self._recorded or self._failures else Library(self.path, missing_ok=True).unplayed
+        )
+        if not left or self._marker.allow_unplayed:
+            return []
+        # Other tests may share the recordings, so none are deleted.
+        names = ", ".join(recording.name for recording in left)
+        return [
+            f"the test passed, though it recorded nothing to replace what is there: {names}\n\n"
+            "to allow it: @pytest.mark.streamnorm(allow_unplayed=True)\n"
+            f"if it is right that it asked for nothing: delete {self.path}"
+        ]
 
     def _find_problems(self, library: Library) -> list[str]:
         problems: list[str] = []

@@ -172,13 +172,51 @@ def test_rewrite_of_a_failing_test_changes_nothing(
     assert [path.name for path in project.recordings.iterdir()] == ["test_asks"]
 
 
-def test_rewrite_without_requests_changes_nothing(project: Project) -> None:
+def test_rewrite_without_requests_changes_nothing_and_reports_the_recordings(
+    project: Project,
+) -> None:
     project.write(ASKS)
     project.record()
     for ending in ("pass", "client(streamnorm_recording).close()"):
         project.write(f"def test_asks(streamnorm_recording): {ending}")
-        project.run("--streamnorm-record=rewrite").assert_outcomes(passed=1)
+        result = project.run("--streamnorm-record=rewrite")
+        result.assert_outcomes(passed=1, errors=1)
+        result.stdout.fnmatch_lines(
+            [
+                f"the test passed, though it recorded nothing to replace what is there: *{FIRST}",
+                "to allow it: @pytest.mark.streamnorm(allow_unplayed=True)",
+                "if it is right that it asked for nothing: delete *test_asks",
+            ]
+        )
+        result.stdout.no_fnmatch_line("to record anew: *")
         assert len(project.files()) == 2
+
+
+@pytest.mark.parametrize(
+    ("marker", "ending", "outcome"),
+    [
+        ("allow_unplayed=True", "pass", "passed"),
+        ("faults=[faults.http(529)]", "pass", "passed"),
+        ("", "assert False", "failed"),
+        ("", "pytest.skip('later')", "skipped"),
+    ],
+)
+def test_rewrite_reports_no_recordings_that_may_be_left(
+    project: Project, marker: str, ending: str, outcome: str
+) -> None:
+    project.write(ASKS)
+    project.record()
+    project.write(
+        "from streamnorm.testing import faults\n"
+        f"@pytest.mark.streamnorm({marker})\ndef test_asks(streamnorm_recording): {ending}"
+    )
+    project.run("--streamnorm-record=rewrite").assert_outcomes(**{outcome: 1})
+    assert len(project.files()) == 2
+
+
+def test_rewrite_of_a_new_test_without_requests_passes(project: Project) -> None:
+    project.write("def test_asks(streamnorm_recording): pass")
+    project.run("--streamnorm-record=rewrite").assert_outcomes(passed=1)
 
 
 def test_rewrite_with_a_failed_recording_changes_nothing(project: Project) -> None:
