@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from msgspec import structs
 
-from streamnorm._core.codec import Endpoints, RequestViolation
+from streamnorm._core.codec import Dialect, Endpoints, RequestViolation
 from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
 from streamnorm._core.events import (
     Event,
@@ -287,6 +287,7 @@ class FakeProvider:
             requested_model=_endpoints_of(received).model(received.path, received.body),
             include_usage=include_usage,
             streams=_streams(received),
+            echoed=_echo(received.body, spoken),
         )
 
     def _take_answer(self, received: FakeRequest) -> _ScheduledAnswer:
@@ -350,6 +351,22 @@ def _body_over_http(received: FakeRequest) -> bytes:
 
 def _endpoints_of(received: FakeRequest) -> Endpoints:
     return Endpoints() if received.dialect is None else lookup(received.dialect).endpoints
+
+
+def _echo(body: object, spoken: Dialect) -> dict[str, Any]:
+    """Return the fields of a request that its response repeats."""
+    codec, stored = spoken.codec, spoken.stored
+    if not is_object(body) or codec is None:
+        return {}
+    echoed = {} if codec.echoed_fields is None else codec.echoed_fields(body)
+    if stored is None:
+        return echoed
+    # The vendors store by default.
+    fields = stored.unstored_fields if body.get("store") is False else stored.stored_fields
+    previous = body.get(stored.previous_field)
+    if isinstance(previous, str) or stored.states_null:
+        fields = {**fields, stored.previous_field: previous}
+    return {**echoed, **fields}
 
 
 def _streams(received: FakeRequest) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_message, encode_message
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, Encoder, RequestViolation, StreamWriter
 from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
@@ -48,6 +50,7 @@ class AnswerWriter(Struct, kw_only=True):
         requested_model: Model of the request, written if the answer has none.
         include_usage: Whether the client asked for usage.
         streams: Whether the client asked for a stream, or else for a whole body.
+        echoed: Fields of the request that a response repeats.
         losses: The losses of the answer in the dialect.
     """
 
@@ -57,6 +60,7 @@ class AnswerWriter(Struct, kw_only=True):
     requested_model: str
     include_usage: bool
     streams: bool
+    echoed: dict[str, Any] = {}
     losses: tuple[Loss, ...] = ()
 
     @property
@@ -100,6 +104,7 @@ class AnswerWriter(Struct, kw_only=True):
         """Yield the framed bytes of each event, then the bytes that end the stream."""
         framing = self.spoken.framing
         frame_writer = None if framing.writer is None else framing.writer()
+        self.encoder.response_fields = self.echoed
         writer = StreamWriter(self.encoder, frame_writer=frame_writer)
         # Anthropic's first event says how many tokens the request has.
         usage = next((event.usage for event in events if isinstance(event, UsageUpdate)), None)
@@ -137,7 +142,9 @@ class AnswerWriter(Struct, kw_only=True):
             return self._play(200, (), is_stream=False, end=end)
         message = accumulate(self._complete_start(event, id) for event in events)
         try:
-            encoded = encode_message(message, dialect, model=self.model)
+            encoded = encode_message(
+                message, dialect, model=self.model, reply=Reply(response=self.echoed)
+            )
         except EncodeError as exc:
             raise UnrecordedRequest(f"no whole body of {dialect} for the answer: {exc}") from exc
         self.losses = encoded.losses
@@ -180,6 +187,7 @@ class AnswerWriter(Struct, kw_only=True):
             include_usage=self.include_usage,
             framing=recording.framing,
             to_framing=framing,
+            reply=Reply(response=self.echoed),
         )
         playback = recording.playback()
         steps = tuple(_transcode_steps(playback, transcoder))
