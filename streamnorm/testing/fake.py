@@ -42,7 +42,13 @@ from streamnorm.testing.script import (
     split_message,
 )
 from streamnorm.testing.transports import FamilyName, family_of, make_replaying_transport
-from streamnorm.testing.writing import AnswerWriter, Refusal, refusal_of, refuse
+from streamnorm.testing.writing import (
+    AnswerWriter,
+    Refusal,
+    refusal_of,
+    refuse,
+    response_id_in,
+)
 
 if TYPE_CHECKING:
     from streamnorm.asgi import ReplayApp
@@ -52,6 +58,7 @@ if TYPE_CHECKING:
 ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
+_MAX_SHOWN_CHARS = 64
 _NO_EVENTS = Answer(())
 _PREPARED: tuple[Event, ...] = (
     MessageStart("", ""),
@@ -113,7 +120,9 @@ class FakeProvider:
     of `ReplayTransport` and `ReplayApp`.  Its methods may be called from several threads.
 
     A strict provider refuses requests with violations by `validate_request`, with the status and
-    the error of the real provider.  A refused request uses neither a turn nor a fault.
+    the error of the real provider, and those that continue a response which it has not given.
+    Over HTTP, one with `store: false` is not found.  A refused request uses neither a turn nor
+    a fault.
 
     Args:
         script: The turns.
@@ -151,6 +160,7 @@ class FakeProvider:
         self._requests: list[FakeRequest] = []
         self._losses: list[Loss] = []
         self._violations: list[RequestViolation] = []
+        self._given: dict[str, bool] = {}  # ids of responses, and whether they are stored
         self._used_turns = 0
         self._call_numbers = count(1)
 
@@ -187,25 +197,68 @@ class FakeProvider:
             return Playback(SWITCHED, {}, ())
         with self._lock:
             self._requests.append(received)
-        writer = self._make_writer(received, is_socket=is_websocket_url(request.url))
-        if self._strict:
-            content, refusal = request.body or b"", None
-            if is_websocket_url(request.url):
-                refusal = _refuse_create(content, writer.dialect)
-                content = _body_over_http(received)
-            refusal = refusal or refusal_of(
-                content,
-                writer.dialect,
-                cloud=writer.spoken.cloud,
-                method=received.method,
-                path=received.path,
-                headers=received.headers,
-                server=self._server,
-            )
-            if refusal is not None:
-                with self._lock:
-                    self._violations += refusal.violations
-                return refusal.answer
+        is_socket = is_websocket_url(request.url)
+        writer = self._make_writer(received, is_socket=is_socket)
+        if not self._strict:
+            return self._answer(request, received, writer)
+        refusal = self._check(request, received, writer)
+        if refusal is not None:
+            with self._lock:
+                self._violations += refusal.violations
+            return refusal.answer
+        playback = self._answer(request, received, writer)
+        if writer.spoken.stored is not None and (id := response_id_in(playback)) is not None:
+            stores = not (is_object(received.body) and received.body.get("store") is False)
+            with self._lock:
+                self._given[id] = stores
+        return playback
+
+    def _check(
+        self, request: WireRequest, received: FakeRequest, writer: AnswerWriter
+    ) -> Refusal | None:
+        """Return the refusal of a request by the rules of the provider; None if it is accepted."""
+        content, refusal = request.body or b"", None
+        is_socket = is_websocket_url(request.url)
+        if is_socket:
+            refusal = _refuse_create(content, writer.dialect)
+            content = _body_over_http(received)
+        refusal = refusal or refusal_of(
+            content,
+            writer.dialect,
+            cloud=writer.spoken.cloud,
+            method=received.method,
+            path=received.path,
+            headers=received.headers,
+            server=self._server,
+        )
+        return refusal or self._check_previous(received, writer.spoken, is_socket=is_socket)
+
+    def _check_previous(
+        self, received: FakeRequest, spoken: Dialect, *, is_socket: bool
+    ) -> Refusal | None:
+        """Return the refusal of a request that continues a response which was not given."""
+        stored, body = spoken.stored, received.body
+        previous = body.get(stored.previous_field) if stored and is_object(body) else None
+        if stored is None or not isinstance(previous, str):
+            return None
+        with self._lock:
+            is_stored = self._given.get(previous)
+        # A WebSocket has its responses in memory, also those with `store: false`.
+        if is_stored or (is_socket and is_stored is not None):
+            return None
+        code = f"previous_{stored.noun}_not_found"
+        found = RequestViolation(
+            f"{spoken.name}.{code}",
+            stored.previous_field,
+            f"Previous {stored.noun} with id {previous[:_MAX_SHOWN_CHARS]!r} not found.",
+            code=code,
+        )
+        return refuse([found], spoken)
+
+    def _answer(
+        self, request: WireRequest, received: FakeRequest, writer: AnswerWriter
+    ) -> Playback:
+        """Return the answer to an accepted request, by the script."""
         if is_object(received.body) and received.body.get("generate") is False:
             # Codex prepares a connection by one, which asks no model.
             return writer.write_events([*_PREPARED], "prepared")

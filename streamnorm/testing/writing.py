@@ -21,10 +21,10 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.failures import NOT_A_STREAM
-from streamnorm._core.json import compact
+from streamnorm._core.json import compact, object_in
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import accumulate, message_events
-from streamnorm._registry import encoder, lookup
+from streamnorm._registry import decoder, encoder, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.recording.format import Playback, PlaybackEnd, Step
 from streamnorm.recording.recording import Recording
@@ -241,6 +241,15 @@ def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Ste
     # A provider whose connection is cut sends no error event.
     if rest and not isinstance(transcoder.outcome, Truncated):
         yield Step(waited_s, rest)
+
+
+def response_id_in(playback: Playback) -> str | None:
+    """Return the id of the response in an answer; None if it has none."""
+    if playback.headers.get("content-type") == JSON["content-type"]:
+        id = object_in(playback.body.decode(errors="replace")).get("id")
+        return id if isinstance(id, str) else None
+    events = decoder(playback.dialect, framing=playback.framing).feed(playback.body)
+    return next((event.id for event in events if isinstance(event, MessageStart)), None)
 
 
 class Refusal(Struct, frozen=True):
