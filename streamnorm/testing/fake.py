@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from msgspec import structs
 
+from streamnorm._bodies import decode_request
 from streamnorm._core.codec import Dialect, Endpoints, RequestViolation
-from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
+from streamnorm._core.errors import DecodeError, UnknownDialect, UnrecordedRequest
 from streamnorm._core.events import (
     Event,
     MessageStart,
@@ -108,16 +109,17 @@ class FakeProvider:
     by the blocks, output tokens as a quarter of the characters and input tokens as a quarter
     of the request's bytes, rounded up.  In a list of events, only an empty id and model are.
 
-    A request that asks for no stream (by its `stream` or, for Gemini, its path) is answered
-    with a whole body: the message of the stream; an error takes its place.  A recording
-    that has the other form is translated.  A request that asks for no message, as one that
-    counts tokens, gets an error response 400 and uses no turn, unless the next turn is a
-    recording.  The paths of Amazon Bedrock are answered in its framing, with its errors.  A create
-    on a WebSocket of Responses (of `app()`, on a server that has them) is answered by messages, and
-    its `FakeRequest` is the request over HTTP that it stands for; one with `generate: false` uses
-    no turn.  Gemini
-    is streamed as server-sent events, as for `alt=sse`.  The provider is a `Responder`, a source
-    of `ReplayTransport` and `ReplayApp`.  Its methods may be called from several threads.
+    A request that asks for no stream (by its `stream` or, for Gemini, its path) is answered with a
+    whole body: the message of the stream; an error takes its place.  A recording that has the other
+    form is translated.  A request that asks for no message, as one that counts tokens, gets an
+    error response 400 and uses no turn, unless the next turn is a recording.  So does one that asks
+    for several choices (`n`, `candidateCount`), unless the turn is a recording, or a list of events
+    that is streamed.  The paths of Amazon Bedrock are answered in its framing, with its errors.  A
+    create on a WebSocket of Responses (of `app()`, on a server that has them) is answered by
+    messages, and its `FakeRequest` is the request over HTTP that it stands for; one with
+    `generate: false` uses no turn.  Gemini is streamed as server-sent events, as for `alt=sse`.
+    The provider is a `Responder`, a source of `ReplayTransport` and `ReplayApp`.  Its methods may
+    be called from several threads.
 
     A strict provider refuses requests with violations by `validate_request`, with the status and
     the error of the real provider, and those that continue a response which it has not given.
@@ -266,6 +268,8 @@ class FakeProvider:
         answer = turn.answer
         if callable(answer):
             answer = parse_answer(answer(received), f"answer to {received!r}")
+            refusal = _refuse_choices(received, answer)
+            answer = answer if refusal is None else Answer((refusal,))
             with self._lock:
                 answer = answer.number_calls(self._call_numbers)
         match answer.content:
@@ -356,6 +360,8 @@ class FakeProvider:
             answer = self._turns[0 if self._repeats else self._used_turns]
             is_recorded = isinstance(answer, Answer) and isinstance(answer.content, Recording)
             refusal = None if is_recorded else _refuse(received)
+            if refusal is None and isinstance(answer, Answer):
+                refusal = _refuse_choices(received, answer)
             if refusal is not None:
                 return _ScheduledAnswer(Answer((refusal,)))
             self._used_turns += 1
@@ -439,3 +445,22 @@ def _refuse(received: FakeRequest) -> StreamError | None:
     else:
         return None
     return StreamError("upstream", found, status_hint=400)
+
+
+def _refuse_choices(received: FakeRequest, answer: Answer) -> StreamError | None:
+    """Return the error for a request of more choices than its answer can have, or None."""
+    content = answer.content
+    if isinstance(content, Recording) or any(fault.replaces for fault in answer.faults):
+        return None
+    if not is_object(received.body):
+        return None
+    if isinstance(content, tuple) and (_streams(received) or isinstance(content[-1], StreamError)):
+        return None
+    try:
+        asked = decode_request(received.body, received.dialect, path=received.path).choices or 1
+    except (DecodeError, UnknownDialect):  # a provider that is not strict accepts it
+        return None
+    if asked <= 1:
+        return None
+    found = f"{asked} choices in one answer, a FakeProvider writes 1 unless it plays a recording"
+    return StreamError("upstream", f"{found} or streams a list of events", status_hint=400)
