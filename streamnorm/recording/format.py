@@ -36,6 +36,9 @@ The first gap starts when the request was sent.  The sizes add up to that of the
 Without `chunks`, each event is a read, and takes no time.  A secret is replaced by as many
 "x" as it has bytes, so that the sizes of the reads stay the same.
 
+An answer that had no content type has `"content_type": null` beside its headers.  Recordings
+without headers and without that are replayed with the content type of their suffix.
+
 `end` is how the body ended: `eof` completely, `reset` when the connection broke, `timeout`
 when the client's read timed out, `aborted` when the client stopped reading, `incomplete`
 when not all of it could be written.  A server that closed a WebSocket in the middle of a response
@@ -222,6 +225,7 @@ class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
         body: Suffix of the file that holds the body.
         end: How the body ended.
         close_code: Code with which the server closed the WebSocket before the response had ended.
+        content_type: None if the response is known to have had none.
     """
 
     status: Annotated[int, Meta(ge=MIN_STATUS, le=MAX_STATUS)] = 200
@@ -229,6 +233,7 @@ class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
     body: Suffix = ".sse"
     end: End = "eof"
     close_code: int | UnsetType = UNSET
+    content_type: UnsetType | None = UNSET
 
 
 class Companion(Struct, frozen=True, forbid_unknown_fields=True):

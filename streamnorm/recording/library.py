@@ -228,6 +228,11 @@ class Library:
             playback = structs.replace(playback, dialect=dialect, cloud=cloud)
         if not is_websocket_url(request.url):
             playback = as_response(playback)
+        elif entry.recording.is_stream and "content-type" not in playback.headers:
+            # The messages of a WebSocket have no content type: that of an answer over HTTP decides
+            # alone whether its body is a stream.
+            headers = {**playback.headers, "content-type": playback.framing.media_type}
+            playback = structs.replace(playback, headers=headers)
         for fault in faults:
             playback = fault(playback)
         return playback

@@ -191,7 +191,10 @@ class RecordingWriter:
         if targets and request is not None and 300 <= status <= 399:
             with suppress(ValueError):  # no URL
                 allowed["location"] = self._secrets.scrub_redirect(targets[0], request.url)
-        response = RecordedResponse(status, allowed, suffix, "incomplete")
+        stated = any(name.lower() == "content-type" for name, _ in headers)
+        response = RecordedResponse(
+            status, allowed, suffix, "incomplete", content_type=UNSET if stated else None
+        )
         # A server of another kind may send server-sent events at the same path.
         framing = self._framing if suffix == self._framing.suffix else SSE
         self._scrubber = self._secrets.open_scrubber(framing)

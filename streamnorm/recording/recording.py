@@ -368,7 +368,7 @@ class Recording:
 
     def _choose_headers(self) -> dict[str, str]:
         response = self.response
-        if response.headers or response.body == ".body.bin":
+        if response.headers or response.body == ".body.bin" or response.content_type is None:
             return response.headers
         return {"content-type": CONTENT_TYPES[response.body]}
 

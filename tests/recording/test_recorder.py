@@ -206,6 +206,35 @@ def test_suffix_of_the_body_is_that_of_its_kind(
     assert Recording.load(tmp_path / "01-chat-completions.json").body == b'{"error":1}'
 
 
+@pytest.mark.parametrize("headers", [{}, {"retry-after": "2"}])
+def test_answer_without_a_content_type_is_replayed_without_one(
+    tmp_path: Path, headers: dict[str, str]
+) -> None:
+    """Clients such as httpx-sse refuse a stream without one."""
+    writer = Recorder(tmp_path).start(REQUEST)
+    writer.begin(200, headers.items())
+    writer.write(b"data: 1\n\n")
+    writer.end("eof")
+    path = tmp_path / "01-chat-completions.sse"
+    assert json.loads(path.with_suffix(".json").read_text())["response"] == {
+        "status": 200,
+        "headers": headers,
+        "content_type": None,
+        "body": ".sse",
+        "end": "eof",
+    }
+    recording = Recording.load(path)
+    assert recording.playback().headers == headers
+    recording.save(tmp_path / "copy.sse")
+    assert Recording.load(tmp_path / "copy.sse").playback().headers == headers
+
+
+def test_recorded_content_type_stands_in_the_headers_alone(tmp_path: Path) -> None:
+    record(Recorder(tmp_path))
+    companion = json.loads((tmp_path / "01-chat-completions.json").read_text())
+    assert "content_type" not in companion["response"]
+
+
 def test_open_recording_is_marked_incomplete(tmp_path: Path) -> None:
     writer = Recorder(tmp_path).start(REQUEST)
     writer.begin(200, STREAM)
