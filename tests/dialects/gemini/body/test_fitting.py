@@ -110,7 +110,18 @@ def test_penalties_and_candidates_are_dropped_for_models_that_refuse_them() -> N
     options = {"frequency_penalty": 0.5, "n": 2}
     assert "generationConfig" not in asked(G3, QUESTION, **options).body
     kept = {"frequencyPenalty": 0.5, "candidateCount": 2}
-    assert asked(G25, QUESTION, **options).body["generationConfig"] == kept
+    assert asked("gemini-2.0-flash", QUESTION, **options).body["generationConfig"] == kept
+
+
+def test_penalties_of_gemini_2_5_are_for_vertex_alone() -> None:
+    options = {"frequency_penalty": 0.5, "presence_penalty": -1}
+    made = asked(G25, QUESTION, **options)
+    assert "generationConfig" not in made.body
+    assert lost(made) == {"frequency_penalty": 1, "presence_penalty": 1}
+    body = {"model": G25, "messages": [QUESTION], **options}
+    on_vertex = translate_request(body, dialect="openai_chat", to="gemini", server="vertex")
+    assert on_vertex.body["generationConfig"] == {"frequencyPenalty": 0.5, "presencePenalty": -1}
+    assert on_vertex.losses == ()
 
 
 def test_last_answer_is_dropped_for_models_that_do_not_continue_it() -> None:

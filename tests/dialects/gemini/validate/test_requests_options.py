@@ -282,7 +282,7 @@ ANSWERS = [
                 G3,
                 0.5,
                 None,
-                ((None, FLASH), ("vertex", FLASH)),
+                ((None, G2), ("vertex", FLASH)),
                 "Penalty is not enabled for this model",
             ),
             (
@@ -291,8 +291,20 @@ ANSWERS = [
                 G4,
                 0.5,
                 None,
-                ((None, FLASH),),
+                ((None, G2),),
                 "Penalty is not enabled for this model",
+            ),
+            *(
+                (
+                    "penalties_25",
+                    field,
+                    FLASH,
+                    0.5,
+                    0,
+                    ((None, G2), ("vertex", FLASH)),
+                    "Penalty is not enabled for models/gemini-2.5-flash",
+                )
+                for field in ("presencePenalty", "frequency_penalty")
             ),
         )
     ),
