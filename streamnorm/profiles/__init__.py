@@ -91,6 +91,7 @@ _MODES = get_args(get_type_hints(ToolChoice)["mode"])
 _WORDS: dict[str, tuple[str, ...]] = {
     "budget_choices": _MODES,
     "choices_of_tool": _MODES,
+    "efforts_with_search": _FIELDS["efforts"].default,
     "efforts_with_tools": _FIELDS["efforts"].default,
     # A server that can only switch reasoning on or off may call its effort `default`.
     "efforts": (*_FIELDS["efforts"].default, "default"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from support.rules.profile_rows import SAMPLING, Row, capabilities_for, fitted_for
 
+from streamnorm import translate_request
+from streamnorm.validation import validate_request
+
 ADAPTIVE = ("low", "medium", "high", "xhigh", "max")
 LOGS = ["logit_bias", "logprobs", "top_logprobs"]
 OPENAI_SAMPLING = ["temperature", "top_p", "frequency_penalty", "presence_penalty", *LOGS]
@@ -332,6 +335,36 @@ def test_newer_models_have_tools_without_reasoning_at_chat_alone(
     for server, other in [("azure", "openai_chat"), ("openrouter", "openai_chat")]:
         assert capabilities_for(other, server, model).efforts_with_tools is None
     assert capabilities_for("openai_responses", None, model).efforts_with_tools is None
+
+
+@pytest.mark.parametrize(
+    ("model", "efforts"),
+    [
+        *((model, ("low", "medium", "high")) for model in ("gpt-5", "gpt-5-mini-2025-08-07")),
+        *((model, None) for model in ("gpt-5-codex", "gpt-5-chat", "gpt-5.2", "o3")),
+    ],
+)
+def test_first_gpt_5_searches_the_web_with_efforts_above_minimal(
+    model: str, efforts: tuple[str, ...] | None
+) -> None:
+    assert capabilities_for("openai_responses", None, model).efforts_with_search == efforts
+    assert capabilities_for("openai_chat", None, model).efforts_with_search is None
+
+
+def test_small_budget_beside_a_search_is_written_as_the_effort_low() -> None:
+    body = {
+        "model": "gpt-5",
+        "max_tokens": 4096,
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+        "messages": [{"role": "user", "content": "q"}],
+    }
+    quick = translate_request(body, dialect="anthropic", to="openai_responses")
+    assert quick.body["reasoning"]["effort"] == "minimal"
+    body["tools"] = [{"type": "web_search_20250305", "name": "web_search"}]
+    encoded = translate_request(body, dialect="anthropic", to="openai_responses")
+    assert encoded.body["reasoning"]["effort"] == "low"
+    assert "effort_changed" in [loss.feature for loss in encoded.losses]
+    assert validate_request(encoded.body, "openai_responses") == []
 
 
 @pytest.mark.parametrize(

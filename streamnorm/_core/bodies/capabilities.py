@@ -177,6 +177,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             reasoning off.
         off_efforts: Legal efforts while reasoning is switched off; None = all.
         efforts_with_tools: Efforts in a request with functions or custom tools; None = all.
+        efforts_with_search: Efforts in a request with a web search; None = all.
         tools_dialect: Dialect in which the server accepts tools with other efforts, too.
         reasons_by_default: The model reasons unless the request says otherwise.
         reasoning_needs: Conditions for the model to reason: `stream`, a streamed answer; `text`,
@@ -354,6 +355,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     off_efforts: tuple[str, ...] | None = None
     efforts_with_tools: tuple[str, ...] | None = None
+    efforts_with_search: tuple[str, ...] | None = None
     tools_dialect: str | None = None
     reasons_by_default: bool = False
     reasoning_needs: frozenset[str] = frozenset()

@@ -22,7 +22,7 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.tools import CustomTool, Tool
+from streamnorm._core.tools import CustomTool, ServerTool, Tool
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _BUDGETS = {
@@ -159,7 +159,8 @@ def fit_effort_to_tools(
     Raises:
         EncodeError: The model has no effort that is accepted with tools.
     """
-    options, accepted = request.reasoning, target.efforts_with_tools
+    options = _fit_effort_to_search(request, target, losses)
+    accepted = target.efforts_with_tools
     if accepted is None or not any(isinstance(t, Tool | CustomTool) for t in request.tools):
         return options
     asked = None if options is None else options.effort
@@ -171,6 +172,20 @@ def fit_effort_to_tools(
         raise EncodeError(f"tools of a model that always reasons, expected {dialect}", path="tools")
     losses.add("effort_changed", "request", f"written as {effort} beside tools", expected=dialect)
     return structs.replace(options or ReasoningOptions(), effort=effort)
+
+
+def _fit_effort_to_search(
+    request: Request, target: BodyCapabilities, losses: Losses
+) -> ReasoningOptions | None:
+    """Return reasoning options whose effort the model accepts together with a web search."""
+    options, accepted = request.reasoning, target.efforts_with_search
+    if options is None or options.effort is None or accepted is None or options.effort in accepted:
+        return options
+    if not any(isinstance(t, ServerTool) and t.kind == "web_search" for t in request.tools):
+        return options
+    effort = _nearest_effort(options.effort, accepted)
+    losses.add("effort_changed", "request", f"written as {effort} beside a search")
+    return structs.replace(options, effort=effort)
 
 
 def _is_accepted(options: ReasoningOptions, target: BodyCapabilities) -> bool:

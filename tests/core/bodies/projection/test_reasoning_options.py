@@ -29,7 +29,7 @@ from streamnorm import (
 )
 from streamnorm._core.bodies.projection import project_request
 from streamnorm._core.losses import Losses
-from streamnorm.tools import CustomTool
+from streamnorm.tools import CustomTool, ServerTool
 
 BUDGET = ReasoningOptions("budget", budget_tokens=4096)
 OFF = ReasoningOptions("off")
@@ -201,6 +201,31 @@ def test_tools_of_a_model_that_always_reasons_are_an_error_that_names_the_dialec
     with pytest.raises(EncodeError, match=r"always reasons, expected dialect other$") as caught:
         Projection(asked, reasons_by_default=True, efforts=("low", "high"), **WITHOUT)
     assert caught.value.path == "tools"
+
+
+SEARCH = ServerTool("web_search", "other")
+SEARCHING = ("low", "medium", "high")
+
+
+@pytest.mark.parametrize(
+    ("effort", "tool", "written"),
+    [
+        ("minimal", SEARCH, "low"),
+        ("high", SEARCH, "high"),
+        (None, SEARCH, None),
+        ("minimal", Tool("f"), "minimal"),
+    ],
+)
+def test_effort_beside_a_search_is_one_with_which_the_model_searches(
+    effort: str | None, tool: Tool | ServerTool, written: str | None
+) -> None:
+    options = ReasoningOptions("adaptive") if effort is None else ReasoningOptions(effort=effort)
+    asked = request(user("q"), reasoning=options, tools=(tool,))
+    done = Projection(asked, thinking="effort", efforts_with_search=SEARCHING)
+    assert (done.request.reasoning and done.request.reasoning.effort) == written
+    assert done.lost.get("effort_changed", 0) == (effort != written)
+    without = request(user("q"), tools=(tool,))
+    assert Projection(without, efforts_with_search=SEARCHING).request.reasoning is None
 
 
 # Servers with words of their own

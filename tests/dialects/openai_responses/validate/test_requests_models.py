@@ -138,6 +138,16 @@ CASES = [
     ),
     *effort("efforts_of_o_series", "o3", "max", "'low', 'medium', and 'high'", "high", "gpt-5.6"),
     *effort("always_reason", "gpt-5-codex", "none", "", "low", "gpt-5.1"),
+    Case(
+        "openai_responses.search_effort",
+        {"tools": [{"type": "web_search"}], "reasoning": {"effort": "minimal"}},
+        "tools[0].type",
+        "The following tools cannot be used with reasoning.effort 'minimal': web_search.",
+        {"tools": [{"type": "web_search"}], "reasoning": {"effort": "low"}},
+        model="gpt-5-mini",
+        free="/gpt-4.1",
+        code=None,
+    ),
     *(
         Case(
             "openai_responses.verbosity_of_model",
