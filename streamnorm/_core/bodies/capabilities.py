@@ -76,6 +76,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         image_urls: Images by URL.
         image_details: Resolutions of images; empty = no field for them.
         documents: Documents that are no plain text, inline.
+        document_types: Media types of these documents; None = any.
         document_urls: Documents by URL.
         text_documents: Documents of plain text.
         audio: Audio.
@@ -275,6 +276,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     image_urls: bool = True
     image_details: frozenset[str] = frozenset()
     documents: bool = True
+    document_types: frozenset[str] | None = None
     document_urls: bool = True
     text_documents: bool = False
     audio: bool = False

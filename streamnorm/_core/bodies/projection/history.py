@@ -253,10 +253,20 @@ def _project_document(
     passes = same_dialect and not target.only_refusals
     if block.data is not None and is_text:
         return block if target.text_documents or passes else _write_as_text(block, losses)
-    if target.documents if block.data is not None else target.document_urls or passes:
+    if block.data is None:
+        carries = target.document_urls or passes
+    else:
+        carries = target.documents and (passes or _has_known_type(block, target))
+    if carries:
         return block
     losses.add("document_dropped", "messages", "dropped")
     return None
+
+
+def _has_known_type(block: Document, target: BodyCapabilities) -> bool:
+    """Return whether the target reads documents of a media type; one without a type is a PDF."""
+    types = target.document_types
+    return types is None or (block.media_type or _PDF).lower() in types
 
 
 def _write_as_text(block: Document, losses: Losses) -> Text:

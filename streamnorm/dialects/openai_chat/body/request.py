@@ -27,6 +27,7 @@ from streamnorm._core.bodies.fields import (
     prefix_path,
     unknown_fields,
 )
+from streamnorm._core.bodies.files import PDF
 from streamnorm._core.bodies.projection.reasoning_options import reasoning_budget
 from streamnorm._core.bodies.request import (
     OutputFormat,
@@ -383,6 +384,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     # heic: openclaw/openclaw#102354
     images=frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"}),
     image_details=frozenset({"auto", "low", "high", "original"}),
+    # Chat reads PDF alone, Responses office files, too (pydantic-ai#4445, trpc-agent-go#1816).
+    document_types=frozenset({PDF}),
     document_urls=False,
     audio=True,
     file_issuer="openai",

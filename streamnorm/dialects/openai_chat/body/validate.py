@@ -17,6 +17,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from streamnorm._core.bodies.files import PDF
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.json import compact, is_array, is_object, objects_at, objects_of
 
@@ -265,6 +266,13 @@ def broken_files(facts: RequestFacts) -> Iterator[Finding]:
             yield Finding(place)
 
 
+def unknown_file_types(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield files of another media type than PDF."""
+    for path, media_type, _ in _inline(facts, "file", "file_data"):
+        if media_type != PDF:
+            yield Finding(path, media_type)
+
+
 def _inline(facts: RequestFacts, kind: str, field: str) -> Iterator[tuple[str, str, str | None]]:
     """Yield the path, media type and Base64 (None if invalid) of each `data:` URL in parts."""
     for path, _, part in _parts(facts):
@@ -472,6 +480,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         stray_results,
         unanswered_calls,
         unknown_choices,
+        unknown_file_types,
         unknown_image_types,
         unknown_message_fields,
         unknown_part_fields,

@@ -220,3 +220,44 @@ def test_media_of_the_dialect_go_where_the_server_takes_them() -> None:
     done = Projection(asked, only_refusals=True, **target)
     assert done.messages == [("user", (Text("<document>\na\n</document>"), image))]
     assert done.lost == {"document_as_text": 1, "document_dropped": 1}
+
+
+OFFICE = "application/vnd.openxmlformats-officedocument"
+DOCX = f"{OFFICE}.wordprocessingml.document"
+
+
+def test_document_of_a_type_that_the_target_lacks_is_a_loss() -> None:
+    pdfs = (Document("application/PDF", "aGk="), Document(None, "aGk="))
+    asked = request(user("Read:", *pdfs, Document(DOCX, "aGk="), Document("text/csv", "a,b")))
+    done = Projection(asked, document_types=frozenset({"application/pdf"}))
+    assert done.messages == [("user", (Text("Read:"), *pdfs, Document("text/csv", "a,b")))]
+    assert done.lost == {"document_dropped": 1}
+
+
+def test_document_of_the_dialect_is_left_to_its_own_server() -> None:
+    asked = own(request(own(user("Read:", Document(DOCX, "aGk=")))))
+    types = frozenset({"application/pdf"})
+    assert Projection(asked, document_types=types).request is asked
+    named = Projection(asked, document_types=types, only_refusals=True)
+    assert named.lost == {"document_dropped": 1}
+
+
+@pytest.mark.parametrize("kind", ["wordprocessingml.document", "spreadsheetml.sheet"])
+@pytest.mark.parametrize("target", ["openai_chat", "openai_responses", "bedrock_converse"])
+def test_office_file_is_for_targets_that_read_it(kind: str, target: str) -> None:
+    file = {"filename": "a", "file_data": f"data:{OFFICE}.{kind};base64,aGk="}
+    content = [{"type": "input_text", "text": "Read:"}, {"type": "input_file", **file}]
+    body = {"model": "m", "input": [{"role": "user", "content": content}]}
+    encoded = translate_request(body, dialect="openai_responses", to=target)
+    lost = [loss.feature for loss in encoded.losses]
+    assert ("document_dropped" in lost) is (target == "openai_chat")
+    assert ("aGk=" in str(encoded.body)) is (target != "openai_chat")
+
+
+def test_text_file_is_written_as_text_for_chat() -> None:
+    file = {"filename": "a.csv", "file_data": "data:text/csv;base64,YSxi"}
+    body = {"model": "m", "input": [{"role": "user", "content": [{"type": "input_file", **file}]}]}
+    encoded = translate_request(body, dialect="openai_responses", to="openai_chat")
+    written = '<document title="a.csv">\na,b\n</document>'
+    assert encoded.body["messages"] == [{"role": "user", "content": written}]
+    assert [loss.feature for loss in encoded.losses] == ["document_as_text"]

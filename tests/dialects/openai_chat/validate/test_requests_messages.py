@@ -14,6 +14,7 @@ PDF = {
     "type": "file",
     "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="},
 }
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 FOLLOWED = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each"
     " 'tool_call_id'. The following tool_call_ids did not have response messages: call_1"
@@ -167,6 +168,20 @@ CASES = [
         " value.",
         said(PDF),
         free="openrouter",
+    ),
+    *(
+        Case(
+            "openai_chat.file_types",
+            said({"type": "file", "file": {"file_data": f"data:{kind};base64,QQ=="}}),
+            "messages[0].content[0].file.file_data",
+            "Invalid file data: 'messages[0].content[0].file.file_data'. Expected a base64-encoded"
+            " data URL with an application/pdf MIME type (e.g."
+            " 'data:application/pdf;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type"
+            f" '{kind}'.",
+            said(PDF),
+            free="openrouter",
+        )
+        for kind in (XLSX, "text/markdown")
     ),
 ]
 
