@@ -187,6 +187,8 @@ def _cell(field: str, value: object) -> str:
     match value:
         case bool():
             return "yes" if value else "loss"
+        case str():
+            return f"`{value}` alone"
         case None:
             return "loss"
         case dict() | tuple() | frozenset():

@@ -73,7 +73,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         prefill: A last message of the assistant, which the answer continues.
         assistant_last: A last message of the assistant is accepted, continued or not.
         images: Media types of inline images; None = any.
-        image_urls: Images by URL.
+        image_urls: Images by URL; `https`: by one of this scheme alone.
         image_details: Resolutions of images; empty = no field for them.
         documents: Documents that are no plain text, inline.
         document_types: Media types of these documents; None = any.
@@ -273,7 +273,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     prefill: bool = True
     assistant_last: bool = True
     images: frozenset[str] | None = None
-    image_urls: bool = True
+    image_urls: Literal["https"] | bool = True
     image_details: frozenset[str] = frozenset()
     documents: bool = True
     document_types: frozenset[str] | None = None

@@ -225,7 +225,10 @@ def _project_image(
     block: Image, target: BodyCapabilities, losses: Losses, *, same_dialect: bool
 ) -> Image | None:
     if block.data is None:
-        carries = target.image_urls
+        url = block.url or "https:"  # neither content nor URL is an error of the writer
+        carries = target.image_urls is True or (
+            target.image_urls == "https" and url[:6].lower() == "https:"
+        )
     elif target.images is None:
         carries = True
     else:

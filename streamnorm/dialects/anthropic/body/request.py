@@ -458,6 +458,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     roles=frozenset({"user", "assistant", "system"}),
     inline_system="after_user",
     images=frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}),
+    # "Only HTTPS URLs are supported."
+    image_urls="https",
     text_documents=True,
     file_issuer="anthropic",
     citations=CAPABILITIES.citations,

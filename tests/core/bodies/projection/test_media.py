@@ -261,3 +261,31 @@ def test_text_file_is_written_as_text_for_chat() -> None:
     written = '<document title="a.csv">\na,b\n</document>'
     assert encoded.body["messages"] == [{"role": "user", "content": written}]
     assert [loss.feature for loss in encoded.losses] == ["document_as_text"]
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://a.example/b.png", True),
+        ("HTTPS://a.example/b.png", True),
+        ("http://a.example/b.png", False),
+        ("gs://bucket/b.png", False),
+    ],
+)
+def test_target_may_load_images_by_https_alone(url: str, kept: bool) -> None:
+    asked = request(user("Look:", Image(url=url)))
+    assert Projection(asked).request is asked
+    done = Projection(asked, image_urls="https")
+    assert done.messages == [("user", (Text("Look:"), *([Image(url=url)] if kept else ())))]
+    assert done.lost == ({} if kept else {"image_dropped": 1})
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_responses", "gemini"])
+def test_image_by_http_does_not_reach_anthropic(target: str) -> None:
+    linked = {"type": "image_url", "image_url": {"url": "http://a.example/b.png"}}
+    content = [{"type": "text", "text": "Look:"}, linked]
+    body = {"model": "m", "messages": [{"role": "user", "content": content}]}
+    encoded = translate_request(body, dialect="openai_chat", to=target)
+    lost = [loss.feature for loss in encoded.losses]
+    assert ("image_dropped" in lost) is (target == "anthropic")
+    assert ("http://a.example" in str(encoded.body)) is (target != "anthropic")
