@@ -89,7 +89,10 @@ LOSSES = {
     "custom_tool_wrapped": ("a tool with free text", "written as a function of one string"),
     "deferred_tool_loaded": ("a tool that the model finds by a search", "offered from the start"),
     "detail": ("the resolution of an image", "dropped"),
-    "document_as_text": ("a document of plain text", "written as text"),
+    "document_as_text": (
+        "a document of plain text, at Converse behind the fifth document",
+        "written as text",
+    ),
     "document_dropped": ("a document", "dropped"),
     "document_renamed": ("the name of a document", "written with legal characters, and unique"),
     "document_text_added": ("a document without a text beside it", "a text names it"),

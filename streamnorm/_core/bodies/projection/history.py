@@ -255,7 +255,7 @@ def _project_document(
     # For a named server of the dialect, its profile decides.
     passes = same_dialect and not target.only_refusals
     if block.data is not None and is_text:
-        return block if target.text_documents or passes else _write_as_text(block, losses)
+        return block if target.text_documents or passes else write_as_text(block, losses)
     if block.data is None:
         carries = target.document_urls or passes
     else:
@@ -272,7 +272,8 @@ def _has_known_type(block: Document, target: BodyCapabilities) -> bool:
     return types is None or (block.media_type or _PDF).lower() in types
 
 
-def _write_as_text(block: Document, losses: Losses) -> Text:
+def write_as_text(block: Document, losses: Losses) -> Text:
+    """Return a document of plain text as a text in `<document>`; count it as a loss."""
     losses.add("document_as_text", "messages", "written as text")
     title = "" if block.title is None else f' title="{block.title}"'
     text = f"<document{title}>\n{block.data}\n</document>"

@@ -47,6 +47,7 @@ from streamnorm._core.failures import Fatal
 from streamnorm._core.json import compact, is_object, json_value
 from streamnorm._core.text import Signed, unescape_id
 from streamnorm.dialects.bedrock_converse.body.files import (
+    FOUND,
     as_extra,
     file_to_wire,
     read_audio,
@@ -72,7 +73,7 @@ from streamnorm.dialects.bedrock_converse.wire import DIALECT
 
 _Value: TypeAlias = "dict[str, Any]"
 
-_MARK, _GUARD, _CITED, _FOUND = "cachePoint", "guardContent", "citationsContent", "searchResult"
+_MARK, _GUARD, _CITED = "cachePoint", "guardContent", "citationsContent"
 _PLAIN_MARK = frozenset({"type", "ttl"})
 _CALL = frozenset({"toolUseId", "name", "input", "type"})
 _RESULT = frozenset({"toolUseId", "content", "status"})
@@ -227,7 +228,7 @@ def _search_result_from_wire(value: object) -> Document | None:
         return None
     title = get_str(found, "title")
     rest = found if title is None else unknown_fields(found, {"title"})
-    return Document("text/plain", text, title=title, extra={DIALECT: {_FOUND: rest}})
+    return Document("text/plain", text, title=title, extra={DIALECT: {FOUND: rest}})
 
 
 _Reader: TypeAlias = "Callable[[object], InputBlock | None]"
@@ -238,7 +239,7 @@ _RESULT_READERS: dict[str, _Reader] = {
     "image": read_image,
     "document": read_document,
     "video": read_video,
-    _FOUND: _search_result_from_wire,
+    FOUND: _search_result_from_wire,
 }
 _READERS: dict[str, _Reader] = {
     "text": _text_from_wire,
@@ -251,7 +252,7 @@ _READERS: dict[str, _Reader] = {
     "reasoningContent": _reasoning_from_wire,
     _CITED: _cited_from_wire,
     _GUARD: guarded_from_wire,
-    _FOUND: _search_result_from_wire,
+    FOUND: _search_result_from_wire,
 }
 
 
@@ -349,12 +350,12 @@ class ContentWriter:
 
     def _file(self, block: Image | Document | Audio | Video, path: str) -> _Value | None:
         name = next(self._names) if isinstance(block, Document) else ""
-        found = unknown_of(block.extra, DIALECT).get(_FOUND)
+        found = unknown_of(block.extra, DIALECT).get(FOUND)
         if isinstance(block, Document) and is_object(found):
             # The caller may have replaced the text.
             is_same = text_of(found.get("content"), "\n") == block.data
             fields = found if is_same else {**found, "content": [{"text": block.data}]}
-            return {_FOUND: {"title": block.title or "", **fields}}
+            return {FOUND: {"title": block.title or "", **fields}}
         return file_to_wire(block, name, self._context.losses, path)
 
     def _result(self, result: ToolResult, path: str) -> _Value:

@@ -11,12 +11,15 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from streamnorm._core.blocks import Audio, Document, Image, InputBlock, ToolResult, Video
+from msgspec import structs
+
+from streamnorm._core.blocks import Audio, Document, Image, InputBlock, Text, ToolResult, Video
 from streamnorm._core.bodies.fields import as_object, get_str, unknown_fields
 from streamnorm._core.bodies.files import base64_of
-from streamnorm._core.bodies.request import InputMessage
+from streamnorm._core.bodies.projection.history import write_as_text
+from streamnorm._core.bodies.request import InputMessage, same_parts, unchanged_source
 from streamnorm._core.bodies.table import unknown_of
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_array, is_object, string_of
@@ -26,6 +29,11 @@ from streamnorm.dialects.bedrock_converse.wire import DIALECT
 _Value: TypeAlias = "dict[str, Any]"
 File: TypeAlias = Image | Document | Audio | Video
 Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
+
+B = TypeVar("B", bound=InputBlock)
+
+FOUND = "searchResult"
+"""Field of a document's unknown fields that holds the search result that it was read from."""
 
 S3_ISSUER = "aws"
 """Issuer of the file ids that are addresses in S3."""
@@ -93,6 +101,9 @@ _MEMBERS: dict[type, tuple[str, str]] = {
 # character."
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_()\[\]-]+")
 _MAX_NAME_CHARS = 200
+# docs.aws.amazon.com/bedrock/latest/userguide/inference-api-restrictions.html: "You can't include
+# more than 5 documents in a request." (aws-samples/generative-ai-use-cases#1685).
+_MAX_DOCUMENTS = 5
 _UNTITLED = "untitled"
 _UNTITLED_NAME = re.compile(r"untitled(?: [0-9]+)?")
 
@@ -225,6 +236,61 @@ def _decoded_text(data: str) -> str | None:
 # Writing
 
 
+def fit_documents(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages with at most five documents; further ones of text are written as text.
+
+    What becomes of a document depends on those before it alone, so it is the same in a longer
+    history.  A message that the client itself wrote for the API is not changed.
+
+    Args:
+        messages: The projected messages.
+        losses: Counter of documents that are written as text.
+
+    Raises:
+        EncodeError: A further document is no text.
+    """
+    left = _MAX_DOCUMENTS
+    fitted: list[InputMessage] = []
+    for number, message in enumerate(messages):
+        count = sum(map(_is_written, _documents_of(message.blocks)))
+        if count > left and unchanged_source(message, DIALECT) is None:
+            blocks = _fit_blocks(message.blocks, left, losses, f"messages[{number}]")
+            message = structs.replace(message, blocks=blocks)
+        fitted.append(message)
+        left = max(left - count, 0)
+    return same_parts(messages, tuple(fitted))
+
+
+def _fit_blocks(blocks: tuple[B, ...], left: int, losses: Losses, path: str) -> tuple[Any, ...]:
+    """Return blocks with the first `left` documents, and the others as text."""
+    fitted: list[Any] = []
+    for block in blocks:
+        changed: Any = block
+        if isinstance(block, ToolResult):
+            content = _fit_blocks(block.content, left, losses, path)
+            left -= min(left, sum(map(_is_written, _documents_of(block.content))))
+            if same_parts(block.content, content) is not block.content:
+                # Beside a value the writer leaves out the texts of a result: they repeat it.
+                changed = structs.replace(block, content=content, value=None)
+        elif isinstance(block, Document) and _is_written(block):
+            changed = block if left else _document_as_text(block, losses, path)
+            left -= min(left, 1)
+        fitted.append(changed)
+    return tuple(fitted)
+
+
+def _document_as_text(block: Document, losses: Losses, path: str) -> Text:
+    if block.data is None or not (block.media_type or "").startswith("text/"):
+        problem = f"more than {_MAX_DOCUMENTS} documents, expected at most that"
+        raise EncodeError(problem, path=path)
+    return write_as_text(block, losses)
+
+
+def _is_written(document: Document) -> bool:
+    """Return whether a document is written as one: no search result, and of a known format."""
+    return FOUND not in unknown_of(document.extra, DIALECT) and _format_of(document) is not None
+
+
 def document_names(messages: Iterable[InputMessage]) -> list[list[str]]:
     """Return the document names of each message, legal and unique in the request.
 
@@ -232,16 +298,17 @@ def document_names(messages: Iterable[InputMessage]) -> list[list[str]]:
     """
     taken: dict[str, int] = {}
     return [
-        [_unique_name(title, taken) for title in _titles_of(message.blocks)] for message in messages
+        [_unique_name(document.title, taken) for document in _documents_of(message.blocks)]
+        for message in messages
     ]
 
 
-def _titles_of(blocks: Iterable[InputBlock]) -> Iterator[str | None]:
+def _documents_of(blocks: Iterable[InputBlock]) -> Iterator[Document]:
     for block in blocks:
         if isinstance(block, Document):
-            yield block.title
+            yield block
         elif isinstance(block, ToolResult):
-            yield from _titles_of(block.content)
+            yield from _documents_of(block.content)
 
 
 def _unique_name(title: str | None, taken: dict[str, int]) -> str:

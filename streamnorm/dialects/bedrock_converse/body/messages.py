@@ -35,7 +35,11 @@ from streamnorm.dialects.bedrock_converse.body.content import (
     mark_to_wire,
     text_to_wire,
 )
-from streamnorm.dialects.bedrock_converse.body.files import as_extra, document_names
+from streamnorm.dialects.bedrock_converse.body.files import (
+    as_extra,
+    document_names,
+    fit_documents,
+)
 from streamnorm.dialects.bedrock_converse.wire import DIALECT
 
 _MESSAGE = frozenset({"role", "content"})
@@ -96,10 +100,12 @@ def messages_to_wire(messages: tuple[InputMessage, ...], writing: Writing) -> li
     between user and assistant roles".
 
     Raises:
-        EncodeError: A block has no legal form, or the first message is the assistant's.
+        EncodeError: A block has no legal form, there are too many documents, or the first message
+            is the assistant's.
     """
     written: list[_WrittenMessage] = []
     context = writing.context
+    messages = fit_documents(messages, context.losses)
     names = document_names(messages)
     write = context.memoize(partial(_message_to_wire, context=context, names=names))
     for number, message in enumerate(messages):

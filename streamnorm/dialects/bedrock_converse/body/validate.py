@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
@@ -234,6 +234,13 @@ def duplicate_documents(facts: RequestFacts) -> Iterator[Finding]:
         seen.add(name)
 
 
+def excess_documents(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the first document beyond the five that a request may have."""
+    documents = (path for path, block in _blocks_of(facts) if is_object(block.get("document")))
+    for path in islice(documents, 5, 6):
+        yield Finding(f"{path}.document")
+
+
 def _tools_of(facts: RequestFacts) -> list[dict[str, Any]]:
     """Return the entries of `toolConfig.tools` that are objects."""
     config = facts.body.get("toolConfig")
@@ -296,6 +303,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         document_names,
         duplicate_documents,
         duplicate_tools,
+        excess_documents,
         json_results,
         lone_members,
         lone_reasoning,

@@ -263,6 +263,13 @@ CASES = [
         request(said("user", "q", PDF, named("b"))),
     ),
     Refusal(
+        "bedrock_converse.document_count",
+        request(said("user", "q", *map(named, "abcdef"))),
+        "messages[0].content[6].document",
+        "You can't include more than 5 documents in a request.",
+        request(said("user", "q", *map(named, "abcde"))),
+    ),
+    Refusal(
         "bedrock_converse.image_format",
         request(said("user", {"image": {"format": "bmp", "source": {"bytes": "AAAA"}}})),
         "messages[0].content[0].image.format",
