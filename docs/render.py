@@ -117,6 +117,7 @@ LOSSES = {
     "service_tier": ("a service tier that the target lacks", "dropped"),
     "signature": ("a signature", "dropped"),
     "stop_reason": ("a stop reason that the target lacks", "written as `end_turn`"),
+    "unapproved_call": ("a call that a person has to approve at the page", "dropped"),
     "unfinished_call": ("the mark of free text that ended too early", "dropped"),
     "usage": ("a token count", "dropped, or written as part of another"),
     "usage_unknown": ("a token count that the provider did not report", "written as 0"),

@@ -1,7 +1,8 @@
-"""Tool calls that an agent has executed, left out for targets without a place for their results.
+"""Tool calls that an agent executes, left out for targets without a place for their results.
 
-The stream of a page goes on after a tool was executed, with its result and the next answer.  The
-client of a provider's dialect executes every call that it reads, and would do so again.
+The stream of a page goes on after a tool was executed, with its result and the next answer, or
+ends where a person is asked at the page whether a tool may be executed.  The client of a
+provider's dialect executes every call that it reads: a second time, or without asking.
 """
 
 from __future__ import annotations
@@ -29,15 +30,20 @@ from streamnorm._core.messages import Message
 
 _Items: TypeAlias = list[Event | HeldDeltas]
 
+# A message that asks its client to execute calls ends with `tool_use`, or is cut short.
+_ASKS_NO_CLIENT = ("end_turn", "pause")
+
 
 class ExecutedCalls:
-    """Leave out executed calls and their results.
+    """Leave out executed calls and their results, and calls that await approval at the page.
 
-    Only the result shows that a call was executed.  A call is held until its result or the end of
-    the message, and so are all blocks that start while a call is held.  Deltas are held joined.
+    Only the result shows that a call was executed, and only the stop reason that the client is
+    not asked to execute the others.  A call is held until its result or the end of the message,
+    and so are all blocks that start while a call is held.  Deltas are held joined.
 
     Args:
-        losses: Counter of `executed_call`, and of `held` in a stream that fails.
+        losses: Counter of `executed_call` and `unapproved_call`, and of `held` in a stream that
+            fails.
         stored: Counter of the bytes of held events.
     """
 
@@ -55,7 +61,7 @@ class ExecutedCalls:
 
         Raises:
             LimitExceeded: The held events exceed the bound of `stored`.
-            LossyEncoding: A call was executed, and losses are not allowed.
+            LossyEncoding: A call was executed or awaits approval, and losses are not allowed.
         """
         match event:
             case BlockStart(index, ToolCall(id=id)) if id in self._results:
@@ -67,7 +73,11 @@ class ExecutedCalls:
                 return self._end_calls(index, id)
             case BlockStart(index) if self._waiting:
                 self._held[index] = []
-            case MessageStop():  # the client is asked to execute what no agent has
+            case MessageStop(reason):  # the client is asked to execute what no agent has
+                if reason in _ASKS_NO_CLIENT:
+                    for calls in self._waiting.values():
+                        for call in calls:
+                            self._leave_out(call, "ToolCall", "unapproved_call")
                 return [*self._release(), event]
             case _:
                 pass
@@ -134,9 +144,9 @@ class ExecutedCalls:
         self._leave_out(result, "ToolResult")
         return self._release() if calls and not self._waiting else []
 
-    def _leave_out(self, block: int, kind: str) -> list[Event]:
+    def _leave_out(self, block: int, kind: str, feature: str = "executed_call") -> list[Event]:
         self._left_out.add(block)
-        self._losses.add("executed_call", kind, "dropped")
+        self._losses.add(feature, kind, "dropped")
         return []
 
     def _release(self) -> list[Event]:

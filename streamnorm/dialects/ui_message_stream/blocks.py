@@ -105,6 +105,7 @@ class Call(Struct):
         metadata: `providerMetadata` of its start, until its end.
         is_open: Whether its block is open.
         has_result: Whether its final result has come.
+        awaits_approval: Whether a person is asked at the page if it may be executed.
         takes_text: Whether its input is free text.
     """
 
@@ -119,6 +120,7 @@ class Call(Struct):
     metadata: object = None
     is_open: bool = True
     has_result: bool = False
+    awaits_approval: bool = False
     takes_text: bool = False
 
     def append(self, text: str, size: int) -> None:
@@ -155,8 +157,14 @@ class MessageBlocks:
 
     @property
     def awaits_client(self) -> bool:
-        """Whether a client tool call lacks a result."""
-        return self._has_unanswered_call or any(map(_awaits_client, self.calls.values()))
+        """Whether a client tool call lacks a result, and no call awaits approval.
+
+        The agent goes on after the approval, so no call is then for another client.
+        """
+        calls = self.calls.values()
+        if any(call.awaits_approval and not call.has_result for call in calls):
+            return False
+        return self._has_unanswered_call or any(map(_awaits_client, calls))
 
     # Text and reasoning
 
@@ -442,6 +450,13 @@ class MessageBlocks:
         result = ServerToolResult(call.id, call.name, output) if by_provider else block
         self.opener.add_whole(result, events, _other_fields(value, _RESULT_FIELDS))
         return True
+
+    def request_approval(self, value: Chunk, events: list[Event]) -> None:
+        """Note that the call of a `tool-approval-request` awaits a person's approval."""
+        self.flush(events)
+        call = self.calls.get(clean(text_field(value, "toolCallId")))
+        if call is not None:
+            call.awaits_approval = True
 
     # Whole blocks, and the end
 

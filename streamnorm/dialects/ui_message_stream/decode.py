@@ -207,6 +207,10 @@ class UIMessageDecoder(Decoder):
         if not self._blocks.add_output(value, events):
             self._add_opaque(value, events)
 
+    def _approval_request(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.request_approval(value, events)
+        self._add_opaque(value, events)
+
     def _source(self, value: _Value, _: str, events: list[Event]) -> None:
         self._blocks.flush(events)
         if not self._blocks.cite(value, events):
@@ -271,6 +275,7 @@ class UIMessageDecoder(Decoder):
         "tool-output-available": _output,
         "tool-output-error": _output,
         "tool-output-denied": _output,
+        "tool-approval-request": _approval_request,
         "source-url": _source,
         "source-document": _source,
         "file": _file,

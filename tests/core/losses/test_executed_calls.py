@@ -179,6 +179,73 @@ def test_call_that_nobody_has_executed_reaches_the_client(target: str) -> None:
     assert executed(transcoder.losses) == DROPPED
 
 
+def ui_approval(id: str) -> dict[str, Any]:
+    return {"type": "tool-approval-request", "approvalId": f"a{id}", "toolCallId": id}
+
+
+def ag_ui_interrupt(id: str) -> list[bytes]:
+    interrupt = {"id": "i", "reason": "tool_call", "toolCallId": id}
+    *begun, _ = ag_ui_stream(*ag_ui_text("a", "May I?"), *ag_ui_call(id))
+    outcome = {"type": "interrupt", "interrupts": [interrupt]}
+    ids = {"threadId": "t", "runId": "m"}
+    return [*begun, *frames({"type": "RUN_FINISHED", **ids, "outcome": outcome})]
+
+
+UNAPPROVED = {
+    "ui_message_stream": ui_stream(
+        *ui_text("0", "May I?"), *ui_call("c"), ui_approval("c"), reason="tool-calls"
+    ),
+    "ag_ui": ag_ui_interrupt("c"),
+}
+
+
+@each_provider
+@pytest.mark.parametrize("page", UNAPPROVED)
+def test_call_that_a_person_has_to_approve_reaches_no_client_of_a_provider(
+    page: str, target: str
+) -> None:
+    transcoder, message = written(UNAPPROVED[page], page, target)
+    assert (message.text, message.tool_calls) == ("May I?", ())
+    assert message.stop_reason != "tool_use"
+    assert isinstance(transcoder.outcome, Completed)
+    assert Loss("unapproved_call", "ToolCall", 1, "dropped") in transcoder.losses
+
+
+@each_provider
+def test_calls_beside_one_that_awaits_approval_wait_with_it(target: str) -> None:
+    chunks = ui_stream(
+        *ui_call("c"), *ui_call("d"), ui_approval("d"), *ui_text("0", "May I?"), reason="tool-calls"
+    )
+    transcoder, message = written(chunks, "ui_message_stream", target)
+    assert (message.text, message.tool_calls) == ("May I?", ())
+    assert Loss("unapproved_call", "ToolCall", 2, "dropped") in transcoder.losses
+
+
+def test_call_that_was_approved_and_executed_is_one_of_the_agent() -> None:
+    chunks = ui_stream(
+        *(*ui_call("c"), ui_approval("c"), ui_result("c"), *ui_call("d")), reason="tool-calls"
+    )
+    transcoder, message = written(chunks, "ui_message_stream", "anthropic")
+    assert [call.id for call in message.tool_calls] == ["d"]
+    assert executed(transcoder.losses) == DROPPED
+
+
+def test_request_for_approval_of_an_unknown_call_is_an_event_of_the_page() -> None:
+    chunks = ui_stream(*ui_call("c"), ui_approval("other"), reason="tool-calls")
+    _, message = written(chunks, "ui_message_stream", "anthropic")
+    assert [call.id for call in message.tool_calls] == ["c"]
+
+
+@pytest.mark.parametrize("page", UNAPPROVED)
+def test_page_shows_the_call_that_awaits_approval(page: str) -> None:
+    """The request for approval itself, too, if the page speaks the same dialect."""
+    for target in UNAPPROVED:
+        out, _ = transcode_in_any_chunks(UNAPPROVED[page], page, target)
+        assert [call.id for call in read(out, target).tool_calls] == ["c"]
+        if target == page == "ui_message_stream":
+            assert out == b"".join(UNAPPROVED[page])
+
+
 def test_text_is_written_as_soon_as_no_call_waits() -> None:
     transcoder = Transcoder("ui_message_stream", "openai_chat")
     chunks = iter(EXECUTED["ui_message_stream"])
