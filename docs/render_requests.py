@@ -103,7 +103,7 @@ LOSSES = {
     "empty_text_dropped": ("a text without content, in a stored thread of AG-UI", "dropped"),
     "file_id": ("a file by its id, in a stored chat of `useChat`", "read by `ai` 7 alone"),
     "file_id_dropped": ("a file that another vendor has", "dropped"),
-    "half_character": ("half a surrogate pair, in a stored chat of a page", "written as U+FFFD"),
+    "half_character": ("half a surrogate pair", "written as U+FFFD"),
     "image_as_file": ("an uploaded image", "written as a file with its id"),
     "image_dropped": ("an image", "dropped"),
     "is_error": ("the mark of a result that is an error", "`<tool_error>` around its text"),

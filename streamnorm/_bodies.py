@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 from msgspec import Struct, structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.fields import Body, body_object, check_bounds
+from streamnorm._core.bodies.fields import Body, body_object, check_bounds, clean_body
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection import project_request
 from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
@@ -21,6 +21,7 @@ from streamnorm._core.bodies.request import (
     Source,
     is_all_same_dialect,
     is_same_dialect,
+    is_unchanged,
 )
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, ToolCallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
@@ -211,6 +212,7 @@ def encode_grown_request(
     _check_policies(options)
     codec = codec_of(lookup(dialect))
     losses, repair = Losses(strict=options["strict"]), options["repair"]
+    is_clean = is_unchanged(request)
     profiles = options["profiles"] or shipped_profiles()
     # A conversation that is read from one dialect may go on with the answers of another one.
     named = profiles.knows(options["server"], codec.capabilities.dialect)
@@ -250,6 +252,8 @@ def encode_grown_request(
         body = _restore_unread(body, request.source.value, codec.reasoning_fields, target)
     body = codec.fit_body(body, context)
     body, headers = fit_fields(body, written.headers, target, losses)
+    if not is_clean:
+        body = clean_body(body, losses)
     path = endpoint_path(written.path, request.model, target, stream=request.stream is True)
     return Encoded(body, path, headers, losses.list() if losses.counts else (), reply)
 

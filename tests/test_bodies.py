@@ -26,6 +26,7 @@ from streamnorm import (
     Request,
     StreamError,
     Text,
+    Tool,
     ToolCall,
     ToolResult,
     UnknownDialect,
@@ -40,6 +41,7 @@ from streamnorm import (
 )
 from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.codec import BodyCodec
+from streamnorm._registry import DIALECTS
 
 ASKED: dict[str, Any] = {
     "telegraph": "ask",
@@ -160,6 +162,50 @@ def test_losses_of_a_request_are_reported_or_refused() -> None:
     with pytest.raises(LossyEncoding) as raised:
         encode_request(asked, "telegraph", strict=True)
     assert raised.value.losses == (loss,)
+
+
+HALVES = Request(
+    model="m",
+    system=(Text("s\ud83d"),),
+    messages=(
+        InputMessage("user", (Text("a\ud83d"),)),
+        InputMessage("assistant", (ToolCall("c", "f", '{"a":1}'),)),
+        InputMessage("user", (ToolResult("c", (Text("\ude00b"),)),)),
+    ),
+    tools=(Tool("f", "d\ud83d", {"type": "object", "properties": {"a": {"enum": ["\ud83d"]}}}),),
+)
+
+
+@pytest.mark.parametrize("target", [name for name, known in DIALECTS.items() if known.codec])
+def test_half_a_character_of_a_request_is_replaced_wherever_it_stands(target: str) -> None:
+    """Providers refuse such JSON, and most clients of HTTP cannot write it."""
+    encoded = encode_request(HALVES, target)
+    text = json.dumps(encoded.body, ensure_ascii=False)
+    text.encode()
+    assert [text.count(part) for part in ("s\ufffd", "a\ufffd", "\ufffdb", "d\ufffd")] == [1] * 4
+    assert Loss("half_character", "request", 1, "written as U+FFFD") in encoded.losses
+    with pytest.raises(LossyEncoding):
+        encode_request(Request(model="m", messages=HALVES.messages[:1]), target, strict=True)
+
+
+def test_half_a_character_that_a_conversation_adds_is_replaced() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
+    chat = Conversation(decode_request(body, "openai_chat"))
+    for text in ("\ud83d", "\U0001f600"):
+        chat.append(InputMessage("user", (Text(text),)))
+    encoded = chat.dump("openai_chat")
+    assert [message["content"] for message in encoded.body["messages"]] == [
+        "q",
+        "\ufffd",
+        "\U0001f600",
+    ]
+
+
+def test_value_that_json_does_not_have_is_an_error() -> None:
+    tool = Tool("f", None, {"type": "object", "default": object()})
+    odd = Request(model="m", messages=HALVES.messages[:1], tools=(tool,))
+    with pytest.raises(EncodeError, match="a value that JSON does not have, expected one of JSON"):
+        encode_request(odd, "openai_chat")
 
 
 def test_policy_for_arguments_reaches_the_writer() -> None:

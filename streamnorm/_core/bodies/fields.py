@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from streamnorm._core.blocks import ToolCall, ToolResult
 from streamnorm._core.bodies.request import InputMessage, Request
-from streamnorm._core.errors import DecodeError
+from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -38,6 +38,7 @@ from streamnorm._core.json import (
     too_deep,
 )
 from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Losses
 from streamnorm._core.shapes import found
 from streamnorm._core.tools import CustomTool, Tool
 
@@ -444,6 +445,31 @@ def _decode(body: bytes | str, limits: Limits) -> object:
         raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
     except InvalidJSON as exc:
         raise DecodeError(f"{exc}, expected a JSON object") from exc
+
+
+def clean_body(body: dict[str, Any], losses: Losses) -> dict[str, Any]:
+    """Return an encoded body with U+FFFD in place of lone surrogates.
+
+    JSON in UTF-8 has none, and providers refuse their escapes.
+
+    Args:
+        body: The body.
+        losses: Counter of what it loses.
+
+    Raises:
+        EncodeError: The body has a value that JSON does not have.
+        LossyEncoding: The body has a lone surrogate, and the losses are strict.
+    """
+    try:
+        dumps(body)
+    except UnicodeEncodeError:
+        losses.add("half_character", "request", "written as U+FFFD")
+        cleaned: dict[str, Any] = clean_tree(body)
+        return cleaned
+    except TypeError as exc:
+        problem = "a value that JSON does not have, expected one of JSON"
+        raise EncodeError(problem, path="") from exc
+    return body
 
 
 def lone_surrogate_in(body: Body) -> str | None:

@@ -206,6 +206,14 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, bu
     return source.value if all(map(is_, fields_of(part), fields_of(source.part))) else None
 
 
+def is_unchanged(request: Request) -> bool:
+    """Return whether a request, but for its model, is as it was decoded from JSON."""
+    source = request.source
+    return isinstance(source, Source) and (
+        unchanged_source(request, source.dialect, but="model") is not None
+    )
+
+
 @cache
 def _fields_getter(kind: type[Struct], but: str) -> Callable[[Any], tuple[Any, ...]]:
     """Return a getter of all fields of a part except `source` and the field named `but`."""
