@@ -517,20 +517,6 @@ def test_answers_over_http_are_messages() -> None:
     assert messages(Playback(200, sse, (Step(0, bare),)))[0][0]["status"] == 502
 
 
-def test_recorded_stream_without_a_content_type_answers_a_create(tmp_path: Path) -> None:
-    """Messages of a WebSocket have no content type."""
-    writer = Recorder(tmp_path).start(
-        WireRequest("POST", "https://a.example/v1/responses", (), b'{"input":"Hi"}')
-    )
-    writer.begin(200, [])
-    writer.write(f"data: {created('r1')}\n\ndata: {done('r1')}\n\n".encode())
-    writer.end("eof")
-    asked = b'{"type":"response.create","input":"Hi"}'
-    request = WireRequest("POST", "wss://a.example/v1/responses", (), asked)
-    found, has_ended = messages(Library(tmp_path, match="sequence").respond(request))
-    assert (found, has_ended) == ([json.loads(created("r1")), json.loads(done("r1"))], True)
-
-
 def test_last_message_is_played_without_its_line_end() -> None:
     ws = {"content-type": WS_MESSAGE.media_type}
     whole = f"{created('r1')}\n{done('r1')}".encode()

@@ -13,9 +13,10 @@ from streamnorm._core.json import compact
 from streamnorm._transcoder import Transcoder
 from streamnorm.codec import WS_MESSAGE, decoder
 from streamnorm.recording import Recording
-from streamnorm.recording.conversations import as_response, body_of_create
+from streamnorm.recording.conversations import MessageReader, as_response, body_of_create
 from streamnorm.recording.format import WireRequest
 from streamnorm.recording.library import Library
+from streamnorm.recording.recorder import Recorder
 from streamnorm.validation import validate
 
 FOLDER = Path(__file__).parents[2] / "recordings" / "openai_responses" / "openai"
@@ -99,3 +100,24 @@ def test_request_over_http_is_answered_by_the_recording_of_a_create(recording: R
         assert json.loads(playback.body)["error"]["code"] == "previous_response_not_found"
     else:
         assert playback.body == events_of(recording)
+
+
+def test_recorded_stream_without_a_content_type_answers_a_create(tmp_path: Path) -> None:
+    """Messages of a WebSocket have no content type."""
+    sent = [
+        {"type": "response.created", "response": {"id": "r1", "status": "in_progress"}},
+        {"type": "response.completed", "response": {"id": "r1", "status": "completed"}},
+    ]
+    writer = Recorder(tmp_path).start(
+        WireRequest("POST", "https://a.example/v1/responses", (), b'{"input":"Hi"}')
+    )
+    writer.begin(200, [])
+    writer.write(b"".join([f"data: {json.dumps(each)}\n\n".encode() for each in sent]))
+    writer.end("eof")
+    asked = b'{"type":"response.create","input":"Hi"}'
+    request = WireRequest("POST", "wss://a.example/v1/responses", (), asked)
+    playback = Library(tmp_path, match="sequence").respond(request)
+    reader = MessageReader(playback, None)
+    found = [text for step in playback.steps for text in reader.feed(step.data)]
+    assert [json.loads(text) for text in (*found, *reader.close())] == sent
+    assert reader.has_ended
