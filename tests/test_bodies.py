@@ -203,7 +203,7 @@ def test_half_a_character_that_a_conversation_adds_is_replaced() -> None:
 
 def test_value_that_json_does_not_have_is_an_error() -> None:
     tool = Tool("f", None, {"type": "object", "default": object()})
-    odd = Request(model="m", messages=HALVES.messages[:1], tools=(tool,))
+    odd = Request(model="m", messages=(InputMessage("user", (Text("q"),)),), tools=(tool,))
     with pytest.raises(EncodeError, match="a value that JSON does not have, expected one of JSON"):
         encode_request(odd, "openai_chat")
 

@@ -77,7 +77,8 @@ class ExecutedCalls:
                 if reason in _ASKS_NO_CLIENT:
                     for calls in self._waiting.values():
                         for call in calls:
-                            self._leave_out(call, "ToolCall", "unapproved_call")
+                            self._left_out.add(call)
+                            self._losses.add("unapproved_call", "ToolCall", "dropped")
                 return [*self._release(), event]
             case _:
                 pass
@@ -144,9 +145,9 @@ class ExecutedCalls:
         self._leave_out(result, "ToolResult")
         return self._release() if calls and not self._waiting else []
 
-    def _leave_out(self, block: int, kind: str, feature: str = "executed_call") -> list[Event]:
+    def _leave_out(self, block: int, kind: str) -> list[Event]:
         self._left_out.add(block)
-        self._losses.add(feature, kind, "dropped")
+        self._losses.add("executed_call", kind, "dropped")
         return []
 
     def _release(self) -> list[Event]:
@@ -171,7 +172,11 @@ class ExecutedCalls:
 
 
 def without_executed_calls(message: Message, losses: Losses) -> Message:
-    """Return a whole message without the calls that have a result in it, and their results."""
+    """Return a whole message without the calls that have a result in it, and their results.
+
+    Of the message of an agent, calls without a result are left out, too, if it ends without
+    asking its client to execute them.
+    """
     results = {block.tool_call_id for block in message.blocks if isinstance(block, ToolResult)}
     if not results:
         return message
@@ -183,6 +188,8 @@ def without_executed_calls(message: Message, losses: Losses) -> Message:
         match block:
             case ToolCall(id=id) | ToolResult(id) if id in executed:
                 losses.add("executed_call", type(block).__name__, "dropped")
+            case ToolCall() if message.stop_reason in _ASKS_NO_CLIENT:
+                losses.add("unapproved_call", "ToolCall", "dropped")
             case _:
                 kept.append(number)
     numbers: dict[int | None, int | None] = {old: new for new, old in enumerate(kept)}

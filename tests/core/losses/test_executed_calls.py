@@ -221,6 +221,15 @@ def test_calls_beside_one_that_awaits_approval_wait_with_it(target: str) -> None
     assert Loss("unapproved_call", "ToolCall", 2, "dropped") in transcoder.losses
 
 
+def test_whole_answer_of_an_agent_lacks_the_call_that_awaits_approval() -> None:
+    chunks = ui_stream(
+        *(*ui_call("c"), ui_result("c"), *ui_call("d"), ui_approval("d")), reason="tool-calls"
+    )
+    whole = encode_message(read(b"".join(chunks), "ui_message_stream"), "openai_chat")
+    assert "tool_calls" not in whole.body["choices"][0]["message"]
+    assert Loss("unapproved_call", "ToolCall", 1, "dropped") in whole.losses
+
+
 def test_call_that_was_approved_and_executed_is_one_of_the_agent() -> None:
     chunks = ui_stream(
         *(*ui_call("c"), ui_approval("c"), ui_result("c"), *ui_call("d")), reason="tool-calls"

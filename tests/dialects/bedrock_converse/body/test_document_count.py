@@ -50,6 +50,21 @@ def test_text_documents_beyond_the_fifth_are_written_as_text() -> None:
     assert lost == {"document_dropped": 1, "document_as_text": 2, "tool_declared": 1}
 
 
+def test_result_within_the_bound_keeps_its_value() -> None:
+    result = ToolResult("c", (Text('{"a":1}'), *pdfs(1)), value='{"a":1}')
+    late = Document("text/plain", "Hi")
+    history = (
+        InputMessage("user", (Text("q"),)),
+        InputMessage("assistant", (ToolCall("c", "f"),)),
+        InputMessage("user", (result, *pdfs(4, 1), late)),
+    )
+    found, *rest = encode_request(Request(messages=history), DIALECT).body["messages"][2]["content"]
+    content = found["toolResult"]["content"]
+    assert content[0] == {"json": {"a": 1}}
+    assert content[1]["document"]["name"] == "d0"
+    assert rest[4:] == [{"text": "<document>\nHi\n</document>"}]
+
+
 def test_sixth_document_that_is_no_text_is_an_error_that_names_the_message() -> None:
     history = (
         InputMessage("user", (Text("q"), *pdfs(3))),
