@@ -64,6 +64,10 @@ def bare(part: dict[str, Any]) -> dict[str, Any]:
             output(SAID, SAID, id="msg_sn_1", status="completed"),
         ),
         (output(bare(SAID), id="msg_1"), output(SAID, id="msg_1", status="completed")),
+        (
+            output(bare(SAID), id="msg_1", status="completed"),
+            output(SAID, id="msg_1", status="completed"),
+        ),
         # All others stay.
         (output(CITED, id="msg_1", status="completed"), None),
         (output(NO), None),

@@ -21,6 +21,7 @@ from streamnorm._core.tools import (
     ServerTool,
     Tool,
 )
+from streamnorm.dialects.openai_responses.body.request import input_items
 
 OWN = "openai_responses"
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -153,3 +154,9 @@ def test_other_bodies_are_refused(body: dict[str, Any], path: str, problem: str)
     with pytest.raises(DecodeError) as caught:
         read(body)
     assert (caught.value.path, caught.value.args[0]) == (path, problem)
+
+
+def test_items_of_the_input() -> None:
+    item = {"role": "user", "content": "Hi."}
+    assert input_items({}) == []
+    assert input_items({"input": [item]}) == [item]

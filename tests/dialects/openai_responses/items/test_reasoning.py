@@ -351,3 +351,11 @@ def test_delta_of_redacted_reasoning_starts_a_new_block() -> None:
         *(REDACTED, BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "a")),
         *(SignatureDelta(1, SEALED, "openai", "rs_1"), BlockStop(1)),
     ]
+
+
+def test_complete_text_after_the_end_of_its_item_is_a_note() -> None:
+    late = event("response.reasoning_summary_text.done", output_index=0, summary_index=0, text="b")
+    end = item(summary=parts("a"))
+    decoded = decode(START, ITEM_ADDED, summary("a"), end, late, completed())
+    assert decoded.events[1:-1] == [STARTED, ReasoningDelta(0, "a"), BlockStop(0)]
+    assert decoded.notes == (Note("resent_text", "Reasoning", 1),)
