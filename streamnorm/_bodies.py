@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from msgspec import Struct, structs
 
@@ -81,6 +81,14 @@ class EncodeOptions(TypedDict):
     arguments: ArgumentsPolicy
     missing_tools: MissingTools
     strict: bool
+
+
+_PolicyName: TypeAlias = Literal["repair", "arguments", "missing_tools"]
+_POLICIES: tuple[tuple[_PolicyName, tuple[str, ...]], ...] = (
+    ("repair", get_args(RepairPolicy)),
+    ("arguments", get_args(ArgumentsPolicy)),
+    ("missing_tools", get_args(MissingTools)),
+)
 
 
 def decode_request(
@@ -263,12 +271,8 @@ def _check_policies(options: EncodeOptions) -> None:
 
     A misspelt one would be taken for the policy that changes the request.
     """
-    for name, policy, expected in (
-        ("repair", options["repair"], get_args(RepairPolicy)),
-        ("arguments", options["arguments"], get_args(ArgumentsPolicy)),
-        ("missing_tools", options["missing_tools"], get_args(MissingTools)),
-    ):
-        if policy not in expected:
+    for name, expected in _POLICIES:
+        if (policy := options[name]) not in expected:
             raise ValueError(f"{name} is {policy!r}, expected one of {', '.join(expected)}")
 
 
