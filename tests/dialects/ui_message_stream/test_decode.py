@@ -15,6 +15,7 @@ from support.ui_message_stream.reader import (
     delta,
     end,
     failure,
+    frames,
     middle,
     read,
     start,
@@ -597,3 +598,46 @@ def test_vendor_fields_of_the_usage_are_bounded() -> None:
     finish = {**FINISH, "messageMetadata": {"usage": usage}}
     error = failure(finish, limits=Limits(max_accumulated_bytes=9000))
     assert (error.kind, error.code) == ("too_large", "max_accumulated_bytes")
+
+
+def test_summary_that_begins_again_is_a_block_of_its_own() -> None:
+    summary = (start("reasoning", "r:0"), delta("reasoning", "a", "r:0"), end("reasoning", "r:0"))
+    blocks = [event for event in middle(*summary, *summary) if isinstance(event, BlockStart)]
+    assert blocks == [BlockStart(0, Reasoning()), BlockStart(1, Reasoning())]
+
+
+def test_signature_at_the_start_of_a_later_summary_signs_the_block() -> None:
+    first = (start("reasoning", "r:0"), delta("reasoning", "a", "r:0"), end("reasoning", "r:0"))
+    later = (start("reasoning", "r:1", providerMetadata=PM), delta("reasoning", "b", "r:1"))
+    found = middle(*first, *later, end("reasoning", "r:1"))
+    assert found[-2:] == [SignatureDelta(0, "s", "anthropic"), BlockStop(0)]
+
+
+def test_result_may_say_that_the_provider_executed_the_call() -> None:
+    call = tool("input-available", input={})
+    own = middle(call, tool("output-available", output="x"))
+    assert own[-2] == BlockStart(1, ToolResult("c", (Text("x"),)))
+    provided = middle(call, tool("output-available", output="x", providerExecuted=True))
+    assert provided[-2] == BlockStart(1, ServerToolResult("c", "f", "x"))
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"type": "source-url", "sourceId": "s", "url": "https://e.org/"},
+        {"type": "finish-step"},
+        tool("output-available", output="x"),
+    ],
+    ids=lambda chunk: str(chunk["type"]),
+)
+def test_chunk_that_goes_on_with_no_summary_ends_the_reasoning(chunk: dict[str, Any]) -> None:
+    reader = decoder(UI)
+    call = tool("input-available", input={})
+    summary = (start("reasoning", "r:0"), delta("reasoning", "a", "r:0"), end("reasoning", "r:0"))
+    assert BlockStop(1) not in reader.feed(frames(START, STEP, call, *summary))
+    assert reader.feed(frames(chunk))[:1] == [BlockStop(1)]
+
+
+def test_metadata_of_a_call_that_is_stored_is_bounded() -> None:
+    call = tool("input-start", providerMetadata={"x": {"y": "a" * 9000}})
+    assert failure(call, limits=Limits(max_accumulated_bytes=9000)).kind == "too_large"
