@@ -268,3 +268,9 @@ def test_counts_round_trip(d: Draws) -> None:
     assert back == Usage(
         *known, usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens
     )
+
+
+def test_reasoning_beside_audio_is_part_of_the_completion() -> None:
+    details = {"completion_tokens_details": {"reasoning_tokens": 2}}
+    wire = {**COUNTS, **details, "total_tokens": 17, "prompt_audio_seconds": 4}
+    assert usage_from_wire(Usage(), wire).output_tokens == 5

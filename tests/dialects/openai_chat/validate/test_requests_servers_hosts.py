@@ -24,6 +24,8 @@ from support.openai_chat.server_rules import (
 )
 from support.rules.rows import RuleRow
 
+from streamnorm.validation import validate_request
+
 NO_DEVELOPER = "developer is not one of ['system', 'assistant', 'user', 'tool', 'function']"
 ALTERNATE = "Conversation roles must alternate user/assistant/user/assistant/..."
 PREFILL = "Assistant response prefill is incompatible with enable_thinking."
@@ -367,3 +369,8 @@ CASES = [
 @pytest.mark.parametrize("row", CASES, ids=str)
 def test_server_refuses_what_its_rule_says(row: RuleRow) -> None:
     row.check()
+
+
+def test_assistant_message_before_the_last_one_is_no_prefill() -> None:
+    body = {"model": "qwen3-32b", **messages(USER, ASSISTANT, USER)}
+    assert validate_request(body, "openai_chat", server="vllm") == []
