@@ -25,7 +25,6 @@ from streamnorm.gateway.config import Config
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.streams import (
-    ABSENT,
     ID_HEADER,
     LoggedStreams,
     NoAnswer,
@@ -130,8 +129,9 @@ class StreamEndpoint:
         logged = self._streams.find_chat(received, client, id)
         if asked.operation == "cancel":
             if logged is None:
-                raise RequestRefused(*ABSENT["unknown"], code="stream_unknown")
-            await self._cancel(logged.key, id, exchange, call)
+                refuse_absent("unknown")
+            else:
+                await self._cancel(logged.key, id, exchange, call)
             return
         # Chats of other ids are answered, too, but not from the log.
         if logged is not None:
