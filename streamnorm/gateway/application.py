@@ -238,7 +238,7 @@ class Gateway:
             body = self._observers.metrics.text()
             await self._answer_any(scope, received, receive, send, 200, [kind], body)
             return
-        if browsers.answers_preflight(received):
+        if received.method == "OPTIONS" and browsers.answers_preflight(received):
             headers = browsers.preflight_headers(received)
             await self._answer_any(scope, received, receive, send, _NO_CONTENT, headers)
             return
@@ -268,7 +268,7 @@ class Gateway:
     def _client_of(self, received: ClientRequest) -> Dialect:
         endpoint = self._stream_endpoint
         of_stream = None if endpoint is None else endpoint.client_at(received)
-        return of_stream or self._pages.client_at(received.path) or client_of(received)
+        return of_stream or self._pages.clients.get(received.path) or client_of(received)
 
     async def _answer_any(
         self,

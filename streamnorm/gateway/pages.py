@@ -147,12 +147,8 @@ class Browsers:
             raise RequestRefused("content-type: none, expected application/json", 415)
 
     def answers_preflight(self, received: ClientRequest) -> bool:
-        """Return whether a request is a CORS preflight of an allowed page."""
-        return (
-            received.method == "OPTIONS"
-            and "access-control-request-method" in received.headers
-            and self._is_readable(received)
-        )
+        """Return whether an OPTIONS request is a CORS preflight of an allowed page."""
+        return "access-control-request-method" in received.headers and self._is_readable(received)
 
     def preflight_headers(self, received: ClientRequest) -> list[tuple[bytes, bytes]]:
         """Return the response headers of a preflight that `cross_origin` does not add."""
@@ -343,6 +339,9 @@ class Pages:
     Raises:
         ConfigError: There is no such route, no model of the name that it asks for, or no such
             client.
+
+    Attributes:
+        clients: The dialect of the route at each path.
     """
 
     def __init__(self, config: Config, routing: Routing) -> None:
@@ -359,11 +358,7 @@ class Pages:
             if options.resume and config.log is None:
                 raise ConfigError(f"pages.{name}.resume: without a log, expected [log]")
             self._by_dialect[client.name] = Page(client, options)
-
-    def client_at(self, path: str) -> Dialect | None:
-        """Return the dialect of the route for pages at a path; None for other paths."""
-        clients = (page.client for page in self._by_dialect.values())
-        return next((client for client in clients if client.page_path == path), None)
+        self.clients = {page.client.page_path: page.client for page in self._by_dialect.values()}
 
     def page_of(self, client: Dialect) -> Page | None:
         """Return the route for a client's dialect; None if no route is configured."""

@@ -205,6 +205,11 @@ class DeltaRun(ABC):
             self._read_payload = None
             self._choose_readers()
 
+    def renew_templates(self) -> None:
+        """Discard the templates, and allow others to be learned: another block is extended."""
+        self.clear_templates()
+        self.allow_templates()
+
     def close(self) -> None:
         """Release the functions that refer to the run, so that it is freed with its decoder."""
         self.text_of = self.text_of_read = _read_nothing

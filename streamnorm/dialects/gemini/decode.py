@@ -413,9 +413,7 @@ class GeminiRun(DeltaRun):
         if counts is not None:
             self._usage.set_last(counts)
         self._decoded = 0
-        self.allow_templates()
-        if self._templates.last is not None:
-            self.clear_templates()
+        self.renew_templates()
 
     def _learn(self, payload: bytes, chunk: TextChunk, candidate: CandidateBlocks) -> None:
         """Learn the template of chunks that differ only in their text and two token counts."""

@@ -443,8 +443,7 @@ class ChatRun(DeltaRun):
         if is_new:
             self._expected, self._failures = expected, 0
         if is_new or moves != self._moves:
-            self.clear_templates()
-            self.allow_templates()
+            self.renew_templates()
         elif call_count > self._call_count:
             self.allow_templates()
         self._call_count, self._moves = call_count, moves
