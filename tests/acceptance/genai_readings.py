@@ -144,7 +144,8 @@ def _add(parts: list[list[Any]], part: types.Part) -> None:
     last = parts[-1] if parts else ["call"]
     redacted = (signature or b"").startswith(b"sn1-redacted.")  # which belongs to no text
     goes_on = last[0] != "call" and last[-1] is None and not redacted
-    if not goes_on or (part.text and last[0] != kind):
+    # A signature without text ends the part before it, unless it is marked as a thought's.
+    if not goes_on or ((part.text or part.thought) and last[0] != kind):
         last = [kind, "", None]
         parts.append(last)
     last[1] += part.text
