@@ -60,6 +60,8 @@ _SESSION_HEADERS = (
     "session_id",
     "thread-id",
 )
+# The conversation that an upstream stores, the chat of a page, or what shares a prompt cache.
+_CONVERSATION_FIELDS = ("conversation", "threadId", "id", "prompt_cache_key", "cachedContent")
 _TURNS = ("messages", "input", "contents")  # fields of the history, by dialect
 _CACHE_MARK = "cache_control"
 _MAX_VALUES = 256  # of which each may hold as many
@@ -517,8 +519,9 @@ class Balancer:
 def conversation_of(headers: Mapping[str, str], body: Mapping[str, Any]) -> str:
     """Return a key that all requests of a conversation have in common.
 
-    That is the id of the session, which agents send in a header or as the user, or the key of the
-    prompt cache, or else what stands in the first message of the user.
+    That is the id of the session, which agents send in a header or as the user, that of the
+    conversation or of the chat of a page, or the key of the prompt cache, or else what stands in
+    the first message of the user.
 
     Args:
         headers: Headers of a request, names in lower case.
@@ -528,7 +531,9 @@ def conversation_of(headers: Mapping[str, str], body: Mapping[str, Any]) -> str:
     metadata = body.get("metadata")
     if is_object(metadata):
         named.append(_string(metadata.get("user_id")))
-    named += [_string(body.get("prompt_cache_key")), _string(body.get("cachedContent"))]
+    for name in _CONVERSATION_FIELDS:
+        value = body.get(name)
+        named.append(_string(value.get("id") if is_object(value) else value))
     return next(filter(None, named), "") or "\n".join(_strings(_first_message(body)))
 
 

@@ -104,10 +104,15 @@ def test_conversation_is_the_session_in_a_header(name: str) -> None:
         ({"metadata": {"user_id": 7}, "prompt_cache_key": "k"}, "k"),
         ({"metadata": None, "prompt_cache_key": ""}, "Hi\nuser"),
         ({"cachedContent": "cachedContents/1"}, "cachedContents/1"),
+        ({"conversation": "conv_1", "prompt_cache_key": "k"}, "conv_1"),
+        ({"conversation": {"id": "conv_1"}, "prompt_cache_key": "k"}, "conv_1"),
+        ({"conversation": {}}, "Hi\nuser"),
+        ({"id": "chat"}, "chat"),
+        ({"threadId": "thread", "runId": "run"}, "thread"),
         ({}, "Hi\nuser"),
     ],
 )
-def test_without_a_session_the_user_or_the_cache_counts(
+def test_without_a_session_the_user_the_chat_or_the_cache_counts(
     fields: dict[str, Any], expected: str
 ) -> None:
     assert conversation_of({}, {**said("Hi"), **fields}) == expected
