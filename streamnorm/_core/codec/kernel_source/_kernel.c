@@ -80,10 +80,22 @@ put(char *out, const char *start, Py_ssize_t size)
 
 /* ---- Strings of JSON ------------------------------------------------------------------------ */
 
+#define EACH_BYTE(c) (0x0101010101010101ULL * (c))
+
 /* Return the first byte from `at` that ends a string or does not stand for itself. */
 static const char *
 plain_end(const char *at, const char *end)
 {
+    /* Eight at a time: what is subtracted borrows from the highest bit of a byte that is smaller,
+     * and a byte that is equal is 0 behind the exclusive or. */
+    for (unsigned long long word; end - at >= 8; at += 8) {
+        memcpy(&word, at, 8);
+        unsigned long long below = (word - EACH_BYTE(0x20)) |
+                                   ((word ^ EACH_BYTE('"')) - EACH_BYTE(1)) |
+                                   ((word ^ EACH_BYTE('\\')) - EACH_BYTE(1));
+        if (below & ~word & EACH_BYTE(0x80))
+            break;
+    }
     while (at < end) {
         unsigned char c = (unsigned char)*at;
         if (c < 0x20 || c == '"' || c == '\\')
@@ -128,14 +140,12 @@ decode_unusual(const char *quoted, Py_ssize_t size)
 static PyObject *
 decode_text(const char *start, Py_ssize_t size)
 {
-    const char *end = start + size, *at = plain_end(start, end);
+    const char *end = start + size, *at = plain_end(start, end), *plain = start;
+    char room[SHORT_BYTES], *out = room;
     if (at < end) {
-        char room[SHORT_BYTES];
         if (size > SHORT_BYTES || *at != '\\')
             return decode_unusual(start - 1, size + 2);
-        char *out = room;
-        const char *from = start;
-        while (1) {
+        for (const char *from = start; ; at = plain_end(from, end)) {
             out = put(out, from, at - from);
             if (at == end)
                 break;
@@ -144,19 +154,12 @@ decode_text(const char *start, Py_ssize_t size)
                 return decode_unusual(start - 1, size + 2);
             *out++ = c;
             from = at + 2;
-            at = plain_end(from, end);
         }
-        PyObject *text = PyUnicode_DecodeUTF8(room, out - room, NULL);
-        if (text != NULL)
-            return text;
+        plain = room;
     }
-    else {
-        PyObject *text = PyUnicode_DecodeUTF8(start, size, NULL);
-        if (text != NULL)
-            return text;
-    }
-    if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
-        return NULL;
+    PyObject *text = PyUnicode_DecodeUTF8(plain, plain == room ? out - room : size, NULL);
+    if (text != NULL || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+        return text;
     PyErr_Clear();
     return decode_unusual(start - 1, size + 2);
 }
@@ -191,8 +194,7 @@ write_frame(const Bytes *head, const char *digits, Py_ssize_t digits_size, const
     if (more == 0)
         out = put(out, start, size);
     else {
-        const char *from = start;
-        while (1) {
+        for (const char *from = start; ; from = at + 1) {
             at = plain_end(from, end);
             out = put(out, from, at - from);
             if (at == end)
@@ -209,7 +211,6 @@ write_frame(const Bytes *head, const char *digits, Py_ssize_t digits_size, const
                 out[4] = "0123456789abcdef"[c & 15];
                 out += 5;
             }
-            from = at + 1;
         }
     }
     *out++ = '"';
