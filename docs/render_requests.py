@@ -127,7 +127,7 @@ LOSSES = {
     "prefill_not_continued": ("an answer that the assistant has begun", "a message of its own"),
     "property_renamed": ("the name of a tool's property", "written with legal characters"),
     "reasoning_dropped": ("reasoning of another vendor, or with nothing after it", "dropped"),
-    "reasoning_merged": ("reasoning before that of an item, in a stored chat", "read as one"),
+    "reasoning_merged": ("two blocks of one reasoning item, in a stored chat", "read as one"),
     "reasoning_summary": ("how reasoning is shown", "changed or dropped"),
     "refusal_as_text": ("a refusal", "written as text"),
     "result_media": ("files in a tool result, in a stored chat", "dropped"),

@@ -170,15 +170,15 @@ BEDROCK = Task(
 )
 
 
-def gpt(thought: str, encrypted: str, id: str) -> Reasoning:
-    return Reasoning((thought,), encrypted, "openai", id)
+def gpt(encrypted: str, id: str, *thoughts: str) -> Reasoning:
+    return Reasoning(thoughts, encrypted, "openai", id)
 
 
 RESPONSES = Task(
     "gpt-5",
     [
-        [gpt("I ask twice.", "ZW5jLTE=", "rs_1"), OSLO, ROME],
-        [gpt("Both are known.", "ZW5jLTI=", "rs_2"), TEXT],
+        [gpt("ZW5jLTE=", "rs_1", "I ask twice."), OSLO, ROME],
+        [gpt("ZW5jLTI=", "rs_2", "One is known.", "The other, too.", "Both are known."), TEXT],
         TOMORROW,
     ],
     [
@@ -205,7 +205,11 @@ RESPONSES = Task(
         {
             "type": "reasoning",
             "id": "rs_2",
-            "summary": [{"type": "summary_text", "text": "Both are known."}],
+            "summary": [
+                {"type": "summary_text", "text": "One is known."},
+                {"type": "summary_text", "text": "The other, too."},
+                {"type": "summary_text", "text": "Both are known."},
+            ],
             "encrypted_content": "ZW5jLTI=",
         },
         {"role": "assistant", "content": TEXT},

@@ -11,6 +11,7 @@ from streamnorm import (
     Loss,
     LossyEncoding,
     Message,
+    Reasoning,
     Request,
     Text,
     ToolCall,
@@ -43,6 +44,31 @@ def test_conversation_comes_back_as_it_was(page: str) -> None:
     assert encode_messages(HISTORY, page) == written
     ids = [message["id"] for message in written.messages]
     assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("parts", [("A", "B"), ("A", "B", "C"), ("A", "B", "C", "D")])
+@pytest.mark.parametrize(
+    "signed", [("s", "openai", "rs_1"), ("s", "xai", "rs_1"), ("s", "anthropic", None), ()]
+)
+def test_all_summaries_of_reasoning_come_back(
+    page: str, parts: tuple[str, ...], signed: tuple[str | None, ...]
+) -> None:
+    answer = InputMessage("assistant", (Reasoning(parts, *signed), Text("Hi")))
+    history = (HISTORY[0], answer, InputMessage("user", (Text("More."),)))
+    written = encode_messages(history, page)
+    assert written.losses == ()
+    assert sent_back(written.messages, page) == history
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_reasoning_before_an_item_is_no_part_of_it(page: str) -> None:
+    """OpenAI issued the item without it; each of several answers may be a failed attempt."""
+    item = Reasoning(("B",), "s", "openai", "rs_2")
+    history = (HISTORY[0], InputMessage("assistant", (Reasoning(("A",)), item, Text("Hi"))))
+    written = encode_messages(history, page)
+    assert written.losses == ()
+    assert sent_back(written.messages, page) == history
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -218,7 +218,14 @@ class AnswerBlocks:
         self._citations.setdefault(position, [*text.citations]).append(citation)
         return True
 
-    def append_reasoning(self, block: Reasoning, *, is_continued: bool = False) -> None:
+    def append_reasoning(
+        self,
+        block: Reasoning,
+        *,
+        is_continued: bool = False,
+        is_part: bool = False,
+        may_join_unnamed: bool = False,
+    ) -> None:
         """Append reasoning, or merge it into the preceding reasoning of the same reasoning item.
 
         pydantic-ai signs the first summary of an item, `@ai-sdk/openai` all, and our own stream,
@@ -227,16 +234,23 @@ class AnswerBlocks:
         Args:
             block: The reasoning.
             is_continued: Whether its page marks the reasoning behind it as a further part.
+            is_part: Whether its page shows it to be a further part of the reasoning before it.
+            may_join_unnamed: Whether reasoning without signature and id before it is a part of
+                its item.
         """
         last = len(self._blocks) - 1
         before = self._blocks[last] if self._blocks else None
-        is_part, self._is_continued = self._is_continued, is_continued
-        if not isinstance(before, Reasoning) or not (is_part or _is_of_item(before, block)):
+        is_part, self._is_continued = is_part or self._is_continued, is_continued
+        if isinstance(before, Reasoning):
+            is_part = is_part or (may_join_unnamed and _is_unnamed(before))
+            is_part = (is_part and _share_signature(before, block)) or _is_of_item(before, block)
+        if not isinstance(before, Reasoning) or not is_part:
             self._blocks.append(block)
             return
         self._summaries.setdefault(last, [*before.parts]).extend(block.parts)
         if block.signature is None:
-            block = structs.replace(block, signature=before.signature, issuer=before.issuer)
+            signature, issuer, id = before.signature, before.issuer, block.id or before.id
+            block = structs.replace(block, signature=signature, issuer=issuer, id=id)
         self._blocks[last] = block
 
     def finish(self) -> tuple[InputBlock, ...]:
@@ -253,12 +267,20 @@ def _is_of_item(before: InputBlock, summary: InputBlock) -> bool:
     """Return whether a reasoning block belongs to the item of the reasoning block before it."""
     if not isinstance(before, Reasoning) or not isinstance(summary, Reasoning):
         return False
-    if summary.id is None or before.extra is not None:
+    if summary.id is None or summary.id != before.id or before.extra is not None:
         return False
-    if before.signature is None:
-        return before.id in (None, summary.id)
-    # An item has one signature, and neither of two may be lost.
-    return before.id == summary.id and summary.signature in (None, before.signature)
+    return _share_signature(before, summary)
+
+
+def _share_signature(before: Reasoning, summary: Reasoning) -> bool:
+    # A block has one signature, and neither of two may be lost.
+    return before.signature is None or summary.signature in (None, before.signature)
+
+
+def _is_unnamed(reasoning: Reasoning) -> bool:
+    """Return whether no field of a reasoning block shows where it is from."""
+    named = reasoning.signature, reasoning.id, reasoning.extra
+    return all(each is None for each in named)
 
 
 def clean_messages(messages: list[dict[str, Any]], losses: Losses) -> list[dict[str, Any]]:

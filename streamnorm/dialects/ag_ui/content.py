@@ -12,6 +12,7 @@ call.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from streamnorm._core.blocks import Citation, RedactedReasoning, ServerToolCall, ServerToolResult
@@ -68,6 +69,22 @@ def signature_from_wire(value: str) -> Signed | None:
 def item_id_of(value: str) -> str | None:
     """Return the item id in an encrypted value of pydantic-ai; None for other values."""
     return unpack_item_id(_decode_packed(value))
+
+
+_PART_ID = re.compile(r"(.*)\.([0-9]{1,6})", re.DOTALL)
+
+
+def part_id(span_id: str, number: int) -> str:
+    """Return the id of a reasoning message: that of its span, and its number there."""
+    return f"{span_id}.{number}"
+
+
+def is_next_part(before: str, id: str) -> bool:
+    """Return whether two ids are of consecutive reasoning messages of one span."""
+    first, second = _PART_ID.fullmatch(before), _PART_ID.fullmatch(id)
+    if first is None or second is None:
+        return False
+    return first[1] == second[1] and int(first[2]) + 1 == int(second[2])
 
 
 def _decode_packed(value: str) -> dict[str, Any]:

@@ -45,6 +45,7 @@ from streamnorm.dialects.ag_ui.content import (
     cut_to_wire,
     event_to_wire,
     mark_of,
+    part_id,
     redacted_to_wire,
     result_to_wire,
     signature_to_wire,
@@ -126,24 +127,32 @@ class AGUIEncoder(RunEncoder):
         index = event.index
         turn = b""
         if self._parts.get(index) != event.part:
-            turn = self._end_part(index) + self._start_part(index, event.part)
+            turn = self._end_part(index, continues=True) + self._start_part(index, event.part)
         return turn + self._heads[index] + dumps(event.text) + _DELTA_END
 
     def _start_part(self, index: int, part: int) -> bytes:
         """Return the event that starts a message for one part of a reasoning block."""
         self._parts[index] = part
         count = self._part_counts[index] = self._part_counts.get(index, -1) + 1
-        id = f"{self._ids[index]}.{count}"
+        id = part_id(self._ids[index], count)
         self._heads[index] = _content_head(wire.REASONING_CONTENT, {"messageId": id})
         return _frame(wire.REASONING_START, {"messageId": id, "role": "reasoning"})
 
-    def _end_part(self, index: int) -> bytes:
+    def _end_part(self, index: int, *, continues: bool = False) -> bytes:
+        """Return the event that ends the open message of a reasoning block, if one is open.
+
+        Args:
+            index: Index of the block.
+            continues: Whether the next message is a further part of the block: the client sends
+                messages without their span.
+        """
         if self._parts.pop(index, None) is None:
             return b""
-        return _frame(wire.REASONING_END, {"messageId": self._part_id(index)})
+        mark = {"metadata": {wire.IS_CONTINUED: True}} if continues else {}
+        return _frame(wire.REASONING_END, {"messageId": self._part_id(index), **mark})
 
     def _part_id(self, index: int) -> str:
-        return f"{self._ids[index]}.{self._part_counts[index]}"
+        return part_id(self._ids[index], self._part_counts[index])
 
     def _signature(self, event: SignatureDelta) -> bytes:
         index, kind, written = event.index, self._kinds[event.index], b""

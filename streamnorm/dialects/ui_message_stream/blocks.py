@@ -32,10 +32,11 @@ from streamnorm._core.events import (
     delta_factory,
 )
 from streamnorm._core.failures import malformed
-from streamnorm._core.json import InvalidJSON, clean, clean_tree, decode_any, rejoin
+from streamnorm._core.json import InvalidJSON, clean, clean_tree, decode_any, is_object, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes, value_bytes
 from streamnorm.dialects.ui_message_stream.content import (
     BROKEN,
+    CONTINUED,
     CUT,
     DENIED,
     METADATA,
@@ -46,6 +47,7 @@ from streamnorm.dialects.ui_message_stream.content import (
     redacted_from_wire,
     result_from_wire,
     signature_from_wire,
+    split_mark,
 )
 from streamnorm.dialects.ui_message_stream.wire import Chunk, input_text, text_field
 
@@ -240,6 +242,8 @@ class MessageBlocks:
             raise malformed(f"{kind}-end of no open id, expected a {kind}-start before it")
         part.has_text = False  # no further delta extends it
         part.metadata = value.get("providerMetadata") or part.metadata
+        if kind == "reasoning" and is_object(part.metadata):
+            _, part.metadata = split_mark(part.metadata, CONTINUED)
         summary = _SUMMARY.fullmatch(id) if kind == "reasoning" else None
         if summary is None or _is_signed(part.metadata):
             self._stop_part(part, events)

@@ -62,6 +62,10 @@ _GOOGLE = ("google", "vertex", "googleVertex")
 _PYDANTIC = "pydantic_ai"
 
 
+CONTINUED = "isContinued"
+"""Field of our own metadata: whether the next reasoning part belongs to the same block."""
+
+
 def signature_to_wire(signed: Signed) -> dict[str, Any]:
     """Return a signature as `providerMetadata`."""
     signature, issuer, id = signed
@@ -94,6 +98,31 @@ def signature_from_wire(metadata: object) -> Signed | None:
         named, id = (clean(string_of(own, name)) or None for name in ("issuer", "id"))
         return Signed(clean(signature), named, id)
     return unpack_signature(packed) if is_object(packed) else None
+
+
+def reasoning_end_to_wire(signed: Signed) -> dict[str, Any]:
+    """Return the signature of reasoning as `providerMetadata` of the last part of its block.
+
+    The metadata of an item says that no further part follows.  Older versions wrote neither this
+    nor anything at the parts before, which look like reasoning of another provider.
+    """
+    metadata = signature_to_wire(signed)
+    return metadata if signed.id is None else add_mark(metadata, CONTINUED, False)
+
+
+def add_mark(metadata: dict[str, Any], name: str, value: object) -> dict[str, Any]:
+    """Return a `providerMetadata` with a field added to our own metadata."""
+    return {**metadata, OWN: {**metadata.get(OWN, {}), name: value}}
+
+
+def split_mark(metadata: dict[str, Any] | None, name: str) -> tuple[object, dict[str, Any] | None]:
+    """Return a field of our own metadata (None if absent), and the other metadata."""
+    own = None if metadata is None else metadata.get(OWN)
+    if metadata is None or not is_object(own) or name not in own:
+        return None, metadata
+    rest = {key: item for key, item in own.items() if key != name}
+    others = {key: item for key, item in metadata.items() if key != OWN}
+    return own[name], {**others, OWN: rest} if rest else others
 
 
 def item_id_of(metadata: object) -> str | None:

@@ -44,12 +44,15 @@ from streamnorm._core.limits import OBJECT_BYTES, text_bytes, value_bytes
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.ui_message_stream import wire
 from streamnorm.dialects.ui_message_stream.content import (
+    CONTINUED,
     METADATA,
+    add_mark,
     chunk_to_wire,
     citation_to_wire,
     cut_input_to_wire,
     file_to_wire,
     input_to_wire,
+    reasoning_end_to_wire,
     redacted_to_wire,
     result_to_wire,
     server_result_to_wire,
@@ -267,7 +270,9 @@ class UIMessageEncoder(RunEncoder):
         if event.part != block.part:
             # The AI SDK numbers the summaries of an item so.
             id = f"{block.id.partition(':')[0]}:{event.part}"
-            before = chunk({"type": "reasoning-end", "id": block.id})
+            end: Chunk = {"type": "reasoning-end", "id": block.id}
+            # The page sends parts back without their ids.
+            before = chunk(with_metadata(end, add_mark({}, CONTINUED, True)))
             before += self._start_part(event.index, "reasoning", id, part=event.part)
             block = self._open[event.index]
         return before + block.head + dumps(event.text) + b"}\n\n"
@@ -277,8 +282,10 @@ class UIMessageEncoder(RunEncoder):
 
     def _signature(self, event: SignatureDelta) -> bytes:
         signed = Signed(event.signature, event.issuer, event.id)
+        block = self._open[event.index]
+        to_wire = reasoning_end_to_wire if block.kind == "reasoning" else signature_to_wire
         # At the end of the part: each `providerMetadata` replaces the one before it.
-        self._open[event.index].metadata = signature_to_wire(signed)
+        block.metadata = to_wire(signed)
         return b""
 
     def _citation(self, event: CitationDelta) -> bytes:

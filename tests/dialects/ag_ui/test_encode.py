@@ -180,7 +180,12 @@ def test_rule_19_reasoning_has_its_role_and_a_message_for_each_part() -> None:
         {"type": "REASONING_START", "messageId": "m-1"},
         {"type": "REASONING_MESSAGE_START", "messageId": "m-1.0", "role": "reasoning"},
         {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m-1.0", "delta": "a"},
-        {"type": "REASONING_MESSAGE_END", "messageId": "m-1.0"},
+        # The client sends the messages back without their span.
+        {
+            "type": "REASONING_MESSAGE_END",
+            "messageId": "m-1.0",
+            "metadata": {"isContinued": True},
+        },
         {"type": "REASONING_MESSAGE_START", "messageId": "m-1.1", "role": "reasoning"},
         {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m-1.1", "delta": "b"},
         {

@@ -174,6 +174,18 @@ def test_numbered_reasoning_is_one_block_of_summaries() -> None:
     assert middle(*chunks[:3], start("text"), delta("text", "x"), end("text"))[2] == BlockStop(0)
 
 
+def test_mark_of_a_summary_is_no_metadata_of_its_block() -> None:
+    marked = {"streamnorm": {"isContinued": True}}
+    first = start("reasoning", "r:0"), delta("reasoning", "a", "r:0")
+    last = start("reasoning", "r:1"), delta("reasoning", "b", "r:1"), end("reasoning", "r:1")
+    assert middle(*first, end("reasoning", "r:0", providerMetadata=marked), *last) == [
+        BlockStart(0, Reasoning()),
+        ReasoningDelta(0, "a"),
+        ReasoningDelta(0, "b", 1),
+        BlockStop(0),
+    ]
+
+
 def test_sources_cite_the_open_text() -> None:
     own = {
         "streamnorm": {

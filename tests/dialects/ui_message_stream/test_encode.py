@@ -202,9 +202,21 @@ def test_rule_7_tool_of_the_provider_says_so_on_every_chunk_of_the_call() -> Non
     [
         ("anthropic", None, {"anthropic": {"signature": "s"}}),
         ("openai", None, {"openai": {"reasoningEncryptedContent": "s"}}),
-        ("openai", "rs", {"openai": {"itemId": "rs", "reasoningEncryptedContent": "s"}}),
+        (
+            "openai",
+            "rs",
+            {
+                "openai": {"itemId": "rs", "reasoningEncryptedContent": "s"},
+                # No further part of the item follows.
+                "streamnorm": {"isContinued": False},
+            },
+        ),
         ("google", None, {"google": {"thoughtSignature": "s"}}),
-        ("xai", "i", {"streamnorm": {"signature": "s", "issuer": "xai", "id": "i"}}),
+        (
+            "xai",
+            "i",
+            {"streamnorm": {"signature": "s", "issuer": "xai", "id": "i", "isContinued": False}},
+        ),
         (None, None, {"streamnorm": {"signature": "s"}}),
     ],
 )
@@ -233,6 +245,10 @@ def test_each_summary_is_a_part() -> None:
         *(("reasoning-start", "0:0"), ("reasoning-delta", "0:0"), ("reasoning-end", "0:0")),
         *(("reasoning-start", "0:1"), ("reasoning-delta", "0:1"), ("reasoning-delta", "0:1")),
         ("reasoning-end", "0:1"),
+    ]
+    # The page sends parts back without their ids.
+    assert [c["providerMetadata"] for c in chunks if "providerMetadata" in c] == [
+        {"streamnorm": {"isContinued": True}},
     ]
 
 

@@ -55,6 +55,7 @@ from streamnorm.dialects.ag_ui.content import (
     UNFINISHED,
     citation_from_wire,
     citation_to_wire,
+    is_next_part,
     is_server_call,
     is_unanswered,
     item_id_of,
@@ -104,6 +105,7 @@ class _Thread:
         self._results: list[ToolResult] = []  # of its calls
         self._answer_calls: set[str] = set()
         self._by_provider: dict[str, bool] = {}  # of all calls, by id
+        self._last_id = ""  # of the message before the one that is read
 
     def read(self, item: object) -> None:
         """Read the next message.
@@ -117,8 +119,9 @@ class _Thread:
         if read is None:
             expected = f"one of {', '.join(self._READERS)}"
             raise DecodeError(f"another role, expected {expected}", path="$.role")
-        require_str(value, "id")
+        id = require_str(value, "id")
         read(self, value)
+        self._last_id = id
 
     def end_answer(self) -> None:
         """Append the collected assistant message, and a user message with the tool results."""
@@ -203,7 +206,9 @@ class _Thread:
             signature, issuer, id = signed or (None, None, item_id_of(encrypted or ""))
             block = Reasoning(parts, signature, issuer, id)
             mark = (get_object(value, "metadata") or {}).get(IS_CONTINUED)
-            self._blocks.append_reasoning(block, is_continued=mark is True)
+            # Clients up to 0.0.57 drop the mark, and older versions of the encoder wrote none.
+            is_part = is_next_part(self._last_id, value["id"])
+            self._blocks.append_reasoning(block, is_continued=mark is True, is_part=is_part)
         if redacted is not None:
             self._blocks.append(redacted)
 
@@ -339,13 +344,10 @@ class _ThreadWriter:
                 self._add_text(block, {} if name is None else {"name": name})
             case Reasoning():
                 parts = block.parts or ("",)
-                is_named = block.id is not None and block.signature is not None
-                if block.id is not None and not is_named:
+                if block.id is not None and block.signature is None:
                     self._losses.add("item_id", "messages", "dropped without a signature")
-                # The id of an item shows which messages are its parts.
-                mark = {} if is_named else {"metadata": {IS_CONTINUED: True}}
                 for text in parts[:-1]:
-                    self._append("reasoning", content=text, **mark)
+                    self._append("reasoning", content=text, metadata={IS_CONTINUED: True})
                 signed = block.signature, block.issuer, block.id
                 self._append("reasoning", content=parts[-1], **_make_encrypted_field(*signed))
             case RedactedReasoning():

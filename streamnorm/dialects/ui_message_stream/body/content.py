@@ -46,23 +46,26 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.text import Signed
 from streamnorm.dialects.ui_message_stream.content import (
     BROKEN,
+    CONTINUED,
     DENIED,
     UNFINISHED,
+    add_mark,
     citation_from_wire,
     citation_to_wire,
     item_id_of,
+    reasoning_end_to_wire,
     redacted_from_wire,
     redacted_to_wire,
     result_from_wire,
     signature_from_wire,
     signature_to_wire,
+    split_mark,
     text_citation_from_wire,
 )
-from streamnorm.dialects.ui_message_stream.wire import DIALECT, OWN, with_metadata
+from streamnorm.dialects.ui_message_stream.wire import DIALECT, with_metadata
 
 _PM, _CALL_PM, _RESULT_PM = "providerMetadata", "callProviderMetadata", "resultProviderMetadata"
-# Of our own metadata: the kind of a call or a result, and whether reasoning has a further part.
-_KIND, _CONTINUED = "kind", "isContinued"
+_KIND = "kind"  # of our own metadata: the kind of a call or a result
 _CALL, _DYNAMIC, _DATA = "tool-", "dynamic-tool", "data-"
 _STREAMING, _REQUESTED, _RESPONDED = "input-streaming", "approval-requested", "approval-responded"
 _AVAILABLE, _ERROR, _DENIED = "output-available", "output-error", "output-denied"
@@ -174,12 +177,17 @@ def _read_reasoning(part: dict[str, Any], step: Step) -> None:
     if redacted is not None and not text:
         step.blocks.append(redacted)
         return
-    mark, metadata = _split_mark(metadata, _CONTINUED)
+    mark, metadata = split_mark(metadata, CONTINUED)
     signature, issuer, id = signed or (None, None, item_id_of(metadata))
     parts = (text,) if text else ()
     extra = None if signed is not None or id is not None else _extra(_PM, metadata)
     block = Reasoning(parts, signature, issuer, id, extra=extra)
-    step.blocks.append_reasoning(block, is_continued=mark is True)
+    # Older versions of the encoder wrote no mark, and the id of an item on its last part alone.  A
+    # step is one answer of a provider, whose other reasoning would have an id of its own.
+    may_join_unnamed = mark is None and signature is not None and id is not None
+    step.blocks.append_reasoning(
+        block, is_continued=mark is True, may_join_unnamed=may_join_unnamed
+    )
     if redacted is not None:
         step.blocks.append(redacted)
 
@@ -238,8 +246,8 @@ def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
     metadata, of_result = (_metadata_of(part, field) for field in (_CALL_PM, _RESULT_PM))
     if state == _ERROR and not metadata:
         metadata, of_result = of_result, None
-    mark, metadata = _split_mark(metadata, _KIND)
-    result_mark, of_result = _split_mark(of_result, _KIND)
+    mark, metadata = split_mark(metadata, _KIND)
+    result_mark, of_result = split_mark(of_result, _KIND)
     is_custom, arguments = _input_of(part, state, mark)
     outcome = _outcome_of(part, state)
     call_extra, result_extra = _extra(_CALL_PM, metadata), _extra(_RESULT_PM, of_result)
@@ -332,20 +340,6 @@ def _metadata_of(part: dict[str, Any], name: str = _PM) -> dict[str, Any] | None
     return metadata
 
 
-def _split_mark(metadata: dict[str, Any] | None, name: str) -> tuple[object, dict[str, Any] | None]:
-    """Return a field of this library's metadata (None if absent), and the other metadata."""
-    own: dict[str, Any] = {} if metadata is None else metadata.get(OWN, {})
-    if metadata is None or name not in own:
-        return None, metadata
-    rest = {key: item for key, item in own.items() if key != name}
-    others = {key: item for key, item in metadata.items() if key != OWN}
-    return own[name], {**others, OWN: rest} if rest else others
-
-
-def _add_mark(metadata: dict[str, Any], name: str, value: object) -> dict[str, Any]:
-    return {**metadata, OWN: {**metadata.get(OWN, {}), name: value}}
-
-
 def _extra(name: str, value: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
     return {DIALECT: {name: value}} if value else None
 
@@ -409,11 +403,10 @@ def _reasoning_to_parts(block: Reasoning) -> list[dict[str, Any]]:
     named = {} if block.id is None else {"openai": {"itemId": block.id}}
     last = _metadata_in(block, _PM) or named
     if block.signature is not None:
-        last = signature_to_wire(Signed(block.signature, block.issuer, block.id))
+        last = reasoning_end_to_wire(Signed(block.signature, block.issuer, block.id))
     parts = [{"type": "reasoning", "text": text, "state": "done"} for text in block.parts or ("",)]
     others = named if "openai" in last else {}
-    if block.id is None:
-        others = _add_mark({}, _CONTINUED, True)
+    others = others or add_mark({}, CONTINUED, True)
     written = [with_metadata(part, others) for part in parts[:-1]]
     return [*written, with_metadata(parts[-1], last)]
 
@@ -429,12 +422,12 @@ def _call_to_part(call: ToolCall | ServerToolCall) -> dict[str, Any]:
     if isinstance(call, ServerToolCall):
         part["providerExecuted"] = True
         if call.kind not in ("", call.name):
-            metadata = _add_mark(metadata, _KIND, call.kind)
+            metadata = add_mark(metadata, _KIND, call.kind)
     else:
         if call.signature is not None:
             metadata = signature_to_wire(Signed(call.signature, call.issuer))
         if isinstance(fields["input"], str) and fields["state"] != _ERROR:
-            metadata = _add_mark(metadata, _KIND, call.kind)
+            metadata = add_mark(metadata, _KIND, call.kind)
     if metadata:
         part[_CALL_PM] = metadata
     return {**part, **fields}
@@ -487,7 +480,7 @@ def server_result_to_part(
     call |= {"providerExecuted": True, "state": _AVAILABLE, "output": result.content}
     metadata = _metadata_in(result, _RESULT_PM)
     if result.kind not in ("", call["type"].removeprefix(_CALL)):
-        metadata = _add_mark(metadata, _KIND, result.kind)
+        metadata = add_mark(metadata, _KIND, result.kind)
     if metadata:
         call[_RESULT_PM] = metadata
     return added

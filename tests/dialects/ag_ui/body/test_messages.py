@@ -132,7 +132,7 @@ def test_signatures_and_redacted_reasoning_are_encrypted_values() -> None:
         ToolCall("c1", "f", "{}", signature="v", issuer="google"),
     )
     assert written(*blocks)[0] == [
-        {"role": "reasoning", "content": "One"},
+        {"role": "reasoning", "content": "One", "metadata": {"isContinued": True}},
         {"role": "reasoning", "content": "Two", "encryptedValue": "sn1-id.openai.rs_1.s"},
         {"role": "reasoning", "content": "", "encryptedValue": "sn1.google.t"},
         {"role": "reasoning", "content": "", "encryptedValue": "sn1-redacted.anthropic.r"},
@@ -145,7 +145,7 @@ def test_signatures_and_redacted_reasoning_are_encrypted_values() -> None:
     ]
 
 
-def test_parts_of_reasoning_without_an_item_are_marked() -> None:
+def test_parts_of_reasoning_are_marked() -> None:
     messages, losses = written(Reasoning(("One", "Two"), "s", "anthropic"))
     assert messages == [
         {"role": "reasoning", "content": "One", "metadata": {"isContinued": True}},

@@ -444,31 +444,6 @@ def test_redacted_reasoning_is_a_block_of_its_own() -> None:
     assert blocks_of(thought("Hm.", {"id": "redacted_thinking"})) == (Reasoning(("Hm.",)),)
 
 
-def test_summaries_of_one_item_are_parts_of_one_block() -> None:
-    signed = {"signature": "s", "provider_name": "openai", "id": "rs_1"}
-    whole = (Reasoning(("One", "Two"), "s", "openai", "rs_1"),)
-    assert blocks_of(thought("One"), thought("Two", "sn1-id.openai.rs_1.s")) == whole
-    assert blocks_of(thought("One", signed), thought("Two", {"id": "rs_1"})) == whole
-    assert len(blocks_of(thought("One", signed), thought("Two", {"id": "rs_2"}))) == 2
-    assert len(blocks_of(thought("One", "sn1.openai.s"), thought("Two", signed))) == 2
-    many = [thought(str(number), {"id": "rs_1"}) for number in range(20_000)]
-    assert blocks_of(*many, thought("Two", signed)) == (
-        Reasoning((*map(str, range(20_000)), "Two"), "s", "openai", "rs_1"),
-    )
-
-
-def test_marked_reasoning_goes_on_in_the_next_message() -> None:
-    more = {"metadata": {"isContinued": True}}
-    assert blocks_of({**thought("One"), **more}, thought("Two", "sn1.anthropic.s")) == (
-        Reasoning(("One", "Two"), "s", "anthropic"),
-    )
-    assert blocks_of({**thought("One"), **more}, said("Hi"), thought("Two")) == (
-        Reasoning(("One",)),
-        Text("Hi"),
-        Reasoning(("Two",)),
-    )
-
-
 def test_signatures_of_texts_and_calls_reach_their_blocks() -> None:
     claim = json.dumps({"pydantic_ai": {"tool_kind": "x"}})
     assert blocks_of(

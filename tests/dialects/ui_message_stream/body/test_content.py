@@ -276,7 +276,6 @@ def test_summaries_of_one_item_are_parts_of_one_block() -> None:
     second = {"type": "reasoning", "text": "Two", "providerMetadata": signed}
     whole = (Reasoning(("One", "Two"), "s", "openai", "rs_1"),)
     assert blocks_of(first, second) == whole
-    assert blocks_of({"type": "reasoning", "text": "One"}, second) == whole
     assert blocks_of(second, {**first, "text": "Three"}) == (
         Reasoning(("Two", "Three"), "s", "openai", "rs_1"),
     )
@@ -301,11 +300,33 @@ def test_marked_reasoning_goes_on_in_the_next_part() -> None:
         Reasoning(("One", "Two", "Three"), "s", "anthropic"),
         Reasoning(("One",)),
     )
+    other = {"anthropic": {"signature": "t"}, **more["providerMetadata"]}
+    assert blocks_of({**one, "providerMetadata": other}, {**two, **signed}) == (
+        Reasoning(("One",), "t", "anthropic"),
+        Reasoning(("Two",), "s", "anthropic"),
+    )
     assert blocks_of({**one, **more}, text("Hi"), two) == (
         Reasoning(("One",)),
         Text("Hi"),
         Reasoning(("Two",)),
     )
+
+
+def test_part_without_metadata_belongs_to_an_item_without_a_mark() -> None:
+    """Older versions of the encoder marked no part, and named the item on the last part alone."""
+    item = {"itemId": "rs_1", "reasoningEncryptedContent": "s"}
+    signed = {"type": "reasoning", "text": "Two", "providerMetadata": {"openai": item}}
+    plain = {"type": "reasoning", "text": "One"}
+    assert blocks_of(plain, signed) == (Reasoning(("One", "Two"), "s", "openai", "rs_1"),)
+    whole = {"openai": item, "streamnorm": {"isContinued": False}}
+    assert blocks_of(plain, {**signed, "providerMetadata": whole}) == (
+        Reasoning(("One",)),
+        Reasoning(("Two",), "s", "openai", "rs_1"),
+    )
+    # Its id stood on the signed part alone.
+    unsigned = {**signed, "providerMetadata": {"openai": {"itemId": "rs_1"}}}
+    assert len(blocks_of(plain, unsigned)) == 2
+    assert len(blocks_of({**plain, "providerMetadata": {"x": {"y": 1}}}, signed)) == 2
 
 
 def test_signature_of_an_item_is_never_lost_for_another() -> None:

@@ -197,13 +197,16 @@ def test_each_summary_names_its_item() -> None:
     parts, losses = parts_of(Reasoning(("One", "Two"), "s", "openai", "rs_1"))
     assert [part.get("providerMetadata") for part in parts[1:]] == [
         {"openai": {"itemId": "rs_1"}},
-        {"openai": {"itemId": "rs_1", "reasoningEncryptedContent": "s"}},
+        {
+            "openai": {"itemId": "rs_1", "reasoningEncryptedContent": "s"},
+            "streamnorm": {"isContinued": False},
+        },
     ]
     assert losses == set()
     parts, _ = parts_of(Reasoning(("One", "Two"), "s", "xai", "rs_1"))
     assert [part.get("providerMetadata") for part in parts[1:]] == [
-        None,
-        {"streamnorm": {"signature": "s", "issuer": "xai", "id": "rs_1"}},
+        {"streamnorm": {"isContinued": True}},
+        {"streamnorm": {"signature": "s", "issuer": "xai", "id": "rs_1", "isContinued": False}},
     ]
 
 
@@ -223,7 +226,8 @@ def test_parts_of_reasoning_without_an_item_are_marked() -> None:
 
 def test_reasoning_that_is_read_as_a_part_of_the_next_is_a_loss() -> None:
     item = Reasoning(("Two",), "s", "openai", "rs_1")
-    assert parts_of(Reasoning(("One",)), item)[1] == {"reasoning_merged"}
+    assert parts_of(Reasoning(("One",), id="rs_1"), item)[1] == {"reasoning_merged"}
+    assert parts_of(Reasoning(("One",)), item)[1] == set()
     assert parts_of(Reasoning(("One",), "t", "anthropic"), item)[1] == set()
 
 
