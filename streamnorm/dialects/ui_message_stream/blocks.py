@@ -40,6 +40,7 @@ from streamnorm.dialects.ui_message_stream.content import (
     CUT,
     DENIED,
     METADATA,
+    REFUSED_INPUT,
     UNFINISHED,
     citation_from_wire,
     file_from_wire,
@@ -387,8 +388,8 @@ class MessageBlocks:
         call.metadata = None
         error = clean(text_field(value, "errorText")) if is_error else BROKEN
         # What a server refused is no call to execute, even if it is JSON; broken text shows itself.
-        self._stop_call(call, events, is_unfinished=error not in (BROKEN, CUT))
-        if error not in (BROKEN, UNFINISHED, CUT):
+        self._stop_call(call, events, is_unfinished=error not in (BROKEN, REFUSED_INPUT, CUT))
+        if error not in (BROKEN, REFUSED_INPUT, UNFINISHED, CUT):
             id = clean(text_field(value, "toolCallId"))
             call.has_result = True
             failed = ServerToolResult(id, call.name, error)

@@ -301,6 +301,7 @@ def chunk_to_wire(event: Opaque) -> bytes:
 
 BROKEN = "the arguments of the call are no JSON"
 UNFINISHED = "the arguments of the call ended early"
+REFUSED_INPUT = "the arguments of the call cannot be given to a page"
 CUT = "the answer ended before the arguments of the call"
 DENIED = "Tool call execution denied."
 REFUSED = "the result has keys that no page accepts"
@@ -320,8 +321,10 @@ def input_to_wire(call: Chunk, arguments: str, *, is_unfinished: bool = False) -
         is_unfinished: Whether they ended before their text did.
     """
     text = arguments.strip() or "{}"
-    if is_unfinished or not is_json(text) or _is_refused_text(text):
-        error = UNFINISHED if is_unfinished else BROKEN
+    error = UNFINISHED if is_unfinished else None if is_json(text) else BROKEN
+    if error is None and _is_refused_text(text):
+        error = REFUSED_INPUT
+    if error is not None:
         return chunk({"type": "tool-input-error", **call, "input": arguments, "errorText": error})
     head = dumps({"type": "tool-input-available", **call})
     return b'data: %b,"input":%b}\n\n' % (head[:-1], encode_line(text))

@@ -136,6 +136,12 @@ def test_error_of_an_input_is_a_failed_result() -> None:
     ours = "the arguments of the call are no JSON"
     deltas = tool("input-start"), tool("input-delta", inputTextDelta='{"a')
     assert len(middle(*deltas, tool("input-error", input='{"a', errorText=ours))) == 3
+    # Its arguments are whole, and no tool has failed.
+    refused = "the arguments of the call cannot be given to a page"
+    assert middle(tool("input-error", input='{"__proto__":1}', errorText=refused))[1:] == [
+        JSONDelta(0, '{"__proto__":1}'),
+        BlockStop(0),
+    ]
     found = middle(tool("input-error", input={}, errorText="bad", providerExecuted=True))
     assert found[-2] == BlockStart(1, ServerToolResult("c", "f", "bad"))
     assert middle(tool("input-error", input="", errorText="bad"))[1] == BlockStop(
