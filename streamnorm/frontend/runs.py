@@ -16,7 +16,7 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.chats import CallIds, calls_of
+from streamnorm._core.bodies.chats import CallIds, calls_of, client_calls_of
 from streamnorm._core.bodies.request import Request, Source
 from streamnorm._core.codec import PageCodec, RunEncoder, StreamWriter
 from streamnorm._core.errors import EncodeError, LocalProtocolError, UnknownDialect
@@ -123,6 +123,8 @@ class Run:
         calls = None if request is None else calls_of(request.messages)
         self._call_ids = CallIds(calls or ())
         self._encoder.earlier_calls = calls
+        if request is not None:
+            self._encoder.client_calls = client_calls_of(request.messages)
 
     def write(self, item: RunItem) -> bytes:
         """Return the bytes of the next event, tool result or list of tool results.

@@ -13,17 +13,22 @@ from support.streams.corpus import recordings
 from support.ui_message_stream.pages import CAT, UI, assistant, call, chat, file, text, user
 
 from streamnorm import (
+    BlockStart,
+    BlockStop,
     Completed,
     Document,
     Image,
     InputBlock,
     InputMessage,
     Message,
+    MessageStart,
+    MessageStop,
     Reasoning,
     RedactedReasoning,
     ServerToolCall,
     ServerToolResult,
     Text,
+    TextDelta,
     ToolCall,
     ToolResult,
     Transcoder,
@@ -33,7 +38,7 @@ from streamnorm import (
     project,
 )
 from streamnorm.codec import decoder
-from streamnorm.frontend import encode_messages
+from streamnorm.frontend import Run, encode_messages
 
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -479,3 +484,33 @@ def test_signatures_survive_a_page_of_ag_ui(version: str) -> None:
         assert signatures(blocks) == signatures(message.blocks), name
         signed += bool(signatures(blocks))
     assert signed > 20
+
+
+@pytest.mark.parametrize("client", ["ai6", "ai7"])
+def test_call_that_was_approved_and_written_past_has_one_result(client: str) -> None:
+    """The page shows the result in another message than the call, and executes nothing."""
+    approved = call("approval-responded", approval={"id": "q", "approved": True})
+    asked = (user(text("Hi")), assistant(STEP, approved), user(text("go")))
+    run = Run(UI, request=decode_request(chat(*asked), UI))
+    answer = [MessageStart("m", "m-1"), BlockStart(0, Text()), TextDelta(0, "It rains.")]
+    items = [ToolResult("c1", (Text("rain"),)), *answer, BlockStop(0), MessageStop("end_turn")]
+    body = (b"".join(map(run.write, items)) + run.finish()).decode()
+    (shown,) = ask("ui", client, [{"body": body}])
+    assert "error" not in shown
+    assert shown["calls"] == []
+    messages = [*asked, assistant(*shown["parts"]), LAST]
+    (history,) = ask("ui_history", client, [chat(*messages)])
+    assert "error" not in history
+    results = [
+        (part["toolCallId"], part["output"])
+        for message in history["messages"]
+        for part in message["content"]
+        if part["type"] == "tool-result"
+    ]
+    assert results == [("c1", {"type": "text", "value": "rain"})]
+    assert decode_request(chat(*messages), UI).messages[1:-1] == (
+        InputMessage("assistant", (ToolCall("c1", "weather", '{"a":1}'),)),
+        InputMessage("user", (ToolResult("c1", (Text("rain"),)),)),
+        InputMessage("user", (Text("go"),)),
+        InputMessage("assistant", (Text("It rains."),)),
+    )

@@ -36,6 +36,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
     accumulate,
+    decode_request,
 )
 from streamnorm.frontend import Run
 from streamnorm.validation import validate
@@ -173,7 +174,7 @@ def test_result_has_a_call_before_it(to: str, known: set[str]) -> None:
     for id in ("a", "b", "c"):
         run = Run(to, request=Request(messages=EARLIER), ids={"messageId": "page-1"})
         chunks = write(run, result(id, "x"))
-        starts = {"tool-input-available", "TOOL_CALL_START"}
+        starts = {"tool-input-start", "tool-input-available", "TOOL_CALL_START"}
         assert bool(starts & {*types_of(chunks)}) == (id not in known), id
         assert chunks[-1]["toolCallId"] == id
 
@@ -219,6 +220,62 @@ def test_approved_calls_of_a_continued_message_are_answered_first() -> None:
     assert types_of(chunks)[:5] == [
         *("start", "start-step", "tool-output-available", "finish-step", "start-step"),
     ]
+
+
+PAID = result("c1", "paid")
+
+
+def written_past(input: object = 1, kind: str = "tool-pay") -> Request:
+    """Return the request of a page whose user approved a call and wrote on."""
+    call = {"type": kind, "toolName": "pay", "toolCallId": "c1", "input": input}
+    approved = {"state": "approval-responded", "approval": {"id": "q", "approved": True}}
+    messages = [
+        {"role": "user", "parts": [{"type": "text", "text": "pay"}]},
+        {"role": "assistant", "parts": [{"type": "step-start"}, {**call, **approved}]},
+        {"role": "user", "parts": [{"type": "text", "text": "go"}]},
+    ]
+    return decode_request({"id": "c", "messages": messages}, UI)
+
+
+@pytest.mark.parametrize(
+    ("input", "arguments"), [({"n": 1}, '{"n":1}'), ("print(1)", '"print(1)"'), (None, "null")]
+)
+def test_call_of_an_earlier_message_is_repeated_for_its_result(
+    input: object, arguments: str
+) -> None:
+    """The client finds the call of a result in the current message alone.
+
+    It executes a call whose input is available, and this one was executed.
+    """
+    run = Run(UI, request=written_past(input))
+    body = b"".join(map(run.write, [PAID, *says("Paid.")])) + run.finish()
+    assert chunks_of(body)[2:6] == [
+        {
+            "type": "tool-input-start",
+            "toolCallId": "c1",
+            "toolName": "pay",
+            "providerMetadata": {"streamnorm": {"isRepeated": True}},
+        },
+        {"type": "tool-input-delta", "toolCallId": "c1", "inputTextDelta": arguments},
+        {"type": "tool-output-available", "toolCallId": "c1", "output": "paid"},
+        {"type": "finish-step"},
+    ]
+    assert run.losses == ()
+    assert not validate(body, UI)
+    read = decode([body], UI)
+    call = ToolCall("c1", "pay", arguments)
+    assert accumulate(read.events).blocks == (call, PAID, Text("Paid."))
+    assert read.notes == ()
+
+
+def test_result_of_the_provider_repeats_no_call_of_the_client() -> None:
+    """OpenAI's results of a shell name an id that their call has beside its own."""
+    shell = ServerToolResult("c1", "shell_call_output", {"out": 1})
+    answer = [MessageStart(), BlockStart(0, shell), BlockStop(0), MessageStop("end_turn")]
+    run = Run(UI, request=written_past())
+    body = b"".join(map(run.write, answer)) + run.finish()
+    chunk = chunks_of(body)[2]
+    assert (chunk["toolName"], chunk["providerExecuted"]) == ("shell_call_output", True)
 
 
 @pytest.mark.parametrize(

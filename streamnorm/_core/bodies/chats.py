@@ -127,6 +127,12 @@ def calls_of(messages: Sequence[InputMessage]) -> dict[str, bool]:
     return calls
 
 
+def client_calls_of(messages: Sequence[InputMessage]) -> dict[str, ToolCall]:
+    """Map the ids of the calls in a chat that no provider executes to the calls."""
+    blocks = (block for message in messages for block in message.blocks)
+    return {block.id: block for block in blocks if isinstance(block, ToolCall)}
+
+
 def _belongs_to_answer(message: InputMessage) -> bool:
     """Return whether a message is the assistant's, or holds only tool results."""
     if message.role == "assistant":

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
+from streamnorm._core.blocks import ToolCall
 from streamnorm._core.codec.delta_run import part_of
 from streamnorm._core.codec.framing import FrameWriter
 from streamnorm._core.errors import LimitExceeded
@@ -260,11 +261,13 @@ class RunEncoder(Encoder):
         usage_by_model: Usage of the answers so far, by their model.
         earlier_calls: Ids of the calls that the page has, and whether each belongs to the message
             that is continued; None if they are unknown.
+        client_calls: The calls of the page that no provider executes, by id.
     """
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
         self.earlier_calls: Mapping[str, bool] | None = None
+        self.client_calls: Mapping[str, ToolCall] = {}
         self._answering_model = ""
         self._earlier_usage: dict[str, Usage] = {}  # of the answers before, by model
 

@@ -44,6 +44,7 @@ from streamnorm.dialects.ui_message_stream.content import (
     UNFINISHED,
     citation_from_wire,
     file_from_wire,
+    is_repeated,
     metadata_from_wire,
     redacted_from_wire,
     result_from_wire,
@@ -435,7 +436,8 @@ class MessageBlocks:
         if call is None:
             raise malformed("output of an unknown call, expected its start before it")
         if call.is_open:
-            self._note("missing_block_stop", "tool call")
+            if not is_repeated(call.metadata):
+                self._note("missing_block_stop", "tool call")
             self._stop_call(call, events)
         if value.get("preliminary") is True or call.has_result:
             return False

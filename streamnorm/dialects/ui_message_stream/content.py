@@ -22,6 +22,7 @@ from streamnorm._core.blocks import (
     RedactedReasoning,
     ServerToolResult,
     Text,
+    ToolCall,
     ToolResult,
     file_block,
 )
@@ -64,6 +65,10 @@ _PYDANTIC = "pydantic_ai"
 
 CONTINUED = "isContinued"
 """Field of our own metadata: whether the next reasoning part belongs to the same block."""
+
+
+REPEATED = "isRepeated"
+"""Field of our own metadata: whether a call is of an earlier message, repeated for its result."""
 
 
 def signature_to_wire(signed: Signed) -> dict[str, Any]:
@@ -123,6 +128,11 @@ def split_mark(metadata: dict[str, Any] | None, name: str) -> tuple[object, dict
     rest = {key: item for key, item in own.items() if key != name}
     others = {key: item for key, item in metadata.items() if key != OWN}
     return own[name], {**others, OWN: rest} if rest else others
+
+
+def is_repeated(metadata: object) -> bool:
+    """Return whether a call's metadata marks it as a call of an earlier message."""
+    return is_object(metadata) and split_mark(metadata, REPEATED)[0] is True
 
 
 def item_id_of(metadata: object) -> str | None:
@@ -339,6 +349,22 @@ def _is_refused_text(text: str) -> bool:
         return is_refused(decode_any(text, max_depth=_MAX_DEPTH))
     except InvalidJSON:  # nests too deep
         return True
+
+
+def repeated_call_to_wire(call: ToolCall) -> bytes:
+    """Return the chunks of a call of an earlier message, before its result in this message.
+
+    The client finds the call of a result in the current message alone
+    (`src/ui/process-ui-message-stream.ts`), and a user who writes on instead of waiting for an
+    approved call begins another message.  `tool-input-available` would have the client execute
+    the call (`onToolCall`); the result ends the input as well.
+    """
+    text = call.arguments.strip() or "{}"
+    if call.kind == "custom":
+        text = dumps(call.arguments).decode()
+    start = {"type": "tool-input-start", "toolCallId": call.id, "toolName": call.name}
+    delta = {"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": text}
+    return chunk(with_metadata(start, add_mark({}, REPEATED, True))) + chunk(delta)
 
 
 def cut_input_to_wire(call: Chunk) -> bytes:

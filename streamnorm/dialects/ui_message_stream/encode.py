@@ -54,6 +54,7 @@ from streamnorm.dialects.ui_message_stream.content import (
     input_to_wire,
     reasoning_end_to_wire,
     redacted_to_wire,
+    repeated_call_to_wire,
     result_to_wire,
     server_result_to_wire,
     signature_to_wire,
@@ -233,7 +234,7 @@ class UIMessageEncoder(RunEncoder):
         return self._call_of_result(result) + written
 
     def _call_of_result(self, result: ServerToolResult | ToolResult) -> bytes:
-        """Return a call chunk if the message lacks the call of a result, else no bytes.
+        """Return the chunks of a call if the message lacks the call of a result, else no bytes.
 
         The client fails at the result of an unknown call.  OpenAI's results of a shell name an id
         that their call has beside its own.
@@ -242,6 +243,8 @@ class UIMessageEncoder(RunEncoder):
         if id in self._call_ids or self._has_earlier_call(result):
             return b""
         self._add_call_id(id)
+        if isinstance(result, ToolResult) and id in self.client_calls:
+            return repeated_call_to_wire(self.client_calls[id])
         name = result.kind if isinstance(result, ServerToolResult) else result.name
         call = {"toolCallId": id, "toolName": name or "tool", "providerExecuted": True}
         return input_to_wire(call, "")

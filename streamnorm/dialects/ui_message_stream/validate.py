@@ -196,8 +196,11 @@ class UIMessageChecker(Checker):
             yield from self._check_text(family, action, chunk["id"])
         elif kind.startswith("tool-input-"):
             yield from self._check_input(action, chunk["toolCallId"])
-        elif kind.startswith("tool-output-") and chunk["toolCallId"] not in self._call_steps:
-            yield f"{kind} of an unknown call, expected its input before it"
+        elif kind.startswith("tool-output-"):
+            if chunk["toolCallId"] not in self._call_steps:
+                yield f"{kind} of an unknown call, expected its input before it"
+            # The client shows the call as answered, with the input that has arrived.
+            self._open_calls.pop(chunk["toolCallId"], None)
         elif kind in ("finish-step", "finish"):
             for part, _ in self._open:
                 yield f"{kind} while a part of {part} is open, expected {part}-end"

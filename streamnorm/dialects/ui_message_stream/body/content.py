@@ -48,10 +48,12 @@ from streamnorm.dialects.ui_message_stream.content import (
     BROKEN,
     CONTINUED,
     DENIED,
+    REPEATED,
     UNFINISHED,
     add_mark,
     citation_from_wire,
     citation_to_wire,
+    is_repeated,
     item_id_of,
     reasoning_end_to_wire,
     redacted_from_wire,
@@ -84,6 +86,7 @@ class Step(Struct):
         blocks: The blocks of the assistant.
         results: The results of its calls.
         call_ids: Ids of its calls.
+        repeated_ids: Ids of its calls that are marked as calls of an earlier message.
         source_ids: Ids of the sources that citations of a text name.
     """
 
@@ -91,6 +94,7 @@ class Step(Struct):
     blocks: AnswerBlocks = field(default_factory=AnswerBlocks)
     results: list[ToolResult] = field(default_factory=list)
     call_ids: set[str] = field(default_factory=set)
+    repeated_ids: set[str] = field(default_factory=set)
     source_ids: set[str] = field(default_factory=set)
 
     def messages(self) -> list[InputMessage]:
@@ -258,6 +262,9 @@ def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
             kind = result_mark if isinstance(result_mark, str) else name
             step.blocks.append(ServerToolResult(id, kind, outcome[0], extra=result_extra))
         return
+    if is_repeated(metadata):
+        step.repeated_ids.add(id)
+        call_extra = _extra(_CALL_PM, split_mark(metadata, REPEATED)[1])
     signed = signature_from_wire(metadata)
     signature, issuer, _ = signed or _UNSIGNED
     extra = call_extra if signed is None else None

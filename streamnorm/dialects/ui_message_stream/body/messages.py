@@ -7,9 +7,11 @@ role for results: they stand in the parts of their calls.  Each step of an answe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
+
+from msgspec import structs
 
 from streamnorm._core.blocks import (
     InputBlock,
@@ -60,11 +62,67 @@ def messages_from_wire(value: object) -> tuple[InputMessage, ...]:
     users = [at for at, item in enumerate(value) if is_object(item) and item.get("role") == "user"]
     last_user = users[-1] if users else -1
     read = partial(_message_from_wire, last_user)
-    read_all = read_array(list(enumerate(value)), read, "$.messages")
-    return tuple(message for messages in read_all for message in messages)
+    chat = _ChatReader()
+    for steps in read_array(list(enumerate(value)), read, "$.messages"):
+        for step in steps:
+            chat.add(step)
+    return tuple(chat.messages())
 
 
-def _message_from_wire(last_user: int, entry: tuple[int, object]) -> list[InputMessage]:
+class _ChatReader:
+    """Collector of a chat's messages, each result behind the message with its call."""
+
+    def __init__(self) -> None:
+        self._messages: list[InputMessage] = []
+        self._open: dict[str, int] = {}  # position of the message with each unanswered call
+        self._late: dict[int, list[ToolResult]] = {}  # results of later messages, by position
+
+    def add(self, step: InputMessage | Step) -> None:
+        """Add a message, or the messages of a step.
+
+        A call of an earlier message that the step repeats for its result is left out.
+        """
+        if isinstance(step, InputMessage):
+            self._messages.append(step)
+            return
+        joined = {id: self._open[id] for id in step.repeated_ids if id in self._open}
+        for message in step.messages():
+            blocks: list[InputBlock] = []
+            for block in message.blocks:
+                if isinstance(block, ToolCall):
+                    if block.id in joined:
+                        continue
+                    self._open[block.id] = len(self._messages)
+                elif isinstance(block, ToolResult):
+                    position = self._open.pop(block.tool_call_id)
+                    if block.tool_call_id in joined:
+                        self._late.setdefault(position, []).append(block)
+                        continue
+                blocks.append(block)
+            if blocks:
+                self._messages.append(structs.replace(message, blocks=tuple(blocks)))
+
+    def messages(self) -> Iterator[InputMessage]:
+        """Yield the messages, oldest first."""
+        late: tuple[ToolResult, ...] = ()
+        for position, message in enumerate(self._messages):
+            if late and _is_of_results(message):
+                yield structs.replace(message, blocks=(*message.blocks, *late))
+                late = ()
+                continue
+            if late:
+                yield InputMessage("user", late)
+            yield message
+            late = tuple(self._late.get(position, ()))
+        if late:
+            yield InputMessage("user", late)
+
+
+def _is_of_results(message: InputMessage) -> bool:
+    return message.role == "user" and isinstance(message.blocks[0], ToolResult)
+
+
+def _message_from_wire(last_user: int, entry: tuple[int, object]) -> list[InputMessage | Step]:
     position, item = entry
     value = as_object(item)
     role = require_str(value, "role")
@@ -87,19 +145,19 @@ def _message_from_wire(last_user: int, entry: tuple[int, object]) -> list[InputM
     return [InputMessage("system", (Text(text),))]
 
 
-def _answer_from_wire(parts: list[Any], *, is_superseded: bool) -> list[InputMessage]:
-    """Return the steps of an assistant message, each with the results of its tool calls.
+def _answer_from_wire(parts: list[Any], *, is_superseded: bool) -> list[InputMessage | Step]:
+    """Return the steps of an assistant message, and what the user said between them.
 
     Args:
         parts: The parts of the UI message.
         is_superseded: Whether a later message of the user exists.
     """
-    messages: list[InputMessage] = []
+    steps: list[InputMessage | Step] = []
     step = Step(is_superseded)
 
     def end_step() -> None:
         nonlocal step
-        messages.extend(step.messages())
+        steps.append(step)
         step = Step(is_superseded)
 
     def read(part: dict[str, Any]) -> None:
@@ -108,13 +166,13 @@ def _answer_from_wire(parts: list[Any], *, is_superseded: bool) -> list[InputMes
             end_step()
         elif kind == "steering-message":  # what the user said between two steps
             end_step()
-            messages.append(InputMessage("user", _steering_blocks(part)))
+            steps.append(InputMessage("user", _steering_blocks(part)))
         else:
             read_part(kind, part, step)
 
     read_objects(parts, read, "$.parts")
     end_step()
-    return messages
+    return steps
 
 
 def _steering_blocks(part: dict[str, Any]) -> tuple[InputBlock, ...]:

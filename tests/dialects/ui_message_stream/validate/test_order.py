@@ -51,6 +51,7 @@ def test_legal_streams() -> None:
     whole = {**CALL, "type": "tool-input-available", "input": None, "providerMetadata": {"a": {}}}
     output = {"type": "tool-output-available", "toolCallId": "c", "output": 1}
     assert inside(*text, data, *call, whole, output) == []
+    assert inside(*call, output) == []  # a result ends the input, too
     assert check({"type": "error", "errorText": ""}, "[DONE]") == []
     assert check(START, {"type": "abort"}, "[DONE]") == []
 
