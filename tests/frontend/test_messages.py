@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from streamnorm import (
@@ -13,6 +15,8 @@ from streamnorm import (
     Message,
     Reasoning,
     Request,
+    ServerToolCall,
+    ServerToolResult,
     Text,
     ToolCall,
     ToolResult,
@@ -68,6 +72,18 @@ def test_reasoning_before_an_item_is_no_part_of_it(page: str) -> None:
     history = (HISTORY[0], InputMessage("assistant", (Reasoning(("A",)), item, Text("Hi"))))
     written = encode_messages(history, page)
     assert written.losses == ()
+    assert sent_back(written.messages, page) == history
+
+
+@pytest.mark.parametrize(("page", "mark"), [(PAGES[0], "output-error"), (PAGES[1], "isError")])
+def test_failed_call_of_the_provider_comes_back(page: str, mark: str) -> None:
+    error = {"type": "code_execution_tool_result_error", "error_code": "unavailable"}
+    call = ServerToolCall("s", "run", '{"a":1}', kind="run")
+    blocks = (call, ServerToolResult("s", "run", error), Text("Hi"))
+    history = (HISTORY[0], InputMessage("assistant", blocks))
+    written = encode_messages(history, page)
+    assert written.losses == ()
+    assert mark in json.dumps(written.messages)
     assert sent_back(written.messages, page) == history
 
 

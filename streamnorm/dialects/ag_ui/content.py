@@ -16,6 +16,7 @@ import re
 from typing import Any
 
 from streamnorm._core.blocks import Citation, RedactedReasoning, ServerToolCall, ServerToolResult
+from streamnorm._core.bodies.chats import is_server_error
 from streamnorm._core.events import Opaque, SignatureDelta
 from streamnorm._core.json import (
     clean,
@@ -154,6 +155,8 @@ def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
     """Return the `content` and `metadata` of a result."""
     is_text = isinstance(result.content, str)
     metadata = {PROVIDER_EXECUTED: True, _KIND: result.kind, IS_JSON: not is_text}
+    if is_server_error(result.content):
+        metadata[IS_ERROR] = True
     return {
         "content": result.content if is_text else compact(result.content),
         "metadata": metadata,

@@ -48,6 +48,7 @@ from streamnorm.dialects.ui_message_stream.content import (
     metadata_from_wire,
     redacted_from_wire,
     result_from_wire,
+    server_error_from_wire,
     signature_from_wire,
     split_mark,
 )
@@ -450,7 +451,9 @@ class MessageBlocks:
             raise malformed("tool-output-available without an output, expected one")
         else:
             block = result_from_wire(call.id, value["output"])
-        output: object = value.get("output", value.get("errorText"))
+        output: object = value.get("output")
+        if value["type"] == "tool-output-error":
+            output = server_error_from_wire(clean(text_field(value, "errorText")))
         # Google executes some calls of functions itself, which only the result says.
         by_provider = call.by_provider or value.get("providerExecuted") is True
         call.has_result = True

@@ -26,6 +26,7 @@ from streamnorm._core.blocks import (
     ToolResult,
     file_block,
 )
+from streamnorm._core.bodies.chats import is_server_error
 from streamnorm._core.bodies.fields import as_object, get_object, get_str
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Opaque
@@ -39,6 +40,7 @@ from streamnorm._core.json import (
     encode_line,
     is_json,
     is_object,
+    object_in,
     string_of,
 )
 from streamnorm._core.limits import Limits
@@ -377,7 +379,19 @@ def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
     call = {**fields, "toolCallId": result.tool_call_id, "providerExecuted": True}
     if is_refused(result.content):
         return {"type": "tool-output-error", **call, "errorText": REFUSED}
+    if is_server_error(result.content):
+        return {"type": "tool-output-error", **call, "errorText": compact(result.content)}
     return {"type": "tool-output-available", **call, "output": result.content}
+
+
+def server_error_from_wire(text: str) -> Any:
+    """Return the content of a server tool's failed result from the error's text.
+
+    The AI SDK, too, writes an error of another type than a text as JSON
+    (`src/ui-message-stream/to-ui-message-chunk.ts`).
+    """
+    content = object_in(text)
+    return content if is_server_error(content) else text
 
 
 def result_to_wire(result: ToolResult, fields: Chunk) -> bytes:

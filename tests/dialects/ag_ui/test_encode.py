@@ -365,6 +365,12 @@ def test_result_of_an_unknown_call_follows_a_call_which_the_thread_needs() -> No
     assert first["toolCallName"] == "tool"
 
 
+def test_failed_result_of_the_provider_is_marked() -> None:
+    block = ServerToolResult("c", "k", {"type": "web_search_tool_result_error"})
+    metadata = written(BlockStart(0, block), BlockStop(0))[-1]["metadata"]
+    assert metadata == {"providerExecuted": True, "kind": "k", "isJson": True, "isError": True}
+
+
 def test_result_of_a_call_of_the_thread_stands_alone() -> None:
     for result in (ToolResult("c"), ServerToolResult("c", "k")):
         for earlier, count in (({"c": False}, 1), ({"d": True}, 4), (None, 1)):

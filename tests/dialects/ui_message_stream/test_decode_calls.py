@@ -126,6 +126,23 @@ def test_tool_of_the_provider() -> None:
     assert found[3] == BlockStart(1, ServerToolResult("c", "f", [1]))
 
 
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ('{"type":"web_fetch_tool_result_error"}', {"type": "web_fetch_tool_result_error"}),
+        ('{"type":"x"}', '{"type":"x"}'),
+        ("no", "no"),
+    ],
+)
+def test_error_of_a_server_tool_is_its_result(text: str, content: object) -> None:
+    by_provider = {"providerExecuted": True}
+    found = middle(
+        tool("input-available", input={}, **by_provider),
+        tool("output-error", errorText=text, **by_provider),
+    )
+    assert found[3] == BlockStart(1, ServerToolResult("c", "f", content))
+
+
 def test_error_of_an_input_is_a_failed_result() -> None:
     found = middle(tool("input-error", input='{"a', errorText="bad"))
     assert found[1:4] == [

@@ -28,6 +28,22 @@ def test_result_of_the_provider_that_clients_refuse_is_an_error() -> None:
     assert (last["type"], last["providerExecuted"]) == ("tool-output-error", True)
 
 
+SEARCH_ERROR = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+
+
+def test_failed_result_of_the_provider_is_an_output_error() -> None:
+    """The AI SDK writes an error of the provider that is no text as JSON, too."""
+    call = [BlockStart(0, ServerToolCall("s", "web_search")), BlockStop(0)]
+    block = ServerToolResult("s", "web_search", SEARCH_ERROR)
+    chunk = middle(*call, BlockStart(1, block), BlockStop(1))[-1]
+    assert chunk == {
+        "type": "tool-output-error",
+        "toolCallId": "s",
+        "providerExecuted": True,
+        "errorText": '{"type":"web_search_tool_result_error","error_code":"max_uses_exceeded"}',
+    }
+
+
 def test_result_of_an_unknown_call_follows_a_call_which_the_client_needs() -> None:
     result = ServerToolResult("s", "web_search_tool_result", [{"url": "u"}])
     assert middle(BlockStart(0, result), BlockStop(0)) == [

@@ -27,7 +27,7 @@ from streamnorm._core.blocks import (
     ToolResult,
     Video,
 )
-from streamnorm._core.bodies.chats import AnswerBlocks, result_text
+from streamnorm._core.bodies.chats import AnswerBlocks, is_server_error, result_text
 from streamnorm._core.bodies.fields import (
     as_object,
     get_bool,
@@ -59,6 +59,7 @@ from streamnorm.dialects.ui_message_stream.content import (
     redacted_from_wire,
     redacted_to_wire,
     result_from_wire,
+    server_error_from_wire,
     signature_from_wire,
     signature_to_wire,
     split_mark,
@@ -260,7 +261,9 @@ def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
         step.blocks.append(ServerToolCall(id, name, arguments, kind, extra=call_extra))
         if outcome is not None:
             kind = result_mark if isinstance(result_mark, str) else name
-            step.blocks.append(ServerToolResult(id, kind, outcome[0], extra=result_extra))
+            output, is_error = outcome
+            content = server_error_from_wire(output) if is_error else output
+            step.blocks.append(ServerToolResult(id, kind, content, extra=result_extra))
         return
     if is_repeated(metadata):
         step.repeated_ids.add(id)
@@ -484,7 +487,11 @@ def server_result_to_part(
         call = _call_to_part(empty)
         added.append(call)
     # Google executes some calls of functions itself, which only the result says.
-    call |= {"providerExecuted": True, "state": _AVAILABLE, "output": result.content}
+    call["providerExecuted"] = True
+    if is_server_error(result.content):
+        call |= {"state": _ERROR, "errorText": compact(result.content)}
+    else:
+        call |= {"state": _AVAILABLE, "output": result.content}
     metadata = _metadata_in(result, _RESULT_PM)
     if result.kind not in ("", call["type"].removeprefix(_CALL)):
         metadata = add_mark(metadata, _KIND, result.kind)
