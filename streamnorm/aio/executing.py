@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable, iscoroutinefunction
+from pathlib import PurePath
 from typing import Any, Literal, TypeAlias, TypeGuard
 
 import anyio
@@ -317,13 +318,25 @@ def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def _json_result(call: ToolCall, value: object) -> ToolResult:
-    dump = getattr(value, "model_dump", None)  # of pydantic
-    plain: Any = dump(mode="json", by_alias=True) if callable(dump) else value
-    plain = msgspec.to_builtins(plain, str_keys=True)
+    plain: Any = msgspec.to_builtins(value, str_keys=True, enc_hook=_json_form)
     text = compact(plain)
     # An object that nests too deep for a body is text alone.
     is_value = is_object(plain) and not too_deep(plain, Limits().max_json_depth)
     return ToolResult(call.id, (Text(text),), value=text if is_value else None)
+
+
+def _json_form(value: object) -> object:
+    """Return the JSON form of a value, anywhere in a result, that msgspec does not know.
+
+    Raises:
+        TypeError: It has none.
+    """
+    dump = getattr(value, "model_dump", None)  # of pydantic, whose models msgspec does not know
+    if callable(dump):
+        return dump(mode="json", by_alias=True)
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"result holds a value of type {type(value).__name__}, expected JSON")
 
 
 def exception_result(call: ToolCall, exc: BaseException) -> ToolResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -27,6 +28,12 @@ class Spot:
 
 class Model(BaseModel):
     city: str = Field(alias="cityName")
+
+
+@dataclass
+class Found:
+    path: PurePosixPath
+    best: Model
 
 
 class MCPResult:
@@ -66,6 +73,8 @@ class OldMCPResult(MCPResult):
         (["a", "b"], (Text('["a","b"]'),)),
         ([], (Text("[]"),)),
         ([1, Place("Oslo")], (Text('[1,{"city":"Oslo"}]'),)),
+        ([Model(cityName="Oslo")], (Text('[{"cityName":"Oslo"}]'),)),
+        ([PurePosixPath("a/\udcff")], (Text('["a/\ufffd"]'),)),
     ],
 )
 def test_texts_blocks_and_values(value: object, content: tuple[Any, ...]) -> None:
@@ -81,6 +90,11 @@ def test_texts_blocks_and_values(value: object, content: tuple[Any, ...]) -> Non
         (Place("Oslo"), '{"city":"Oslo"}'),
         (Spot("Oslo"), '{"city":"Oslo"}'),
         (Model(cityName="Oslo"), '{"cityName":"Oslo"}'),
+        ({"a": {"b": Model(cityName="Oslo")}}, '{"a":{"b":{"cityName":"Oslo"}}}'),
+        (
+            Found(PurePosixPath("/data/a"), Model(cityName="Oslo")),
+            '{"path":"/data/a","best":{"cityName":"Oslo"}}',
+        ),
     ],
 )
 def test_an_object_is_text_and_value(value: object, text: str) -> None:
@@ -109,8 +123,8 @@ def test_a_result_of_mcp_is_read(kind: type[MCPResult]) -> None:
 
 
 def test_a_value_without_json_form_is_an_error() -> None:
-    with pytest.raises(TypeError):
-        result_of(CALL, object())
+    with pytest.raises(TypeError, match=r"^result holds a value of type object, expected JSON$"):
+        result_of(CALL, [object()])
 
 
 class Silent(Exception):
