@@ -30,7 +30,7 @@ from streamnorm._core.events import (
     MessageStop,
     StreamError,
 )
-from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object
+from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, compact, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas.properties import ArgumentsRenamer
@@ -241,6 +241,37 @@ def unmark_error(content: _Content) -> tuple[bool, _Content]:
     return True, (structs.replace(first, text=text[len(_START) : -len(_END)]), *content[1:])
 
 
+def wrap_call(call: ToolCall, dialect: str) -> ToolCall:
+    """Return a custom call as a call of the function that wraps the tool in a request.
+
+    Args:
+        call: The call.
+        dialect: Dialect of the request.
+    """
+    extra = call.extra
+    if extra and dialect in extra:
+        fields = _without_item_id(extra[dialect], "id")
+        others = {name: extra[name] for name in extra if name != dialect}
+        extra = (others | {dialect: fields} if fields else others) or None
+    arguments = compact({INPUT: call.arguments})
+    return structs.replace(call, kind="function", arguments=arguments, extra=extra)
+
+
+def _without_item_id(fields: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
+    """Return the unknown fields of a call whose kind changes, without the id of its item.
+
+    The prefix of the id names the type of the item, and OpenAI refuses the id of a function call
+    (`fc_…`) for a custom call (`ctc_…`), and the other way round (nodetool-ai/nodetool#4252).
+
+    Args:
+        fields: The fields; None if there are none.
+        name: Name of the id among them.
+    """
+    if not fields or name not in fields:
+        return fields
+    return {key: value for key, value in fields.items() if key != name} or None
+
+
 class ToolCallRestorer:
     """Restore the tool calls of one response to the client's names and kinds.
 
@@ -353,7 +384,7 @@ class ToolCallRestorer:
         tool = self._tools.get(block.name)
         if tool is None or block.namespace not in (None, tool.namespace):
             return start
-        kind = block.kind
+        kind, extra = block.kind, start.extra
         if tool.properties is not None and kind == "function":
             self._inputs[start.index] = ArgumentsRenamer(tool.properties)
             self._choices[start.index] = start.choice
@@ -361,9 +392,9 @@ class ToolCallRestorer:
             depth = self._limits.max_json_depth
             self._inputs[start.index] = CustomToolInputDecoder(max_json_depth=depth)
             self._choices[start.index] = start.choice
-            kind = "custom"
+            kind, extra = "custom", _without_item_id(extra, "item_id")
         call = structs.replace(block, name=tool.name, namespace=tool.namespace, kind=kind)
-        return structs.replace(start, block=call)
+        return structs.replace(start, block=call, extra=extra)
 
     def _stop(self, stop: BlockStop, restored: list[Event]) -> None:
         index = stop.index

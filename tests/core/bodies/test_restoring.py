@@ -118,6 +118,23 @@ def test_extra_and_choice_of_a_restored_start_stay() -> None:
     assert Restored([START, start]).events == [START, expected]
 
 
+def test_a_call_that_becomes_custom_has_no_item_id() -> None:
+    """OpenAI refuses the id of a function call's item (`fc_…`) in a custom call's (`ctc_…`)."""
+    extra = {"item_id": "fc_1", "status": "in_progress"}
+    start = BlockStart(0, ToolCall("c", "apply_patch"), 0, extra)
+    bare = BlockStart(1, ToolCall("d", "apply_patch"), 0, {"item_id": "fc_2"})
+    assert Restored([START, start, bare]).events[1:] == [
+        BlockStart(0, ToolCall("c", "apply_patch", kind="custom"), 0, {"status": "in_progress"}),
+        BlockStart(1, ToolCall("d", "apply_patch", kind="custom")),
+    ]
+    assert extra["item_id"] == "fc_1"
+
+
+def test_a_custom_call_that_stays_one_has_its_item_id() -> None:
+    start = BlockStart(0, ToolCall("c", "apply_patch", kind="custom"), 0, {"item_id": "ctc_1"})
+    assert Restored([START, start]).events == [START, start]
+
+
 def test_everything_else_passes_unchanged() -> None:
     events: list[Event] = [
         START,

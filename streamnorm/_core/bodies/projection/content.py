@@ -51,8 +51,9 @@ from streamnorm._core.bodies.request import (
     same_parts,
     unchanged_source,
 )
+from streamnorm._core.bodies.tool_calls import wrap_call
 from streamnorm._core.errors import EncodeError
-from streamnorm._core.json import compact, object_in, string_of
+from streamnorm._core.json import object_in, string_of
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas.properties import rename_arguments
 from streamnorm._core.text import digest_id, escape_id
@@ -444,8 +445,7 @@ class ContentProjector:
         if properties := self._names.properties_of(name):
             call = structs.replace(call, arguments=rename_arguments(call.arguments, properties))
         if call.kind == "custom" and not target.custom_tools:
-            arguments = compact({"input": call.arguments})
-            call = structs.replace(call, kind="function", arguments=arguments)
+            call = wrap_call(call, target.dialect)
         return call
 
     def _can_verify(self, block: Text | ToolCall, tag: str) -> bool:

@@ -65,6 +65,26 @@ def test_calls_of_a_wrapped_tool_have_its_text_as_input() -> None:
     )
 
 
+def test_calls_of_a_wrapped_tool_lose_the_id_of_their_item() -> None:
+    """An item of another type would have the id of a custom call's (`ctc_…`)."""
+    fields = ({"id": "ctc_1", "status": "completed"}, {"id": "ctc_2"}, {"status": "completed"})
+    calls = [
+        ToolCall(f"c{number}", "apply_patch", "ls", "custom", extra={"target": extra})
+        for number, extra in enumerate(fields)
+    ]
+    results = [ToolResult(call.id) for call in calls]
+    asked = request(assistant(*calls), user(*results), tools=(PATCH,))
+    done = Projection(asked, **WRAPPED)
+    assert [getattr(block, "extra") for block in done.messages[0][1]] == [  # noqa: B009 - calls
+        {"target": {"status": "completed"}},
+        None,
+        {"target": {"status": "completed"}},
+    ]
+    assert [call.extra for call in Projection(asked).messages[0][1]] == [
+        {"target": extra} for extra in fields
+    ]
+
+
 def test_namespaces_are_flattened_in_tools_history_and_choice() -> None:
     asked = request(
         assistant(ToolCall("c", "get", "{}", namespace="crm"), ToolCall("d", "get", "{}")),
