@@ -178,6 +178,24 @@ CASES = [
         "gpt-5",
         {"reasoning_effort": [], "reasoning.effort": ["high"]},
     ),
+    # Names of schemas
+    *(
+        to_responses(
+            rule,
+            CHAT,
+            asked(
+                response_format={
+                    "type": "json_schema",
+                    "json_schema": {"name": name, "schema": {**OBJECT}},
+                }
+            ),
+            "gpt-5",
+            {"text.format.name": ["response"]},
+            "schema_name",
+        )._replace(server=server)
+        for rule, name in (("schema_name", "Weather Report"), ("schema_name_length", "a" * 65))
+        for server in (None, "azure")
+    ),
     # Texts
     to_responses(
         "assistant_parts",

@@ -401,6 +401,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     mcp_servers=frozenset({"url", "authorization", "headers", "allowed_tools", "require_approval"}),
     server_history=True,
     restricted_choice=True,
+    output_name_pattern="[a-zA-Z0-9_-]{1,64}",  # openclaw/openclaw#114200
     reasoning_issuer="openai",
     reasoning_answered=True,
     stored_reasoning=True,  # vercel/ai#7543

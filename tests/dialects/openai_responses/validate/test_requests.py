@@ -54,6 +54,12 @@ def word(
     return Case(f"openai_responses.{rule}", refused, path, message, accepted)
 
 
+def schema(name: str) -> dict[str, Any]:
+    """Return the fields of a structured output with a name."""
+    shape = {"type": "object", "properties": {}, "additionalProperties": False}
+    return {"text": {"format": {"type": "json_schema", "name": name, "schema": shape}}}
+
+
 def without(item: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in item.items() if name not in names}
 
@@ -233,6 +239,29 @@ CASES = [
         "json",
         ": 'json_object', 'json_schema', and 'text'",
         {"text": {"format": {"type": "json_object"}}},
+    ),
+    *(
+        Case(
+            "openai_responses.schema_name",
+            schema("Weather Report"),
+            "text.format.name",
+            "Invalid 'text.format.name': string does not match pattern. Expected a string that"
+            " matches the pattern '^[a-zA-Z0-9_-]+$'.",
+            schema("Weather-Report_2"),
+            server,
+            free="vllm",
+        )
+        for server in (None, "azure")
+    ),
+    Case(
+        "openai_responses.schema_name_length",
+        schema("a" * 65),
+        "text.format.name",
+        "Invalid 'text.format.name': string too long. Expected a string with maximum length 64, but"
+        " got a string with length 65 instead.",
+        schema("a" * 64),
+        free="vllm",
+        code="string_above_max_length",
     ),
     word(
         "truncation",
