@@ -266,3 +266,28 @@ def test_malformed_bytes_are_an_error_of_the_peer() -> None:
     with pytest.raises(RemoteProtocolError), chat.append_stream(dialect="anthropic") as answer:
         answer.feed(b"event: message_start\ndata: {\n\n")
     assert chat == begun()
+
+
+def test_encrypted_reasoning_goes_back_to_openrouter_as_it_came() -> None:
+    """Without its encrypted content OpenAI's model would reason anew after each call."""
+    name = "openrouter/encrypted-reasoning-then-call-at-index-one"
+    recording = next(r for r in recordings() if r.name == name)
+    chat = begun()
+    with chat.append_stream(dialect="openai_chat", server="openrouter") as answer:
+        answer.feed(recording.body)
+    chat.append_tool_result("call_or23pecs", "18")
+    encoded = chat.dump("openai_chat", server="openrouter", model="openai/gpt-5")
+    named = {"format": "openai-responses-v1", "index": 0}
+    assert encoded.body["messages"][1]["reasoning_details"] == [
+        {"type": "reasoning.summary", "summary": "I need the weather.", **named},
+        {
+            "type": "reasoning.encrypted",
+            "data": "gAAAAABmadeUpEncryptedReasoning23_-==",
+            "id": "rs_madeup23",
+            **named,
+        },
+    ]
+    assert encoded.losses == ()
+    to_xai = chat.dump("openai_chat", server="openrouter", model="x-ai/grok-4")
+    assert "reasoning_details" not in to_xai.body["messages"][1]
+    assert [loss.feature for loss in to_xai.losses] == ["reasoning_dropped"]

@@ -249,6 +249,15 @@ ROWS = [
         chat("openrouter", model, {"marks": frozenset({"system", "text", "image"})})
         for model in ("anthropic/claude-opus-4.5", "google/gemini-3-pro")
     ),
+    *(
+        chat("openrouter", model, {"reasoning_issuer": issuer, "reasoning_form": "details"})
+        for issuer, models in (
+            ("openai", ("openai/gpt-5", "openai/gpt-5.2", "openai/o4-mini", "openai/codex-mini")),
+            ("xai", ("x-ai/grok-4-fast:free", "x-ai/grok-4.1-fast", "x-ai/grok-code-fast-1")),
+            ("vendor", ("openai/gpt-oss-120b", "openai/gpt-4.1", "x-ai/grok-3-mini")),
+        )
+        for model in models
+    ),
     # vLLM; SGLang as vLLM: Qwen no developer, system first; Mistral, Gemma alternate
     *(
         row

@@ -33,8 +33,8 @@ _FORMATS = {
     "openai": "openai-responses-v1",
     "xai": "xai-responses-v1",
 }
-# Issuers that bind encrypted reasoning to the id of its item.
-_BINDING_ISSUERS = frozenset({"openai", "xai"})
+ENCRYPTING_ISSUERS = frozenset({"openai", "xai"})
+"""Issuers that encrypt reasoning, and bind it to the id of its item."""
 _ANTHROPIC_FORMAT = {"anthropic": _FORMATS["anthropic"]}
 _UNKNOWN_FORMAT = "unknown"
 _TYPES = frozenset({"reasoning.text", "reasoning.summary", "reasoning.encrypted"})
@@ -98,7 +98,7 @@ def _untagged_signature(value: str, detail: dict[str, Any]) -> Signed:
     """Return an untagged signature with the issuer that its detail's `format` names."""
     issuer = _ISSUERS.get(str(detail.get("format")))
     # OpenAI refuses encrypted reasoning under another id than that of its item.
-    id = string_of(detail, "id") if issuer in _BINDING_ISSUERS else ""
+    id = string_of(detail, "id") if issuer in ENCRYPTING_ISSUERS else ""
     return Signed(value, issuer, id or None)
 
 
@@ -134,6 +134,19 @@ class ReasoningDetails:
         """
         detail = {"type": "reasoning.encrypted", "index": self._begin()}
         return detail | _signed_field("data", signed, _ANTHROPIC_FORMAT)
+
+    def encrypted_to_wire(self, text: str, signed: Signed) -> list[dict[str, Any]]:
+        """Return the reasoning details of encrypted reasoning, for the vendor that issued it.
+
+        OpenRouter makes an item of the Responses API of its summary and its encrypted content.
+        """
+        index = self._begin()
+        encrypted = {"type": "reasoning.encrypted", "index": index}
+        encrypted |= _signed_field("data", signed, _FORMATS)
+        if not text:
+            return [encrypted]
+        summary = {"type": "reasoning.summary", "index": index, "summary": text}
+        return [summary | {"format": encrypted["format"]}, encrypted]
 
     def call_signature_to_wire(
         self, call_id: str, signature: str, issuer: str | None

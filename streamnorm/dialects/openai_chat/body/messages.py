@@ -56,7 +56,11 @@ from streamnorm.dialects.openai_chat.body.content import (
     part_to_wire,
     take_cache_mark,
 )
-from streamnorm.dialects.openai_chat.content import ReasoningDetails, reasoning_from_wire
+from streamnorm.dialects.openai_chat.content import (
+    ENCRYPTING_ISSUERS,
+    ReasoningDetails,
+    reasoning_from_wire,
+)
 from streamnorm.dialects.openai_chat.tool_calls import (
     call_to_wire,
     signature_from_wire,
@@ -283,19 +287,30 @@ def _reasoning_to_wire(
     details = ReasoningDetails()
     written: list[dict[str, Any]] = []
     for block in blocks:
-        if isinstance(block, RedactedReasoning):
-            written.append(details.redacted_to_wire(Signed(block.data, block.issuer, block.id)))
-            continue
-        detail = details.text_to_wire(block.text)
-        if block.signature is not None:
-            signature = Signed(block.signature, block.issuer, block.id)
-            detail |= details.signature_to_wire(signature)
-        written.append(detail)
+        written += _details_of(block, details, context.capabilities.reasoning_issuer)
     written += [
         details.call_signature_to_wire(call.id, call.signature or "", call.issuer)
         for call in signed
     ]
     return {"reasoning_details": written}
+
+
+def _details_of(
+    block: Reasoning | RedactedReasoning, details: ReasoningDetails, issuer: str | None
+) -> list[dict[str, Any]]:
+    """Return the reasoning details of a block for a target that verifies signatures of `issuer`."""
+    is_native = issuer in ENCRYPTING_ISSUERS and block.issuer == issuer
+    if isinstance(block, RedactedReasoning):
+        signed = Signed(block.data, block.issuer, block.id)
+        if is_native:
+            return details.encrypted_to_wire("", signed)
+        return [details.redacted_to_wire(signed)]
+    if block.signature is None:
+        return [details.text_to_wire(block.text)]
+    signed = Signed(block.signature, block.issuer, block.id)
+    if is_native:
+        return details.encrypted_to_wire(block.text, signed)
+    return [details.text_to_wire(block.text) | details.signature_to_wire(signed)]
 
 
 def messages_from_wire(messages: object) -> tuple[InputMessage, ...]:

@@ -322,6 +322,42 @@ def test_reasoning_goes_back_in_the_form_of_the_server(
     assert body["messages"] == [assistant(**value)]
 
 
+@pytest.mark.parametrize(
+    ("issuer", "format"), [("openai", "openai-responses-v1"), ("xai", "xai-responses-v1")]
+)
+def test_encrypted_reasoning_goes_back_to_its_issuer_as_it_came(issuer: str, format: str) -> None:
+    """As charmbracelet/fantasy sends OpenRouter's details back: a summary, and data with its id."""
+    named = {"format": format}
+    blocks = (
+        Reasoning(("A", "B"), "e==", issuer, "rs_1"),
+        RedactedReasoning("f==", issuer, "rs_2"),
+        Reasoning((), "g==", issuer),
+    )
+    details = [
+        {"type": "reasoning.summary", "index": 0, "summary": "A\n\nB", **named},
+        {"type": "reasoning.encrypted", "index": 0, "data": "e==", **named, "id": "rs_1"},
+        {"type": "reasoning.encrypted", "index": 1, "data": "f==", **named, "id": "rs_2"},
+        {"type": "reasoning.encrypted", "index": 2, "data": "g==", **named},
+    ]
+    request = asked(message("assistant", *blocks, Text("Hi")))
+    body = write(request, reasoning_form="details", reasoning_issuer=issuer)
+    assert body["messages"] == [assistant(reasoning_details=details, content="Hi")]
+    assert read_message(body["messages"][0]).blocks[:2] == (
+        Reasoning(("A\n\nB",), "e==", issuer, "rs_1"),
+        blocks[1],
+    )
+
+
+def test_encrypted_reasoning_for_no_issuer_is_a_signature() -> None:
+    block = Reasoning(("A",), "e==", "openai", "rs_1")
+    request = asked(message("assistant", block, Text("Hi")))
+    detail = {"type": "reasoning.text", "index": 0, "text": "A", "signature": "e=="}
+    named = {"format": "openai-responses-v1", "id": "rs_1"}
+    for issuer in (None, "anthropic"):
+        body = write(request, reasoning_form="details", reasoning_issuer=issuer)
+        assert body["messages"][0]["reasoning_details"] == [detail | named]
+
+
 def test_reasoning_that_has_no_form_is_lost() -> None:
     assert lost_by(asked(message("assistant", HM)), reasoning_form="extra_content") == [
         "reasoning_dropped"
