@@ -128,6 +128,11 @@ class ChoiceBlocks:
         self._open_text = -1  # index of the open text, reasoning or refusal block
         self._kind: TextKind | None = None  # its kind; None once it is signed
         self._text_delta: Delta | None = None  # a delta of it, if it is text or reasoning
+        self._detail_index: int | None = None  # `signed_index` of the last reasoning detail
+        self._signed_index: int | None = None  # that of the last reasoning block
+        self._unsigned = -1  # that block, if it is open beside later ones for its signature
+        # `signed_index` of reasoning that has stopped without a signature.
+        self._stopped_unsigned: set[int | None] = set()
         self._early_citations: list[tuple[Citation, object]] = []  # with their annotations
         self._carry = ""  # high surrogate at the end of its last delta
         self._is_refused = False
@@ -137,7 +142,7 @@ class ChoiceBlocks:
     @property
     def is_empty(self) -> bool:
         """Whether no text block is open and no call has begun."""
-        return self._open_text < 0 and not self.calls.all
+        return self._open_text < 0 and self._unsigned < 0 and not self.calls.all
 
     @property
     def appendable(self) -> Delta | bool:
@@ -182,18 +187,27 @@ class ChoiceBlocks:
             return
         self._append_text(kind, text, events)
 
-    def sign_reasoning(self, signed: Signed, events: list[Event]) -> None:
-        """Append a signature to the open reasoning, or to a new, empty block."""
-        append = partial(self._append_signature, _clean_signed(signed))
+    def sign_reasoning(
+        self, signed: Signed, events: list[Event], detail: ReasoningDetail | None = None
+    ) -> None:
+        """Append a signature to the reasoning that it signs, or to a new, empty block.
+
+        Args:
+            signed: The signature.
+            events: The events of the chunk.
+            detail: The reasoning detail that holds the signature.
+        """
+        append = partial(self._append_signature, _clean_signed(signed), detail=detail)
         self._append_in_order(append, signed.signature + (signed.id or ""), events)
 
     def add_reasoning(self, detail: ReasoningDetail, events: list[Event]) -> None:
         """Append the events of one reasoning detail."""
+        self._detail_index = detail.signed_index
         # Text before signature: one detail may hold both (openrouter/reasoning-details-signature),
         # and a signature covers what precedes it.
         self.add_text("reasoning", detail.text, events)
         if detail.signature is not None:
-            self.sign_reasoning(detail.signature, events)
+            self.sign_reasoning(detail.signature, events, detail)
         if detail.encrypted is not None:
             self._add_encrypted(detail.encrypted, events)
         if detail.opaque is not None:
@@ -219,6 +233,9 @@ class ChoiceBlocks:
         # Audio and images are content, and content revokes a reason
         # (baseten/finish-before-the-text).
         self.is_finished = self.is_finished and name in _METADATA
+        self._append_opaque(name, value, events)
+
+    def _append_opaque(self, name: str, value: object, events: list[Event]) -> None:
         self._state.check_depth(value)
         index = self._open_text if self._open_text >= 0 and not self._pending.items else None
         events.append(Opaque("openai_chat", name, compact(value), index))
@@ -276,7 +293,7 @@ class ChoiceBlocks:
             self.add_opaque("annotations", annotation, events)
         self._flush_carry(events)
         indexes = self.calls.flush(events) if self.calls.open else []
-        return [*indexes, self._open_text] if self._open_text >= 0 else indexes
+        return indexes + [index for index in (self._unsigned, self._open_text) if index >= 0]
 
     @property
     def last_custom_call(self) -> int:
@@ -336,7 +353,7 @@ class ChoiceBlocks:
     def _append_text(
         self, kind: TextKind, text: str, events: list[Event], *, is_held: bool = False
     ) -> None:
-        if self._kind != kind:
+        if self._kind != kind and not (kind == "reasoning" and self._resume(self._detail_index)):
             self._start_block(_BLOCKS[kind], events, kind=kind)
         # A held text may end in half a character though the chunk that releases it holds none.
         if is_held or self._state.may_hold_surrogates or self._carry:
@@ -345,15 +362,34 @@ class ChoiceBlocks:
                 return
         events.append(_DELTAS[kind](self._open_text, text))
 
-    def _append_signature(self, signed: Signed, events: list[Event]) -> None:
-        # Anthropic signs thinking that it leaves out, and Gemini requires the signature of its own
-        # in the history: an empty block carries either.
-        if self._kind != "reasoning":
+    def _append_signature(
+        self, signed: Signed, events: list[Event], *, detail: ReasoningDetail | None = None
+    ) -> None:
+        index, entry = (None, None) if detail is None else (detail.signed_index, detail.entry)
+        is_open = self._kind == "reasoning" or self._resume(index)
+        if index in self._stopped_unsigned and not (is_open and index == self._signed_index):
+            # Its reasoning has stopped, and Anthropic refuses it as the signature of another text.
+            self._append_opaque("reasoning_details", entry, events)
+            return
+        if not is_open:
+            # Anthropic signs thinking that it leaves out, and Gemini requires the signature of its
+            # own in the history: an empty block carries either.
             self._start_block(Reasoning(), events, kind="reasoning")
         self._flush_carry(events)
         events.append(SignatureDelta(self._open_text, *signed))
         # Reasoning that follows is not covered: interleaved thinking signs each part by itself.
         self._kind = self._text_delta = None
+        if self._open_text < self._state.blocks - 1:  # later blocks may wait for its stop
+            events.append(BlockStop(self._open_text))
+            self._open_text = -1
+
+    def _resume(self, index: int | None) -> bool:
+        """Go on with the reasoning that waits for its signature; return whether it has `index`."""
+        if self._unsigned < 0 or index != self._signed_index:
+            return False
+        self._open_text, self._unsigned, self._kind = self._unsigned, -1, "reasoning"
+        self._text_delta = ReasoningDelta(self._open_text, "")
+        return True
 
     def _add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
         """Append encrypted reasoning as the signature of a block or as a redacted block.
@@ -391,12 +427,13 @@ class ChoiceBlocks:
         # call; a call with fragments still to come stays open, for parallel calls may interleave
         # (openai/parallel-tools-interleaved-two).
         stopped = self.calls.stop_complete(events) if self.calls.open else []
-        if self._open_text >= 0:
-            stopped.append(self._open_text)
+        stopped += self._stop_text(is_text=kind is not None)
         events += [BlockStop(stop) for stop in sorted(stopped)]
         events.append(BlockStart(index, block, self._choice))
         self._open_text = index if kind else -1
         self._kind = kind
+        if kind == "reasoning":
+            self._signed_index = self._detail_index
         reasoning = ReasoningDelta(index, "") if kind == "reasoning" else None
         self._text_delta = TextDelta(index, "") if kind == "text" else reasoning
         if kind == "text":
@@ -405,6 +442,25 @@ class ChoiceBlocks:
             self._early_citations.clear()
         self._is_refused = self._is_refused or kind == "refusal"
         return index
+
+    def _stop_text(self, *, is_text: bool) -> list[int]:
+        """Return the text, reasoning and refusal blocks that stop since another block starts.
+
+        openrouter/signature-after-the-call: Claude on Vertex AI is signed behind its calls, and
+        Anthropic refuses thinking without its signature.  Reasoning that may still be signed stays
+        open beside calls; text, which is read while it arrives, would wait for it.
+
+        Args:
+            is_text: Whether the other block is text, reasoning or a refusal.
+        """
+        stopped = [self._open_text] if self._open_text >= 0 else []
+        if self._kind == "reasoning" and self._signed_index is not None:
+            self._unsigned, stopped = self._open_text, []
+        if is_text and self._unsigned >= 0:
+            self._stopped_unsigned.add(self._signed_index)
+            stopped.append(self._unsigned)
+            self._unsigned = -1
+        return stopped
 
     def _flush_carry(self, events: list[Event]) -> None:
         if self._carry and self._kind is not None:

@@ -49,12 +49,23 @@ class EncryptedReasoning(Struct):
 
 
 class ReasoningDetail(Struct):
-    """Content of a `reasoning_details` entry or of a plain reasoning field."""
+    """Content of a `reasoning_details` entry or of a plain reasoning field.
+
+    Attributes:
+        text: Its text.
+        signature: Signature of the text with the same index.
+        encrypted: Reasoning that only its issuer can read.
+        opaque: The entry, if all of its content is unknown.
+        signed_index: Its index, if its vendor signs the text of an index; else None.
+        entry: The entry; None for a plain field.
+    """
 
     text: str
     signature: Signed | None = None
     encrypted: EncryptedReasoning | None = None
-    opaque: dict[str, Any] | None = None  # the entry, if all of its content is unknown
+    opaque: dict[str, Any] | None = None
+    signed_index: int | None = None
+    entry: dict[str, Any] | None = None
 
 
 def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
@@ -91,12 +102,26 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
     is_named = isinstance(kind, str) and kind in _TYPES
     # OpenRouter, Avian and Vercel's gateway begin and end with an empty detail of a known type.
     is_known = text or signature is not None or encrypted is not None or is_named
-    return ReasoningDetail(text, signature, encrypted, None if is_known else detail)
+    # Anthropic alone signs text; the others encrypt reasoning beside its summary.
+    index = detail.get("index") if _issuer_of(detail) == "anthropic" else None
+    return ReasoningDetail(
+        text,
+        signature,
+        encrypted,
+        None if is_known else detail,
+        index if type(index) is int else None,
+        detail,
+    )
+
+
+def _issuer_of(detail: dict[str, Any]) -> str | None:
+    """Return the issuer that a detail's `format` names."""
+    return _ISSUERS.get(str(detail.get("format")))
 
 
 def _untagged_signature(value: str, detail: dict[str, Any]) -> Signed:
     """Return an untagged signature with the issuer that its detail's `format` names."""
-    issuer = _ISSUERS.get(str(detail.get("format")))
+    issuer = _issuer_of(detail)
     # OpenAI refuses encrypted reasoning under another id than that of its item.
     id = string_of(detail, "id") if issuer in ENCRYPTING_ISSUERS else ""
     return Signed(value, issuer, id or None)

@@ -39,7 +39,7 @@ from streamnorm._core.bodies.table import Writing
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.events import BlockStop, Event
+from streamnorm._core.events import BlockStop, Event, Opaque
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
@@ -140,8 +140,12 @@ def _read_details(
         details = reasoning_from_wire(delta)
         choice = ChoiceBlocks(0, StreamState(Limits(), lambda kind, where: None))
         events: list[Event] = []
+        opaque: list[dict[str, Any]] = []
         for detail in details:
+            count = len(events)
             choice.add_reasoning(detail, events)
+            if detail.entry and any(isinstance(event, Opaque) for event in events[count:]):
+                opaque.append(detail.entry)
         signatures = dict(choice.calls.held_signatures)
         choice.calls.held_signatures.clear()
         events += [BlockStop(index) for index in choice.flush(events)]
@@ -150,7 +154,7 @@ def _read_details(
     except Fatal as exc:
         raise DecodeError(exc.error.message, path="$.reasoning_details") from exc
     blocks += accumulate(events).blocks
-    return signatures, [detail.opaque for detail in details if detail.opaque is not None]
+    return signatures, opaque
 
 
 def _call_from_wire(value: dict[str, Any]) -> ToolCall:

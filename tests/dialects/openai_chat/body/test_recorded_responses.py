@@ -29,6 +29,7 @@ MISREAD = {
     "openrouter/gemini-signature-before-its-call": "joins two details",
     "openrouter/numeric-id": "adds the ids",
     "openrouter/reasoning-details-signature": "joins the formats",
+    "openrouter/signature-after-the-call": "joins the formats",
     "openrouter/text-between-calls": "has no order of text and calls",
     "qianfan/cumulative-arguments": "joins the arguments",
     "sglang/matched-stop-sequence": "drops the stop sequence",
