@@ -121,6 +121,40 @@ def test_strict_tool_of_anthropic_stays_strict(target: str) -> None:
     assert losses(made) == {"strict": "not enforced: a property that is not required"}
 
 
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+def test_tuple_is_not_strict_for_openai_and_has_items(target: str) -> None:
+    """As Pydantic writes `tuple[int, int]`: OpenAI ignores `prefixItems`."""
+    number = {"type": "integer"}
+    pair = {"type": "array", "prefixItems": [number, number], "minItems": 2, "maxItems": 2}
+    expected = closed(a={**pair, "items": {}})
+    made = translated(calling(ANTHROPIC, closed(a=pair), strict=True), ANTHROPIC, target)
+    assert tool_of(made, target) == (expected, False)
+    assert losses(made) == {"strict": "not enforced: `prefixItems`"}
+    made = translated(answering(ANTHROPIC, closed(a=pair)), ANTHROPIC, target)
+    assert output_of(made, target) == (expected, False)
+    assert losses(made) == {"schema_strict": "not enforced: `prefixItems`"}
+    made = translated(calling(ANTHROPIC, of(a=pair)), ANTHROPIC, target)
+    assert tool_of(made, target) == (of(a={**pair, "items": {}}), False)
+    assert losses(made) == {}
+
+
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+def test_enumerated_values_have_their_type_in_strict_schemas_of_openai(target: str) -> None:
+    schema = closed(a={"enum": ["x", "y"]}, b={"const": 1}, c={"enum": ["x", None]})
+    expected = closed(
+        a={"enum": ["x", "y"], "type": "string"},
+        b={"const": 1, "type": "integer"},
+        c={"enum": ["x", None], "type": ["string", "null"]},
+    )
+    made = translated(calling(ANTHROPIC, schema, strict=True), ANTHROPIC, target)
+    assert (tool_of(made, target), losses(made)) == ((expected, True), {})
+    made = translated(answering(ANTHROPIC, schema), ANTHROPIC, target)
+    assert (output_of(made, target), losses(made)) == ((expected, True), {})
+    # Without strict mode the API does not ask for types.
+    made = translated(calling(ANTHROPIC, schema), ANTHROPIC, target)
+    assert (tool_of(made, target), losses(made)) == ((schema, False), {})
+
+
 @pytest.mark.parametrize(("source", "target"), [(CHAT, RESPONSES), (RESPONSES, CHAT)])
 def test_strict_tool_outside_the_subset_is_not_strict_elsewhere(source: str, target: str) -> None:
     schema = closed(a={"type": "string", "minLength": 1})

@@ -50,7 +50,14 @@ SchemaNeed: TypeAlias = Literal[
     property_maps       `properties` that are an object
 """
 
-_TYPED = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
+_TYPED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "type"})
+_SCALARS: dict[type, str] = {
+    bool: "boolean",
+    float: "number",
+    int: "integer",
+    str: "string",
+    type(None): "null",
+}
 _LOOKAROUND = ("(?=", "(?!", "(?<=", "(?<!")
 _DEFINITIONS = frozenset({"$defs", "definitions"})
 
@@ -142,8 +149,8 @@ def _add_type(branch: object, kind: object) -> object:
 
 
 def _lacks_items(schema: dict[str, Any]) -> bool:
-    is_said = "items" in schema or "prefixItems" in schema
-    return not is_said and "array" in types_of(schema)
+    # OpenAI ignores `prefixItems`: "array schema missing items" (AnswerDotAI/fastcore#798).
+    return "items" not in schema and "array" in types_of(schema)
 
 
 def _add_items(schema: dict[str, Any]) -> dict[str, Any]:
@@ -375,9 +382,27 @@ def _fit_node(
                 raise NotEnforced("an object with properties of any name")
             lost.append(("additionalProperties", "written as false"))
             changes["additionalProperties"] = False
+    if form.typed and node.keys().isdisjoint(_TYPED) and (kind := _type_of_values(node)):
+        changes["type"] = kind
     if not (gone or changes):
         return node
     return {name: value for name, value in node.items() if name not in gone} | changes
+
+
+def _type_of_values(node: dict[str, Any]) -> str | list[str] | None:
+    """Return the type of a subschema's enumerated scalars; None if it lists other values or none.
+
+    OpenAI demands a type beside `enum`, too (openclaw/clawpatch#60).
+    """
+    enum = [node["const"]] if "const" in node else node.get("enum")
+    values: list[object] = enum if is_array(enum) else []
+    kinds = dict.fromkeys(_SCALARS.get(type(value)) for value in values)
+    if "number" in kinds:  # which integers are as well
+        kinds.pop("integer", None)
+    names = [kind for kind in kinds if kind is not None]
+    if len(names) < len(kinds):
+        return None
+    return names[0] if len(names) == 1 else names or None
 
 
 def _is_refused_value(keyword: str, value: object, form: EnforcedSchemas) -> bool:

@@ -353,7 +353,6 @@ class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword
         keyword: The keyword.
         of_type: Types of the subschemas that are checked; empty = all.
         required: Whether these subschemas must have the keyword.
-        unless_beside: Keywords whose subschemas need not have it.
         kinds: Legal JSON types of the value; empty = any.
         values: Legal values; empty = any.
         least: Least number of elements of the value.
@@ -363,7 +362,6 @@ class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword
     keyword: str
     of_type: tuple[str, ...] = ()
     required: bool = False
-    unless_beside: tuple[str, ...] = ()
     kinds: frozenset[_Kind] = frozenset()
     values: tuple[Word, ...] = ()
     least: int = 0
@@ -374,7 +372,7 @@ class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword
             if self.of_type and not any(kind in self.of_type for kind in node.types):
                 continue
             if self.keyword not in node.schema:
-                if self.required and node.schema.keys().isdisjoint(self.unless_beside):
+                if self.required:
                     yield self._finding(schema, node, self.keyword)
             elif not self._is_legal(value := node.schema[self.keyword]):
                 yield self._finding(schema, node, self.keyword, value=value)
@@ -555,7 +553,7 @@ def _is_union(schema: object) -> bool:
     return is_object(schema) and ("anyOf" in schema or is_array(schema.get("type")))
 
 
-_TYPED = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
+_TYPED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "type"})
 _KINDS: dict[type, _Kind] = {
     bool: "boolean",
     dict: "object",

@@ -47,7 +47,7 @@ def test_arrays_get_items() -> None:
     made = {
         "properties": {
             "a": {"type": ["null", "array"], "items": {}},
-            "b": {"type": "array", "prefixItems": [TEXT]},
+            "b": {"type": "array", "prefixItems": [TEXT], "items": {}},
             "c": {"anyOf": [TEXT, {"type": "array", "items": {"type": "array", "items": {}}}]},
         },
         "additionalProperties": {"type": "array", "items": {}},

@@ -171,6 +171,32 @@ def test_part_without_a_type_is_a_reason() -> None:
     assert reason(of(a={"description": "any"}), typed=True) == "a part without a type"
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({"const": "a"}, "string"),
+        ({"const": None}, "null"),
+        ({"enum": ["a", "b"]}, "string"),
+        ({"enum": [True, False]}, "boolean"),
+        ({"enum": [1, 2]}, "integer"),
+        ({"enum": [1, 2.5]}, "number"),
+        ({"enum": [2.5, 1]}, "number"),
+        ({"enum": ["a", None, 1]}, ["string", "null", "integer"]),
+    ],
+)
+def test_enumerated_scalars_get_their_type(values: dict[str, Any], kind: Any) -> None:
+    schema = of(a={"description": "d", **values})
+    assert fitted(schema, typed=True) == (of(a={"description": "d", **values, "type": kind}), [])
+    assert fitted(schema)[0] is schema
+
+
+@pytest.mark.parametrize(
+    "values", [{"const": {}}, {"enum": []}, {"enum": "a"}, {"enum": ["a", ["b"]]}]
+)
+def test_type_that_no_values_give_is_a_reason(values: dict[str, Any]) -> None:
+    assert reason(of(a=values), typed=True) == "a part without a type"
+
+
 @pytest.mark.parametrize("pattern", ["(?=a)", "(?!a)", "(?<=a)", "(?<!a)"])
 def test_pattern_that_looks_around_is_a_reason(pattern: str) -> None:
     schema = of(a={"type": "string", "pattern": pattern})

@@ -117,7 +117,14 @@ OPENAI = [
         parameters(a={"type": "array"}),
         ".properties.a.items",
         "In context=('properties', 'a'), array schema missing items.",
-        parameters(a={"type": "array", "items": {}}, b={"type": "array", "prefixItems": []}),
+        parameters(a={"type": "array", "items": {}}),
+    ),
+    *of_openai(
+        "openai.array_items",
+        parameters(a={"type": "array", "prefixItems": [TEXT, TEXT]}),
+        ".properties.a.items",
+        "In context=('properties', 'a'), array schema missing items.",
+        parameters(a={"type": "array", "prefixItems": [TEXT, TEXT], "items": {}}),
     ),
     *of_openai_outputs(
         "openai.array_items",
@@ -215,7 +222,14 @@ OPENAI = [
         closed(a={"type": "array", "items": {"description": "Any"}}),
         ".properties.a.items",
         "In context=('properties', 'a', 'items'), schema must have a 'type' key.",
-        closed(a={"type": "array", "items": {"enum": ["a"]}}),
+        closed(a={"type": "array", "items": {"type": "string", "enum": ["a"]}}),
+    ),
+    *of_strict(
+        "openai.strict_types",
+        closed(a={"enum": ["a", "b"]}),
+        ".properties.a",
+        "In context=('properties', 'a'), schema must have a 'type' key.",
+        closed(a={"type": "string", "const": "a"}),
     ),
     *of_strict(
         "openai.strict_size",
