@@ -8,7 +8,14 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 from msgspec import Struct, structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.fields import Body, body_object, check_bounds, clean_body
+from streamnorm._core.bodies.fields import (
+    Body,
+    CleanedBody,
+    body_object,
+    check_bounds,
+    clean_body,
+    count_cleaned,
+)
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection import project_request
 from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
@@ -141,6 +148,8 @@ def request_of(
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
     request = codec.read_request(value, context)
+    if isinstance(value, CleanedBody):
+        request = structs.replace(request, source=structs.replace(request.source, cleaned=True))
     try:
         check_bounds(request, limits)
     except DecodeError as exc:
@@ -220,6 +229,7 @@ def encode_grown_request(
     _check_policies(options)
     codec = codec_of(lookup(dialect))
     losses, repair = Losses(strict=options["strict"]), options["repair"]
+    count_cleaned(request, losses)
     is_clean = is_unchanged(request)
     profiles = options["profiles"] or shipped_profiles()
     # A conversation that is read from one dialect may go on with the answers of another one.
@@ -306,9 +316,7 @@ def _as_read(
     if options == request.reasoning:
         return request
     part = structs.replace(source.part, reasoning=options)
-    return structs.replace(
-        request, reasoning=options, source=Source(source.dialect, source.value, part)
-    )
+    return structs.replace(request, reasoning=options, source=structs.replace(source, part=part))
 
 
 def translate_request(

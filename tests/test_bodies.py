@@ -201,6 +201,70 @@ def test_half_a_character_that_a_conversation_adds_is_replaced() -> None:
     ]
 
 
+HALF_CHARACTER = Loss("half_character", "request", 1, "written as U+FFFD")
+
+
+@pytest.mark.parametrize("target", [name for name, known in DIALECTS.items() if known.codec])
+def test_half_a_character_of_a_body_is_a_loss_in_every_dialect(target: str) -> None:
+    text = b'{"model":"m","messages":[{"role":"user","content":"a\\ud83db"}]}'
+    body = {"model": "m", "messages": [{"role": "user", "content": "a\ud83db"}]}
+    for asked in (text, text.decode(), body):
+        encoded = translate_request(asked, to=target, dialect="openai_chat")
+        assert json.dumps(encoded.body).count("a\\ufffdb") == 1
+        assert HALF_CHARACTER in encoded.losses
+        with pytest.raises(LossyEncoding):
+            translate_request(asked, to=target, dialect="openai_chat", strict=True)
+
+
+def test_half_a_character_of_a_body_is_a_loss_for_another_model_and_with_other_reasoning() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "\ud83d"}]}
+    request = structs.replace(decode_request(body, "openai_chat"), model="n")
+    assert encode_request(request, "openai_chat").losses == (HALF_CHARACTER,)
+    body |= {"reasoning_effort": "high", "thinking": {"type": "disabled"}}
+    for server in ("deepseek", "openrouter", "zai", "vllm"):
+        encoded = translate_request(body, to="openai_chat", dialect="openai_chat", server=server)
+        assert HALF_CHARACTER in encoded.losses
+
+
+def test_half_a_character_of_a_body_is_a_loss_of_its_conversation() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "\ud83d"}]}
+    chat = Conversation(decode_request(body, "openai_chat"))
+    for known in (chat, Conversation.from_json(chat.to_json())):
+        for target in ("openai_chat", "openai_responses"):
+            assert HALF_CHARACTER in known.dump(target).losses
+
+
+def test_half_a_character_of_arguments_is_a_loss_where_they_are_an_object() -> None:
+    function = {"name": "f", "arguments": '{"s":"\\ud83d"}'}
+    call = {"id": "c", "type": "function", "function": function}
+    body = {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "r"},
+        ],
+    }
+    made = translate_request(body, to="anthropic", dialect="openai_chat")
+    assert made.body["messages"][1]["content"][0]["input"] == {"s": "\ufffd"}
+    assert Loss("half_character", "tool call", 1, "written as U+FFFD") in made.losses
+    with pytest.raises(LossyEncoding):
+        translate_request(body, to="bedrock_converse", dialect="openai_chat", strict=True)
+    # As JSON text it is still the escape.
+    made = translate_request(body, to="openai_responses", dialect="openai_chat")
+    assert made.body["input"][1]["arguments"] == function["arguments"]
+    assert "half_character" not in [loss.feature for loss in made.losses]
+
+
+def test_halves_that_a_program_joins_lose_nothing() -> None:
+    asked = Request(model="m", messages=(InputMessage("user", (Text("\ud83d" + "\ude00"),)),))
+    encoded = encode_request(asked, "openai_chat", strict=True)
+    assert encoded.body["messages"][0]["content"] == "\U0001f600"
+    body = {"model": "m", "messages": [{"role": "user", "content": "\ud83d" + "\ude00"}]}
+    encoded = translate_request(body, to="openai_chat", dialect="openai_chat", strict=True)
+    assert encoded.body["messages"][0]["content"] == "\U0001f600"
+
+
 def test_value_that_json_does_not_have_is_an_error() -> None:
     tool = Tool("f", None, {"type": "object", "default": object()})
     odd = Request(model="m", messages=(InputMessage("user", (Text("q"),)),), tools=(tool,))

@@ -339,18 +339,20 @@ class Stored(Struct, frozen=True, kw_only=True):
     filled: tuple[tuple[int, str], ...] | UnsetType = UNSET
 
 
-class _PackedSource(Struct, frozen=True):
+class _PackedSource(Struct, frozen=True, omit_defaults=True):
     """A `Source` in stored form: the decoded JSON, and the original values of replaced fields.
 
     Attributes:
         dialect: Dialect of the part.
         value: JSON that the part was decoded from, or None.
         changed: Original values of the fields that were replaced since.
+        cleaned: As in `Source`.
     """
 
     dialect: str
     value: dict[str, Any] | list[dict[str, Any]] | None
     changed: dict[str, Any]
+    cleaned: bool = False
 
 
 def stored_to_json(stored: Stored) -> bytes:
@@ -412,7 +414,7 @@ def _pack_source(part: InputMessage | Request | AnyTool) -> _PackedSource | None
         if name in changed:
             parts: tuple[InputMessage | AnyTool, ...] = changed[name]
             changed[name] = tuple(map(_pack, parts))
-    return _PackedSource(source.dialect, source.value, changed)
+    return _PackedSource(source.dialect, source.value, changed, source.cleaned)
 
 
 def _unpack_all(parts: tuple[P, ...], values: list[dict[str, Any]]) -> tuple[P, ...]:
@@ -441,7 +443,7 @@ def _unpack(part: P, value: dict[str, Any]) -> P:
         return part
     source = _convert(packed, _PackedSource)
     read = _restore_part(part, value, source.changed)
-    return structs.replace(part, source=Source(source.dialect, source.value, read))
+    return structs.replace(part, source=Source(source.dialect, source.value, read, source.cleaned))
 
 
 def _restore_part(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:

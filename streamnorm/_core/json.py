@@ -120,10 +120,19 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
 
 def decode_refused(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset()) -> Any:
     """Decode JSON text that msgspec has rejected, as `decode_any` does."""
+    return clean_tree(decode_uncleaned(text, max_depth=max_depth), pieces)
+
+
+def decode_uncleaned(text: str, *, max_depth: int) -> Any:
+    """Decode JSON text that msgspec has rejected; leave lone surrogates as they are.
+
+    Raises:
+        InvalidJSON: The text is no JSON, or nests too deep.
+    """
     value = _general(text, max_depth)
     if _may_nest(text, max_depth) and too_deep(value, max_depth):
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
-    return clean_tree(value, pieces)
+    return value
 
 
 def _may_nest(text: str, depth: int) -> bool:
@@ -277,10 +286,10 @@ def lone_surrogate_path(value: object, path: str = "") -> str | None:
         path: Path of the value; a key is reported with the path of its object.
     """
     if isinstance(value, str):
-        return path if _LONE_SURROGATE.search(value) else None
+        return path if _has_lone_surrogate(value) else None
     if is_object(value):
         for name, item in value.items():
-            if _LONE_SURROGATE.search(name):
+            if _has_lone_surrogate(name):
                 return path
             if (found := lone_surrogate_path(item, f"{path}.{name}" if path else name)) is not None:
                 return found
@@ -288,6 +297,22 @@ def lone_surrogate_path(value: object, path: str = "") -> str | None:
         if (found := lone_surrogate_path(item, f"{path}[{number}]")) is not None:
             return found
     return None
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    if text.isascii():
+        return False
+    # A long text is searched in slices, so that no call holds the interpreter's lock for long.
+    for start in range(0, len(text), _CLEANED_CHARS):
+        end = start + _CLEANED_CHARS
+        try:
+            text[start:end].encode()  # much faster than the pattern
+        except UnicodeEncodeError:
+            # The character behind the slice may be the other half of its last one.
+            found = _LONE_SURROGATE.search(text, start, end + 1)
+            if found is not None and found.start() < end:
+                return True
+    return False
 
 
 def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:

@@ -21,6 +21,7 @@ from streamnorm._core.json import (
     count_of,
     decode_any,
     is_json,
+    lone_surrogate_path,
     object_in,
     objects_of,
     rejoin,
@@ -143,6 +144,16 @@ def test_type_error_names_only_the_types() -> None:
 def test_lone_surrogate_in_a_wrongly_typed_value_is_refused() -> None:
     with pytest.raises(InvalidJSON, match="expected no string"):
         convert({"a": "\ud83d"}, dict[str, int])
+
+
+@pytest.mark.parametrize("end", [65_534, 65_535, 65_536, 65_537])
+def test_surrogates_are_found_wherever_a_long_text_is_cut(end: int) -> None:
+    text = "\u00e9" + "a" * (end - 1)
+    assert lone_surrogate_path({"a": text + "\ud83d\ude00" + "b" * 9}) is None
+    for half in ("\ud83d", "\ude00"):
+        assert lone_surrogate_path({"a": text + half + "b" * 9}) == "a"
+        assert lone_surrogate_path({"a": text + half}) == "a"
+    assert lone_surrogate_path({"a": "\ud83d\ude00" * 40_000 + "\ud83d"}) == "a"
 
 
 def test_compact_text_has_no_white_space_and_no_half_characters() -> None:

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from streamnorm._core.blocks import ToolCall, ToolResult
-from streamnorm._core.bodies.request import InputMessage, Request
+from streamnorm._core.bodies.request import InputMessage, Request, Source
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import (
     FAST_ERRORS,
@@ -28,7 +28,7 @@ from streamnorm._core.json import (
     clean_tree,
     count_of,
     decode_pieces,
-    decode_refused,
+    decode_uncleaned,
     decode_utf8,
     dumps,
     has_more_values,
@@ -391,8 +391,17 @@ def _replace_field(holder: dict[str, Any], name: str, value: Any) -> dict[str, A
     return {key: other for key, other in holder.items() if key != name}
 
 
+class CleanedBody(dict[str, Any]):
+    """A decoded body in which lone surrogates were replaced by U+FFFD.
+
+    The type reports the replacement to what encodes the body, which counts it as a loss.
+    """
+
+    __slots__ = ()
+
+
 def body_object(body: Body, limits: Limits) -> dict[str, Any]:
-    """Decode a body to a JSON object.
+    """Decode a body to a JSON object; a `CleanedBody` if it had lone surrogates.
 
     Raises:
         DecodeError: The body is no JSON object, or exceeds a bound.
@@ -426,8 +435,7 @@ def _check_encodable(value: dict[str, Any]) -> dict[str, Any]:
     try:
         dumps(value)
     except UnicodeEncodeError:  # Python's own JSON decoder lets lone surrogates pass
-        cleaned: dict[str, Any] = clean_tree(value)
-        return cleaned
+        return _clean_object(value)
     except (TypeError, ValueError) as exc:
         raise DecodeError("a value that JSON does not have, expected decoded JSON") from exc
     return value
@@ -440,11 +448,24 @@ def _decode(body: bytes | str, limits: Limits) -> object:
         pass
     try:
         text = decode_utf8(body) if isinstance(body, bytes) else body
-        return decode_refused(text, max_depth=limits.max_json_depth)
+        value = decode_uncleaned(text, max_depth=limits.max_json_depth)
+        return _clean_object(value) if is_object(value) else value
     except UnicodeDecodeError as exc:
         raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
     except InvalidJSON as exc:
         raise DecodeError(f"{exc}, expected a JSON object") from exc
+
+
+def _clean_object(value: dict[str, Any]) -> dict[str, Any]:
+    cleaned: dict[str, Any] = clean_tree(value)
+    # The halves of a pair in a `str` are joined, which loses nothing.
+    return cleaned if lone_surrogate_path(value) is None else CleanedBody(cleaned)
+
+
+def count_cleaned(request: Request, losses: Losses) -> None:
+    """Count a loss if lone surrogates were replaced in the body that a request was decoded from."""
+    if isinstance(request.source, Source) and request.source.cleaned:
+        losses.add("half_character", "request", "written as U+FFFD")
 
 
 def clean_body(body: dict[str, Any], losses: Losses) -> dict[str, Any]:
@@ -463,7 +484,8 @@ def clean_body(body: dict[str, Any], losses: Losses) -> dict[str, Any]:
     try:
         dumps(body)
     except UnicodeEncodeError:
-        losses.add("half_character", "request", "written as U+FFFD")
+        if lone_surrogate_path(body) is not None:
+            losses.add("half_character", "request", "written as U+FFFD")
         cleaned: dict[str, Any] = clean_tree(body)
         return cleaned
     except TypeError as exc:

@@ -30,11 +30,13 @@ class Source(Struct, frozen=True):
         dialect: Name of the dialect.
         value: The decoded JSON.
         part: The part as it was decoded, without its source.
+        cleaned: Whether lone surrogates were replaced in the body of a request.
     """
 
     dialect: str
     value: Any
     part: Any
+    cleaned: bool = False
 
 
 class InputMessage(Struct, frozen=True, omit_defaults=True):

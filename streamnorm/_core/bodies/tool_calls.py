@@ -30,7 +30,15 @@ from streamnorm._core.events import (
     MessageStop,
     StreamError,
 )
-from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, compact, decode_any, is_object
+from streamnorm._core.json import (
+    FAST_ERRORS,
+    InvalidJSON,
+    clean,
+    compact,
+    decode_any,
+    is_object,
+    lone_surrogate_path,
+)
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas.properties import ArgumentsRenamer
@@ -67,7 +75,7 @@ def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, pa
     try:
         value = _decode(text)
     except FAST_ERRORS:
-        value = _decode_leniently(text)
+        value = _decode_leniently(text, losses)
     if is_object(value):
         return value
     if policy == "error":
@@ -81,13 +89,16 @@ def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, pa
     return _repair(text, path)
 
 
-def _decode_leniently(text: str) -> Any:
+def _decode_leniently(text: str, losses: Losses) -> Any:
     """Decode JSON with a lone surrogate, which msgspec refuses; None for any other error."""
     try:
-        _STANDARD.decode(text)
-        return decode_any(text, max_depth=Limits().max_json_depth)
+        uncleaned = _STANDARD.decode(text)
+        value = decode_any(text, max_depth=Limits().max_json_depth)
     except (InvalidJSON, ValueError, RecursionError):
         return None
+    if lone_surrogate_path(uncleaned) is not None:
+        losses.add("half_character", "tool call", "written as U+FFFD")
+    return value
 
 
 def _refuse_number(number: str) -> float:

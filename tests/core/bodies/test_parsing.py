@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import DecodeError, Limits
-from streamnorm._core.bodies.fields import body_object, lone_surrogate_in
+from streamnorm._core.bodies.fields import CleanedBody, body_object, lone_surrogate_in
 
 FEW = Limits(max_event_bytes=12, max_json_depth=2)
 
@@ -78,6 +78,26 @@ def test_half_of_a_character_in_a_decoded_object_becomes_the_replacement_charact
     body = {"a": ["\ud83d"], "\ude00": 1}
     assert body_object(body, Limits()) == {"a": ["\ufffd"], "\ufffd": 1}
     assert body == {"a": ["\ud83d"], "\ude00": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "is_cleaned"),
+    [
+        (b'{"a":"\\ud83d"}', True),
+        ('{"a":"\ud83d"}', True),
+        ({"a": "\ud83d"}, True),
+        ({"a": {"\udfff": 1}}, True),
+        (b'{"a":NaN}', False),
+        (b'{"a":"\\ud83d\\ude00"}', False),
+        ('{"a":"\ud83d\ude00"}', False),
+        ({"a": "\ud83d\ude00"}, False),
+        ({"a": "\U0001f600"}, False),
+    ],
+)
+def test_body_that_had_half_a_surrogate_pair_is_known(
+    body: dict[str, Any] | bytes | str, is_cleaned: bool
+) -> None:
+    assert isinstance(body_object(body, Limits()), CleanedBody) is is_cleaned
 
 
 def test_value_that_json_does_not_have_is_refused() -> None:

@@ -30,7 +30,12 @@ def test_no_arguments_are_the_empty_object(text: str) -> None:
 
 
 def test_half_a_character_becomes_the_replacement_character() -> None:
-    assert object_of('{"a":"\\ud83d","b":1.5}') == ({"a": "\ufffd", "b": 1.5}, [])
+    value = {"a": "\ufffd", "b": 1.5}
+    assert object_of('{"a":"\\ud83d","b":1.5}') == (value, ["half_character"])
+
+
+def test_halves_of_one_character_lose_nothing_when_they_are_joined() -> None:
+    assert object_of('{"a":"\ud83d\ude00"}') == ({"a": "\U0001f600"}, [])
 
 
 @pytest.mark.parametrize(
