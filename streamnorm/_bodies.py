@@ -228,6 +228,8 @@ def encode_grown_request(
     """
     _check_policies(options)
     codec = codec_of(lookup(dialect))
+    if not request.model:
+        _check_agent(request, codec)
     losses, repair = Losses(strict=options["strict"]), options["repair"]
     count_cleaned(request, losses)
     is_clean = is_unchanged(request)
@@ -284,6 +286,17 @@ def _check_policies(options: EncodeOptions) -> None:
     for name, expected in _POLICIES:
         if (policy := options[name]) not in expected:
             raise ValueError(f"{name} is {policy!r}, expected one of {', '.join(expected)}")
+
+
+def _check_agent(request: Request, codec: BodyCodec) -> None:
+    """Raise `EncodeError` if a request without a model is for an agent of another provider."""
+    for name, fields in (request.extra or {}).items():
+        known = DIALECTS.get(name)
+        other = None if known is None else known.codec
+        if other is None or name == codec.capabilities.dialect or other.agent_field is None:
+            continue
+        if fields.get(other.agent_field) is not None:
+            raise EncodeError("an agent of another provider, expected a model", path="model")
 
 
 def _restore_unread(

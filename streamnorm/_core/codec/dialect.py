@@ -139,6 +139,8 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
         cloud_headers: Function from the body of a request at a cloud's path to the headers of the
             vendor that stand in it, by lower-case name; None if the dialect has no such paths, or
             its requests are the same there.
+        agent_field: Field of a request that names an agent of the vendor in place of a model;
+            None if every request is for a model.
     """
 
     capabilities: BodyCapabilities
@@ -155,6 +157,7 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
         None
     )
     cloud_headers: Callable[[dict[str, Any]], dict[str, str]] | None = None
+    agent_field: str | None = None
 
 
 class DecodeOptions(TypedDict, total=False):

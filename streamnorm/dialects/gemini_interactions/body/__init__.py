@@ -33,5 +33,6 @@ CODEC = BodyCodec(
     revise_response=revise_response,
     models=MODELS,
     echoed_fields=echoed_fields,
+    agent_field="agent",
 )
 """The codec of the dialect's requests and responses."""

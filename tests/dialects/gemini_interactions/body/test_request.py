@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.gemini_interactions.refusals import FUNCTION, MODEL, call, request, result, said
 
 from streamnorm import (
@@ -19,6 +20,7 @@ from streamnorm import (
     ToolChoice,
     decode_request,
     encode_request,
+    translate_request,
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.losses import Losses
@@ -297,3 +299,25 @@ def test_answer_at_the_end_is_not_continued() -> None:
     messages = (*QUESTION, InputMessage("assistant", (Text("a"),)))
     made = encode_request(Request(model=MODEL, messages=messages), OWN)
     assert [loss.feature for loss in made.losses] == ["prefill_not_continued"]
+
+
+TO_AGENT = {"agent": "deep-research-pro-preview-12-2025", "input": "Hi"}
+
+
+@pytest.mark.parametrize("to", ["anthropic", "gemini", "openai_chat", "openai_responses"])
+def test_agent_is_no_model_of_another_provider(to: str) -> None:
+    with pytest.raises(EncodeError) as raised:
+        translate_request(TO_AGENT, to=to, dialect="gemini_interactions")
+    expected = ("an agent of another provider, expected a model", "model")
+    assert (raised.value.args[0], raised.value.path) == expected
+    request = decode_request(TO_AGENT, "gemini_interactions")
+    encoded = encode_request(structs.replace(request, model="m"), to)
+    assert "agent" in [loss.feature for loss in encoded.losses]
+    assert encoded.path
+    own = encode_request(request, "gemini_interactions")
+    assert (own.body, own.losses) == (TO_AGENT, ())
+
+
+def test_request_without_model_or_agent_is_left_to_the_url() -> None:
+    encoded = translate_request({"input": "Hi"}, to="openai_chat", dialect="gemini_interactions")
+    assert not encoded.body.get("model")
