@@ -283,3 +283,29 @@ def test_result_without_an_id_has_the_name_that_its_call_has_in_the_target() -> 
     [call] = [part["functionCall"]["name"] for part in body["contents"][1]["parts"]]
     [result] = [part["functionResponse"]["name"] for part in body["contents"][2]["parts"]]
     assert (call, result) == ("ns__f", "ns__f")
+
+
+CONNECTOR = {
+    "type": "mcp",
+    "server_label": "mail",
+    "connector_id": "connector_gmail",
+    "authorization": "ya29",
+    "require_approval": "never",
+}
+
+
+@pytest.mark.parametrize("to", ["anthropic", "gemini", "gemini_interactions"])
+def test_server_that_only_its_vendor_can_reach_is_not_offered(to: str) -> None:
+    """A connector of OpenAI has no URL, and its token is for nobody else."""
+    body = {"input": "Any mail?", "tools": [CONNECTOR], "max_output_tokens": 99}
+    with pytest.raises(EncodeError, match="no tool but the MCP server mail") as raised:
+        translated(body, "openai_responses", to)
+    assert raised.value.path == "tools"
+    function = {"type": "function", "name": "f", "parameters": WEATHER, "strict": False}
+    body["tools"] = [function, CONNECTOR]
+    encoded, losses = translated(body, "openai_responses", to)
+    assert "mcp_server_dropped" in losses
+    assert "mail" not in str(encoded.body["tools"])
+    assert "ya29" not in str(encoded.body)
+    request = decode_request({**body, "model": "m"}, "openai_responses")
+    assert encode_request(request, "openai_responses").body["tools"] == [function, CONNECTOR]

@@ -325,6 +325,11 @@ def _project_mcp_server(
     if target.mcp_servers is None:
         losses.add("mcp_server_dropped", "tools", "dropped")
         return None
+    # OpenAI's connectors and tunnels: only the vendor knows where the server is.
+    is_of_target = is_same_dialect(tool, target.dialect) or target.dialect in (tool.extra or {})
+    if tool.url is None and not is_of_target:
+        losses.add("mcp_server_dropped", "tools", "without a URL")
+        return None
     changes: dict[str, Any] = {}
     for name in ("authorization", "headers", "allowed_tools", "require_approval"):
         if getattr(tool, name) and name not in target.mcp_servers:

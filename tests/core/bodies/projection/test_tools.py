@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from support.bodies.projection_targets import Projection, assistant, own, request, user
 
-from streamnorm import EncodeError, ReasoningOptions, Tool, ToolCall, ToolChoice, ToolResult
+from streamnorm import EncodeError, Loss, ReasoningOptions, Tool, ToolCall, ToolChoice, ToolResult
 from streamnorm._core.bodies.request import Source, ToolName
 from streamnorm.tools import CustomTool, Grammar, MCPServer, Namespace, ServerTool
 
@@ -266,7 +266,7 @@ def test_a_choice_that_the_model_refuses_is_weakened() -> None:
     ids=repr,
 )
 def test_a_choice_of_a_server_tool_that_is_not_offered_is_weakened(choice: ToolChoice) -> None:
-    tools = (Tool("f"), ServerTool("file_search", "other"), MCPServer("docs"))
+    tools = (Tool("f"), ServerTool("file_search", "other"), MCPServer("docs", "u"))
     asked = request(user("Go"), tools=tools, tool_choice=choice)
     done = Projection(asked, missing_tools="drop", mcp_servers=None)
     assert done.request.tool_choice == ToolChoice("auto")
@@ -278,7 +278,7 @@ def test_a_choice_of_a_server_tool_that_is_not_offered_is_weakened(choice: ToolC
 # Tools of the provider that a choice allows, or bars
 
 SEARCH, CODE = ServerTool("web_search", "other"), ServerTool("code_execution", "target")
-OFFERED = (Tool("f"), CustomTool("g"), SEARCH, CODE, MCPServer("docs"))
+OFFERED = (Tool("f"), CustomTool("g"), SEARCH, CODE, MCPServer("docs", "u"))
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_server_tool_that_may_not_be_called_is_not_offered_where_a_choice_does_n
     choice: ToolChoice,
 ) -> None:
     target: dict[str, Any] = {"restricted_choice": True, "chooses_server_tools": False}
-    done = offered(Tool("f"), SEARCH, MCPServer("docs"), choice=choice, **target)
+    done = offered(Tool("f"), SEARCH, MCPServer("docs", "u"), choice=choice, **target)
     assert (done.request.tools, done.request.tool_choice) == ((Tool("f"),), choice)
     assert done.lost == {"server_tool_dropped": 2}
     only = offered(SEARCH, choice=ToolChoice("none"), **target)
@@ -324,7 +324,7 @@ def test_server_tool_that_may_not_be_called_is_not_offered_where_a_choice_does_n
 
 
 def test_a_choice_of_a_server_tool_that_is_offered_stays() -> None:
-    tools = (Tool("f"), ServerTool("web_search", "other"), MCPServer("docs"))
+    tools = (Tool("f"), ServerTool("web_search", "other"), MCPServer("docs", "u"))
     for choice in (ToolChoice("named", (), "web_search"), ToolChoice("named", ("docs",), "mcp")):
         done = offered(*tools, choice=choice)
         assert done.request.tool_choice == choice
@@ -429,10 +429,19 @@ def test_a_choice_of_a_tool_that_the_request_does_not_have_is_an_error(kind: str
     with pytest.raises(EncodeError, match="a choice of no tool of the request"):
         Projection(asked, checks_choices=True)
     # Its tools are not listed.
-    assert offered(Tool("f"), MCPServer("docs"), choice=choice).request.tool_choice == choice
+    assert offered(Tool("f"), MCPServer("docs", "u"), choice=choice).request.tool_choice == choice
 
 
 def test_tools_that_the_request_does_not_have_are_left_out_of_a_choice() -> None:
     done = offered(Tool("f"), Tool("h"), choice=ToolChoice("required", ("g", "f")))
     assert done.request.tool_choice == ToolChoice("named", ("f",))
     assert done.lost == {"tool_choice": 1}
+
+
+def test_server_without_a_url_is_left_to_the_vendor_that_has_it() -> None:
+    mail = MCPServer("mail", authorization="tok", extra={"other": {"connector_id": "c"}})
+    own = MCPServer("mail", extra={"target": {"connector_id": "c"}})
+    done = offered(Tool("f"), mail, mcp_servers=frozenset({"url", "authorization"}))
+    assert done.request.tools == (Tool("f"),)
+    assert done.losses == (Loss("mcp_server_dropped", "tools", 1, "without a URL"),)
+    assert offered(own, mcp_servers=frozenset({"url"})).request.tools == (own,)
