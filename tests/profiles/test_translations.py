@@ -285,6 +285,21 @@ def test_result_without_an_id_has_the_name_that_its_call_has_in_the_target() -> 
     assert (call, result) == ("ns__f", "ns__f")
 
 
+@pytest.mark.parametrize("server", [None, "vertex"])
+def test_resolution_of_an_image_is_lost_where_gemini_has_one_for_the_request(
+    server: str | None,
+) -> None:
+    picture = {"url": "data:image/png;base64,AAAA", "detail": "low"}
+    image = {"type": "image_url", "image_url": picture}
+    body = {"messages": [{"role": "user", "content": [image]}]}
+    file = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    encoded, losses = translated(body, "openai_chat", "gemini", server, "gemini-2.5-flash")
+    assert (encoded.body["contents"][0]["parts"], losses) == ([file], ["detail"])
+    encoded, losses = translated(body, "openai_chat", "gemini", server, "gemini-3-pro")
+    part = {**file, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}
+    assert (encoded.body["contents"][0]["parts"], losses) == ([part], [])
+
+
 CONNECTOR = {
     "type": "mcp",
     "server_label": "mail",
