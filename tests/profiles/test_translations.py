@@ -300,6 +300,25 @@ def test_resolution_of_an_image_is_lost_where_gemini_has_one_for_the_request(
     assert (encoded.body["contents"][0]["parts"], losses) == ([part], [])
 
 
+@pytest.mark.parametrize("to", ["openai_chat", "gemini"])
+def test_alternatives_without_log_probabilities_are_dropped(to: str) -> None:
+    """Responses returns them where `include` asks for them, and the others refuse the number."""
+    body = {"input": "Rome?", "top_logprobs": 2}
+    encoded, losses = translated(body, "openai_responses", to)
+    assert losses == ["top_logprobs"]
+    assert "logprobs" not in str(encoded.body).lower()
+    asked = {**body, "include": ["message.output_text.logprobs"]}
+    encoded, losses = translated(asked, "openai_responses", to)
+    assert losses == []
+    options = encoded.body.get("generationConfig", encoded.body)
+    fields = [name for name in options if "logprobs" in name.lower()]
+    assert {name: options[name] for name in fields} == (
+        {"logprobs": 2, "responseLogprobs": True}
+        if to == "gemini"
+        else {"logprobs": True, "top_logprobs": 2}
+    )
+
+
 CONNECTOR = {
     "type": "mcp",
     "server_label": "mail",
