@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm import Encoded, Loss, translate_request
+from streamnorm import Encoded, EncodeError, Loss, translate_request
 from streamnorm.validation import validate_request
 
 QUESTION = {"role": "user", "content": "q"}
@@ -139,6 +139,60 @@ def test_prefill_is_dropped_where_it_is_refused(
     encoded = translated(body, model, server)
     assert len(encoded.body["messages"]) == 1 + is_kept
     assert ("prefill_dropped" in features(encoded)) is not is_kept
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+BEGUN = {"messages": [QUESTION, {"role": "assistant", "content": '{"a":'}]}
+
+
+@pytest.mark.parametrize(
+    ("to", "model"),
+    [
+        ("anthropic", "claude-haiku-4-5"),
+        ("bedrock_converse", "anthropic.claude-haiku-4-5-20251001-v1:0"),
+    ],
+)
+def test_prefill_is_dropped_beside_a_schema_of_the_answer(to: str, model: str) -> None:
+    """Structured outputs: "Message Prefilling: Incompatible with JSON outputs"."""
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
+    body = {**BEGUN, "model": model, "response_format": form}
+    encoded = translate_request(body, dialect="openai_chat", to=to)
+    assert [message["role"] for message in encoded.body["messages"]] == ["user"]
+    assert "string" in str(encoded.body.get("output_config") or encoded.body["outputConfig"])
+    lost = Loss("prefill_dropped", "messages", 1, "refused beside a schema of the answer")
+    assert lost in encoded.losses
+    with pytest.raises(EncodeError, match="no messages"):
+        translate_request({**body, "messages": BEGUN["messages"][1:]}, dialect="openai_chat", to=to)
+    # Without a schema in the request the answer is continued.
+    for other in ({}, {"response_format": {"type": "text"}}):
+        made = translate_request({**BEGUN, "model": model, **other}, dialect="openai_chat", to=to)
+        assert len(made.body["messages"]) == 2
+
+
+def test_schema_that_is_not_written_drops_no_prefill() -> None:
+    """A schema that cannot be enforced is a loss of its own."""
+    many = {f"p{number}": {"type": "string"} for number in range(25)}  # one optional too many
+    form = {"name": "x", "schema": {"type": "object", "properties": many}}
+    body = {**BEGUN, "response_format": {"type": "json_schema", "json_schema": form}}
+    encoded = translated(body, "claude-haiku-4-5")
+    assert len(encoded.body["messages"]) == 2
+    assert "output_config" not in encoded.body
+    assert "schema_dropped" in features(encoded)
+
+
+def test_reasoning_is_off_for_an_answer_that_is_continued() -> None:
+    encoded = translated({**BEGUN, "reasoning_effort": "high"}, "claude-haiku-4-5")
+    assert len(encoded.body["messages"]) == 2
+    details = [loss.detail for loss in encoded.losses if loss.feature == "reasoning"]
+    assert details == ["switched off for the answer that is continued"]
+    encoded = translated({"messages": LOOP, "reasoning_effort": "high"}, "claude-haiku-4-5")
+    details = [loss.detail for loss in encoded.losses if loss.feature == "reasoning"]
+    assert details == ["switched off until the tool calls are answered"]
 
 
 def test_empty_texts_are_dropped() -> None:

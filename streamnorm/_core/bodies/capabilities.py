@@ -71,6 +71,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         exact_choices: A choice of a server tool names its exact type in `tools`.
         vendor_checks: The vendor's checks apply to requests of the dialect's own clients, too.
         prefill: A last message of the assistant, which the answer continues.
+        prefill_with_schema: A last message of the assistant beside a schema of the output.
         assistant_last: A last message of the assistant is accepted, continued or not.
         images: Media types of inline images; None = any.
         image_urls: Images by URL; `https`: by one of this scheme alone.
@@ -271,6 +272,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     exact_choices: bool = False
     vendor_checks: bool = False
     prefill: bool = True
+    prefill_with_schema: bool = True
     assistant_last: bool = True
     images: frozenset[str] | None = None
     image_urls: Literal["https"] | bool = True

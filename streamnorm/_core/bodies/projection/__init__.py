@@ -28,7 +28,11 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.cache_marks import project_cache_marks
 from streamnorm._core.bodies.projection.content import ContentProjector
-from streamnorm._core.bodies.projection.options import ask_for_json, project_options
+from streamnorm._core.bodies.projection.options import (
+    ask_for_json,
+    has_output_schema,
+    project_options,
+)
 from streamnorm._core.bodies.projection.reasoning_options import (
     drop_unsigned_budget,
     fit_effort_to_tools,
@@ -162,7 +166,9 @@ def project_request(
     if target.calls_after_user and not lenient:
         messages = join_call_turns(messages, losses)
     if not (target.assistant_last or lenient):
-        messages = drop_prefill(messages, losses)
+        messages = drop_prefill(messages, losses, "refused as the last message")
+    elif not (target.prefill_with_schema or lenient) and has_output_schema(request, target):
+        messages = drop_prefill(messages, losses, "refused beside a schema of the answer")
     may_be_empty = (
         same_dialect and not is_checked and not (target.results_required and not request.state)
     )
@@ -334,7 +340,9 @@ def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities)
     return count if is_answered and not more else last
 
 
-def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+def drop_prefill(
+    messages: tuple[InputMessage, ...], losses: Losses, detail: str
+) -> tuple[InputMessage, ...]:
     """Return messages without trailing assistant messages, except one that the server continues.
 
     The next request of the conversation, with the complete answer and the user's reply, still
@@ -343,7 +351,7 @@ def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[In
     """
     end = len(messages)
     while end and messages[end - 1].role == "assistant" and not _is_paused(messages[end - 1]):
-        losses.add("prefill_dropped", "messages", "refused as the last message")
+        losses.add("prefill_dropped", "messages", detail)
         end -= 1
     return messages[:end]
 

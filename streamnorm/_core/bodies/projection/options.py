@@ -121,6 +121,20 @@ def project_options(
     return replace_parts(whole, **options, extra=request.extra)
 
 
+def has_output_schema(request: Request, target: BodyCapabilities) -> bool:
+    """Return whether the options that the target accepts include a schema of the answer.
+
+    Raises:
+        EncodeError: The schema has no legal form.
+    """
+    output = request.output
+    if output is None or output.kind != "json_schema" or "output" not in target.fields:
+        return False
+    is_left = is_same_dialect(request, target.dialect) and not target.only_refusals
+    fitted = _fit_output(output, target, Losses(), has_tools=bool(request.tools), is_left=is_left)
+    return fitted is not None and fitted.kind == "json_schema"
+
+
 def ask_for_json(request: Request, target: BodyCapabilities, losses: Losses) -> Request:
     """Return a request for any JSON object, with the word JSON where the target demands it."""
     is_asked = request.output is not None and request.output.kind == "json_object"

@@ -271,7 +271,9 @@ def drop_unsigned_budget(
     first = next((block for message in answer for block in message.blocks), None)
     if first is None or isinstance(first, Reasoning | RedactedReasoning):
         return options
-    losses.add("reasoning", "request", "switched off until the tool calls are answered")
+    is_called = any(message.tool_calls for message in answer)
+    why = "until the tool calls are answered" if is_called else "for the answer that is continued"
+    losses.add("reasoning", "request", f"switched off {why}")
     return ReasoningOptions("off", extra=options.extra)
 
 

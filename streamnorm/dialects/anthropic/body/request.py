@@ -463,6 +463,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     text_documents=True,
     file_issuer="anthropic",
     citations=CAPABILITIES.citations,
+    # platform.claude.com/docs/en/build-with-claude/structured-outputs#feature-compatibility
+    prefill_with_schema=False,
     mixed_results=True,
     result_media=frozenset({"text", "image", "document", "opaque"}),
     error_results=True,

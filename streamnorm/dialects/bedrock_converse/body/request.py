@@ -391,6 +391,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     video=True,
     file_issuer=S3_ISSUER,
     citations=CAPABILITIES.citations,
+    prefill_with_schema=False,  # as Anthropic's own API, whose models it serves
     mixed_results=True,
     result_media=frozenset({"text", "image", "document", "video", "opaque"}),
     orphan_results=False,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from support.bodies.projection_targets import (
+    ALL_FIELDS,
     Projection,
     assistant,
     call,
@@ -22,6 +23,7 @@ from streamnorm import (
     EncodeError,
     InputMessage,
     OpaqueBlock,
+    OutputFormat,
     Reasoning,
     ReasoningOptions,
     RedactedReasoning,
@@ -223,6 +225,24 @@ def test_a_last_message_of_the_assistant_is_dropped_where_it_is_refused() -> Non
     mine = own(asked)
     assert Projection(mine, assistant_last=False).request is mine
     assert len(checked(mine, assistant_last=False).messages) == 3
+
+
+def test_a_last_message_of_the_assistant_is_dropped_beside_a_schema() -> None:
+    output = OutputFormat("json_schema", {"type": "object"})
+    asked = request(user("a"), assistant("b"), output=output)
+    done = Projection(asked, prefill_with_schema=False)
+    assert (done.request.messages, done.lost) == (asked.messages[:1], {"prefill_dropped": 1})
+    assert Projection(asked).request is asked
+    mine = own(asked)
+    assert Projection(mine, prefill_with_schema=False).request is mine
+    assert len(checked(mine, prefill_with_schema=False).messages) == 1
+    kinds: dict[str, Any] = {"output_kinds": frozenset({"json_object"})}
+    left = Projection(asked, prefill_with_schema=False, **kinds)
+    assert (left.request.messages, left.lost) == (asked.messages, {"schema_dropped": 1})
+    free: dict[str, Any] = {"fields": ALL_FIELDS - {"output"}}
+    assert len(Projection(asked, prefill_with_schema=False, **free).request.messages) == 2
+    plain = request(user("a"), assistant("b"), output=OutputFormat("text"))
+    assert Projection(plain, prefill_with_schema=False).request is plain
 
 
 def test_an_answer_that_waits_for_the_server_stays_last() -> None:
