@@ -36,6 +36,7 @@ from streamnorm._core.json import (
     clean,
     compact,
     decode_any,
+    is_json,
     is_object,
     lone_surrogate_path,
 )
@@ -79,9 +80,10 @@ def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, pa
     if is_object(value):
         return value
     if policy == "error":
-        raise EncodeError(
-            f"arguments of {len(text)} characters are no JSON object, expected one", path=path
-        )
+        problem = "are no JSON object, expected one"
+        if value is None and text.lstrip()[:1] == "{" and is_json(text):
+            problem = "have a number that no double is near to, expected none"
+        raise EncodeError(f"arguments of {len(text)} characters {problem}", path=path)
     if policy == "raw":
         losses.add("arguments_raw", "tool call", 'written as {"_raw": text}')
         return {"_raw": clean(text)}

@@ -38,6 +38,14 @@ def test_halves_of_one_character_lose_nothing_when_they_are_joined() -> None:
     assert object_of('{"a":"\ud83d\ude00"}') == ({"a": "\U0001f600"}, [])
 
 
+@pytest.mark.parametrize("text", ['{"a":1e400}', ' {"a":[-1e999]}'])
+def test_number_beyond_a_double_is_named(text: str) -> None:
+    """Such arguments are JSON, which has no bounds on numbers (RFC 8259, section 6)."""
+    message = f"arguments of {len(text)} characters have a number that no double is near to"
+    with pytest.raises(EncodeError, match=message):
+        object_of(text)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -173,7 +173,7 @@ def project_request(
         same_dialect and not is_checked and not (target.results_required and not request.state)
     )
     if not messages and not may_be_empty:
-        lost = _describe_unknown_kinds(request, target)
+        lost = _describe_lost(request, target)
         raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
     if not (target.prefill or same_target) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
@@ -210,8 +210,8 @@ def project_request(
     return projected, Reply(names.reply)
 
 
-def _describe_unknown_kinds(request: Request, target: BodyCapabilities) -> str:
-    """Return an error text's suffix that lists the request's opaque blocks by kind."""
+def _describe_lost(request: Request, target: BodyCapabilities) -> str:
+    """Return an error text's suffix: kinds of opaque blocks, or the number of empty messages."""
     kinds = dict.fromkeys(
         block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
         for message in request.messages
@@ -219,7 +219,10 @@ def _describe_unknown_kinds(request: Request, target: BodyCapabilities) -> str:
         if isinstance(block, OpaqueBlock)
     )
     listed = ", ".join([*kinds][:_MAX_KINDS])
-    return f"; {target.dialect} has no block for {listed}" if listed else ""
+    if listed:
+        return f"; {target.dialect} has no block for {listed}"
+    texts = [message.text.strip() for message in request.messages if not message.tool_results]
+    return f"; the request has {texts.count('')} without text" if "" in texts else ""
 
 
 def _has_field(name: str, target: BodyCapabilities) -> bool:

@@ -302,6 +302,7 @@ def test_a_request_that_says_nothing_is_an_error() -> None:
     with pytest.raises(EncodeError, match="no messages, expected at least one") as caught:
         Projection(request(user(" ")))
     assert caught.value.path == "messages"
+    assert caught.value.args[0].endswith("; the request has 1 without text")
     mine = own(request())
     assert Projection(mine).request is mine
 
