@@ -79,7 +79,8 @@ def _list_scopes(arguments: argparse.Namespace) -> Sequence[str]:
 
     place: str | None = arguments.client_keys
     if place is None:
-        return [arguments.scope or ""]
+        # Streams of a program have none; those of a gateway's clients without a key have one.
+        return [arguments.scope] if arguments.scope else ["", scope_of_keys([])]
     if not place.startswith("env:"):  # a key must not stand on a command line
         raise console.UsageError(
             "--client-keys: no place of keys, expected env: and the name of a variable"

@@ -15,7 +15,7 @@ from streamnorm._core.codec import Dialect, RequestedOperation, StoredAnswers
 from streamnorm._core.codec.framing import list_events
 from streamnorm._core.events import Failed, Truncated
 from streamnorm._core.json import dumps
-from streamnorm._exchange import last_event
+from streamnorm._exchange import client_scope, last_event
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.config import Config
@@ -85,7 +85,7 @@ class BackgroundResponses:
         # One scope has the streams of all dialects.
         if not asked.response_id.startswith(require_stored_answers(client).id_prefix):
             return False
-        key = (self._streams.scope_of(received, client), asked.response_id)
+        key = (client_scope(received, client), asked.response_id)
         with log_refusals():
             state = (await self._streams.status(key)).state
         if state in ABSENT or asked.operation not in _OPERATIONS:

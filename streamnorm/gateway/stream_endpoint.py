@@ -18,6 +18,7 @@ from streamnorm._core.codec import Dialect, Endpoints, RequestedOperation, Route
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.json import dumps
+from streamnorm._exchange import client_scope
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, encoder, lookup
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import Exchange, send_json
@@ -110,7 +111,7 @@ class StreamEndpoint:
         id = check_id(asked.response_id, "id")
         if id.startswith(_ANSWERS):
             refuse_absent("unknown")
-        key = (self._streams.scope_of(received, client), id)
+        key = (client_scope(received, client), id)
         if asked.operation == "cancel":
             await self._cancel(key, id, exchange, call)
             return

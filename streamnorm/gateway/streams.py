@@ -158,7 +158,7 @@ class LoggedStreams:
         if not self._has_keys:
             # An id that a client has chosen may be guessed, and there is no key to bind it to.
             id = "sn_" + hashlib.sha256(f"{id}\n{digest.hexdigest()}".encode()).hexdigest()[:32]
-        key = (self.scope_of(received, client), id)
+        key = (client_scope(received, client), id)
         return LoggedRequest(key, digest.digest(), received.headers.get("last-event-id", ""))
 
     def find_chat(
@@ -177,7 +177,7 @@ class LoggedStreams:
         if len(id) < _MIN_CHAT_ID:
             return None
         fingerprint = hashlib.sha256(received.body or b"").digest()
-        key = (self.scope_of(received, client), f"{_CHAT}{id}")
+        key = (client_scope(received, client), f"{_CHAT}{id}")
         return LoggedRequest(key, fingerprint, "", replaces=True)
 
     def name_background(
@@ -195,7 +195,7 @@ class LoggedStreams:
             received: The request.
             client: The client's dialect.
         """
-        scope, id = (self.scope_of(received, client), turn.id) if asked is None else asked.key
+        scope, id = (client_scope(received, client), turn.id) if asked is None else asked.key
         if asked is not None:
             # The same request joins: it gets the id of the same response.
             digest = hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
@@ -204,11 +204,6 @@ class LoggedStreams:
         echoed = reader_of(client).echoed_fields
         fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}
         return LoggedRequest((scope, id), b"" if asked is None else asked.fingerprint, "", fields)
-
-    def scope_of(self, received: ClientRequest, client: Dialect) -> str:
-        """Return the scope of a client's streams."""
-        # Without keys, clients send any: the id alone is what they must know.
-        return client_scope(received, client) if self._has_keys else ""
 
     async def answer(
         self,

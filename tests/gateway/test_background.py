@@ -223,8 +223,10 @@ async def test_same_request_under_one_key_is_one_response() -> None:
     assert len(provider.requests) == 1
 
 
-async def test_responses_of_another_key_are_unknown() -> None:
-    settings = {"client_keys": "env:KEYS", "environ": {"KEYS": "a,b"}}
+@pytest.mark.parametrize(
+    "settings", [{"client_keys": "env:KEYS", "environ": {"KEYS": "a,b"}}, {}], ids=["keys", "none"]
+)
+async def test_responses_of_another_key_are_unknown(settings: dict[str, Any]) -> None:
     provider = FakeProvider(["It snows."])
     async with (
         gateway_with_log(provider.app(), **settings) as gateway,

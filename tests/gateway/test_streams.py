@@ -426,13 +426,35 @@ async def test_ids_without_keys_are_the_gateways_own() -> None:
         reader = Reader(gateway)
         answer = await reader.post("openai_chat", "guessable")
         other = await reader.post("openai_chat", "guessable", temperature=0.5)
-        again = await Reader(gateway, "another").post("openai_chat", "guessable")
+        again = await reader.post("openai_chat", "guessable")
         guessed = await reader.ask("GET", "guessable")
-        followed = await Reader(gateway, "another").ask("GET", answer.headers[ID])
+        followed = await reader.ask("GET", answer.headers[ID])
     assert guessed.status_code == 404
     assert again.content == answer.content == followed.content
     assert other.headers[ID] != answer.headers[ID]
     assert len(provider.requests) == 2
+
+
+@CLIENTS
+async def test_without_client_keys_a_stream_is_found_with_its_own_key_alone(client: str) -> None:
+    provider = FakeProvider(["alice", "mallory", "nobody"])
+    async with logged(provider.app(), client_keys=None) as gateway:
+        alice, mallory = Reader(gateway, "alice"), Reader(gateway, "mallory")
+        hers = await alice.post(client)
+        found = [await mallory.ask(method, hers.headers[ID]) for method in ("GET", "DELETE")]
+        his = await mallory.post(client)
+        path, body = REQUESTS[client]
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as http:
+            without = [await http.post(path, json=body, headers={ID: "s-1"}) for _ in range(2)]
+            followed = await http.get(f"/streams/{without[0].headers[ID]}")
+        again = await alice.ask("GET", hers.headers[ID])
+    assert [answer.status_code for answer in found] == [404, 404]
+    assert b"alice" in hers.content
+    assert b"mallory" in his.content
+    assert b"nobody" in without[0].content
+    assert without[0].content == without[1].content == followed.content
+    assert again.content == hers.content
+    assert len(provider.requests) == 3
 
 
 async def test_stream_ends_within_the_grace_although_its_client_has_left() -> None:
