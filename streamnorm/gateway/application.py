@@ -152,10 +152,10 @@ class Gateway:
             bodies=bodies,
             streams=self._streams,
         )
-        self._messages = MessageEndpoint(services)
         background = None
         if self._streams is not None and self._store is not None:
             background = BackgroundResponses(self._streams, self._store, config)
+        self._messages = MessageEndpoint(services, background)
         self._auxiliary = AuxiliaryEndpoints(services, background)
         answering = Answering(self._record, self._respond, self._refuse)
         self._websockets = WebSockets(services, self._admission, self._draining, answering)

@@ -6,11 +6,13 @@ is answered at once, and its response is polled, streamed behind a `sequence_num
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from streamnorm._bodies import reader_of
 from streamnorm._core.codec import Dialect, RequestedOperation, StoredAnswers
 from streamnorm._core.codec.framing import list_events
 from streamnorm._core.events import Failed, Truncated
@@ -18,19 +20,23 @@ from streamnorm._core.json import dumps
 from streamnorm._exchange import client_scope, last_event
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import Exchange, send_json
+from streamnorm.gateway.attempts import Attempts
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.producing import (
+    BackgroundAnswer,
     failed_response,
     require_stored_answers,
     response_in,
     unbegun_response,
 )
-from streamnorm.gateway.storing import GatewayStore
+from streamnorm.gateway.response_state import ResponseState
+from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.gateway.streams import (
     ABSENT,
     FAILURES,
+    LoggedRequest,
     LoggedStreams,
     last_of,
     log_refusals,
@@ -39,7 +45,9 @@ from streamnorm.gateway.streams import (
 )
 from streamnorm.log import FollowedStream, State
 from streamnorm.log.records import Key
-from streamnorm.state import Lookup
+from streamnorm.state import Found, Lookup, Operation
+from streamnorm.state.stored import value_of
+from streamnorm.state.turn import has_ended
 
 _JSON = [(b"content-type", b"application/json")]
 _MAX_DIGITS = 15
@@ -59,6 +67,35 @@ class BackgroundResponses:
         self._store = store
         self._keepalive_s = config.keepalive_s
         self._idle_s = config.idle_s
+
+    def name(
+        self,
+        turn: ResponseState,
+        asked: LoggedRequest | None,
+        received: ClientRequest,
+        client: Dialect,
+        model: str,
+    ) -> LoggedRequest:
+        """Return the request to log a response under, with the id of its stream.
+
+        Args:
+            turn: The turn, whose response gets the id of the stream.
+            asked: The stream that the headers name; None if they name none.
+            received: The request.
+            client: The client's dialect.
+            model: Name of the model.
+        """
+        scope, id = (client_scope(received, client), turn.id) if asked is None else asked.key
+        if asked is not None:
+            # The same request joins: it gets the id of the same response.
+            digest = hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
+            id = require_stored_answers(client).id_prefix + digest
+            turn.rename(id)
+        echoed = reader_of(client).echoed_fields
+        fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}
+        background = BackgroundAnswer(turn, client, fields, model)
+        fingerprint = b"" if asked is None else asked.fingerprint
+        return LoggedRequest((scope, id), fingerprint, "", background)
 
     async def answer(
         self,
@@ -82,8 +119,9 @@ class BackgroundResponses:
         Raises:
             RequestRefused: The response does not do that.
         """
+        form = require_stored_answers(client)
         # One scope has the streams of all dialects.
-        if not asked.response_id.startswith(require_stored_answers(client).id_prefix):
+        if not asked.response_id.startswith(form.id_prefix):
             return False
         key = (client_scope(received, client), asked.response_id)
         with log_refusals():
@@ -92,27 +130,62 @@ class BackgroundResponses:
             return False
         query = dict(received.query)
         streams = asked.operation == "response" and query.get("stream", "false") != "false"
-        if state == "complete" and not streams:
-            return False  # what is stored can be deleted
         if asked.operation == "delete":
-            noun = require_stored_answers(client).noun
-            raise RequestRefused(f"{noun} that is not complete, cancel it in place of that")
-        if streams:
-            if state == "complete" and not await self._is_stored(scope, asked.response_id):
-                return False
-            await self._stream(key, client, query, exchange, call)
-            return True
+            if state != "running":
+                return False  # the store forgets it, and nothing of the log is found without it
+            raise RequestRefused(f"{form.noun} that is not complete, cancel it in place of that")
         if asked.operation == "cancel" and state == "running":
             with log_refusals():
                 state = (await self._streams.cancel(key)).state
-        with log_refusals():
-            response = await self._response(key, client, state)
+        found = await self._store.afind(scope, Lookup(asked.response_id))
+        if not found.chain and state != "running":
+            return False  # it was deleted
+        if streams:
+            await self._stream(key, client, query, exchange, call)
+            return True
+        if state == "complete" and asked.operation == "response":
+            return False
+        response = await self._current(key, client, state, found, {})
         call.status = 200
         await send_json(exchange, 200, _JSON, dumps(response))
         return True
 
-    async def _is_stored(self, scope: str, id: str) -> bool:
-        return bool((await self._store.afind(scope, Lookup(id))).chain)
+    async def create(
+        self,
+        asked: LoggedRequest,
+        attempts: Attempts,
+        client: Dialect,
+        scope: str,
+        stream: ClientStream,
+        call: CallRecord,
+    ) -> None:
+        """Begin a response and answer with it, or with the one that has begun under its id.
+
+        Args:
+            asked: The request.
+            attempts: The attempts to answer it, which are made if nobody has.
+            client: The client's dialect.
+            scope: Scope of the client in the store.
+            stream: The answer.
+            call: Record of the request.
+
+        Raises:
+            RequestRefused: The log or the store does not answer.
+        """
+        background = asked.background
+        assert background is not None  # noqa: S101 - whose request this is
+        key, headers = asked.key, asked.headers
+        call.stream, response = key, background.response
+        with log_refusals():
+            is_new = await self._streams.begin(asked, attempts, client, call, headers)
+            if is_new:
+                await background.wait()
+            else:
+                state = (await self._streams.status(key)).state
+                found = await self._store.afind(scope, Lookup(key[1]))
+                response = await self._current(key, client, state, found, response)
+        call.status = 200
+        await stream.send_body(200, headers, dumps(response))
 
     async def _stream(
         self,
@@ -133,12 +206,37 @@ class BackgroundResponses:
             with stream.watch(self._keepalive_s, self._idle_s):
                 await send_followed(followed, client, stream, call, {}, part)
 
-    async def _response(self, key: Key, client: Dialect, state: State) -> dict[str, Any]:
-        """Return an incomplete response as its JSON object."""
+    async def _current(
+        self, key: Key, client: Dialect, state: State, found: Found, unbegun: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a response as it is now.
+
+        Args:
+            key: Scope and id of its stream.
+            client: The client's dialect.
+            state: State of the stream.
+            found: What the store has of the response.
+            unbegun: The response before it began, if the store has none of it; {} if that is
+                unknown.
+        """
         form = require_stored_answers(client)
-        fields = {**form.answer_fields(key[1], None), **form.background_fields}
+        with store_refusals(), log_refusals():
+            if found.chain and has_ended(found.chain[0], form):
+                return Operation("retrieve", key[1], dialect=client.name).answer(found)
+            if found.chain:
+                unbegun = {**value_of(found.chain[0].body), form.output: []}
+            elif not unbegun:
+                fields = {**form.answer_fields(key[1], None), **form.background_fields}
+                unbegun = unbegun_response(client, fields, "")
+            return await self._logged(key, client, state, unbegun)
+
+    async def _logged(
+        self, key: Key, client: Dialect, state: State, unbegun: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a response as the log has it."""
+        form = require_stored_answers(client)
         if state == "running" and not (await self._streams.status(key)).reads:
-            return unbegun_response(client, fields, "")
+            return unbegun
         async with await self._streams.follow(key, None, "", client) as followed:
             data = await _first_of(followed)
             response = response_in(b"".join(list_events(data)[:1]), form)
@@ -148,10 +246,10 @@ class BackgroundResponses:
         if not response:
             match followed.outcome:
                 case Failed(error) | Truncated(error):
-                    response = failed_response(error, client, fields, "")
+                    response = failed_response(error, client, unbegun)
                 case _:
-                    response = unbegun_response(client, fields, "")
-        return {**response, **_status_of(state, form)}
+                    return unbegun
+        return {**unbegun, **response, **_status_of(state, form)}
 
 
 _OPERATIONS = ("response", "cancel", "delete")

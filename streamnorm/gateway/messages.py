@@ -17,6 +17,7 @@ from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.events import Outcome
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.losses import Loss
+from streamnorm._exchange import store_scope
 from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, decode_request_body
 from streamnorm.asgi.responses import (
@@ -46,6 +47,7 @@ from streamnorm.gateway.routing import Balancer, Routing, Target
 from streamnorm.gateway.storing import GatewayStore
 
 if TYPE_CHECKING:
+    from streamnorm.gateway.background import BackgroundResponses
     from streamnorm.gateway.streams import LoggedRequest, LoggedStreams
 
 _POLL_INTERVAL_S = 0.01
@@ -85,9 +87,11 @@ class MessageEndpoint:
 
     Args:
         services: Services that all endpoints share.
+        background: Makes responses in the background; None without a log or a store.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, background: BackgroundResponses | None = None) -> None:
+        self._background = background
         self._services = services
         self._config = services.config
         self._bodies = services.bodies
@@ -139,8 +143,9 @@ class MessageEndpoint:
         if all(target.upstream.dialect != client.name for target in targets):
             received.release()  # which is a fifth of the memory that its translation takes
         turn = await (states or self._states).begin(received, client, body)
-        if turn.is_background and streams is not None:
-            logged = streams.name_background(turn, logged, received, client)
+        background = None if streams is None else self._background
+        if turn.is_background and background is not None:
+            logged = background.name(turn, logged, received, client, call.model)
         if turn.continues is not None and turn.continues.target is not None:
             targets = (turn.continues.target,)  # which answers already
         else:
@@ -157,6 +162,15 @@ class MessageEndpoint:
             stream.watch(self._poll_interval_s, self._config.idle_s) if is_stream else nullcontext()
         )
         with watched:
+            if (
+                background is not None
+                and logged is not None
+                and turn.is_background
+                and not is_stream
+            ):
+                scope = store_scope(received, client)
+                await background.create(logged, attempts, client, scope, stream, call)
+                return
             if streams is not None and logged is not None:
                 await streams.answer(logged, attempts, client, stream, call, is_stream=is_stream)
                 return

@@ -7,7 +7,7 @@ that asked reads the log like any other.
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any, Unpack
 
@@ -18,7 +18,7 @@ from streamnorm._core.json import is_object
 from streamnorm._exchange import last_answer, last_event
 from streamnorm._registry import encoder
 from streamnorm._transcoder import TranscodeOptions, WriterOptions
-from streamnorm._upstream.requests import Upstream
+from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm.aio import Stream
 from streamnorm.aio.pump import LargeEventPump, OnEnd
 from streamnorm.gateway.receiving import UpstreamResponse
@@ -134,6 +134,56 @@ class ReadsStream(Stream[bytes]):
         return {} if self._turn is None else self._turn.lost_fields
 
 
+class BackgroundAnswer:
+    """An answer that is made in the background, which its client reads later.
+
+    Args:
+        turn: State of the request.
+        client: The client's dialect, whose answers are stored.
+        fields: Fields of the response.
+        model: Name of the model.
+
+    Attributes:
+        fields: As above.
+        model: As above.
+        response: The response as long as no upstream has begun it.
+    """
+
+    def __init__(
+        self, turn: ResponseState, client: Dialect, fields: dict[str, Any], model: str
+    ) -> None:
+        self.fields = fields
+        self.model = model
+        self.response = unbegun_response(client, fields, model)
+        self._turn = turn
+        self._is_announced = asyncio.Event()
+        self._failure: RequestRefused | None = None
+
+    async def announce(self) -> None:
+        """Store the response, with its input, before an upstream is asked.
+
+        Raises:
+            RequestRefused: It cannot be stored.
+        """
+        try:
+            await self._turn.announce(self.response)
+        except RequestRefused as exc:
+            self._failure = exc
+            raise
+        finally:
+            self._is_announced.set()
+
+    async def wait(self) -> None:
+        """Wait until the response is stored.
+
+        Raises:
+            RequestRefused: It cannot be stored.
+        """
+        await self._is_announced.wait()
+        if self._failure is not None:
+            raise self._failure
+
+
 def unbegun_response(client: Dialect, fields: dict[str, Any], model: str) -> dict[str, Any]:
     """Return a queued response, which no upstream has begun.
 
@@ -168,12 +218,18 @@ def failed_source(
     )
 
 
-def failed_response(
-    error: StreamError, client: Dialect, fields: dict[str, Any], model: str
-) -> dict[str, Any]:
-    """Return the JSON of a response that failed before any upstream began it."""
-    response = response_in(_start(client, fields, model, error), require_stored_answers(client))
-    return {**response, **fields}
+def failed_response(error: StreamError, client: Dialect, unbegun: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a response that failed before any upstream began it.
+
+    Args:
+        error: Why it failed.
+        client: The client's dialect.
+        unbegun: The response as it was before.
+    """
+    form = require_stored_answers(client)
+    failed = response_in(_start(client, {}, "", error), form)
+    names = ("status", "error", form.errors)
+    return {**unbegun, **{name: value for name, value in failed.items() if name in names}}
 
 
 def response_in(data: bytes, form: StoredAnswers) -> dict[str, Any]:
@@ -202,5 +258,5 @@ def _start(
     """Return the events that start a stream, and the error event if there is an error."""
     writer = encoder(client.name)
     writer.response_fields = fields
-    start = writer.encode(MessageStart(model=model, extra={"created_at": int(time.time())}))
+    start = writer.encode(MessageStart(model=model))
     return start if error is None else start + writer.encode(error)

@@ -52,7 +52,7 @@ from streamnorm.gateway.receiving import BodyThread, UpstreamResponse
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
-from streamnorm.state import Found, Lookup, StoredResponse, Turn
+from streamnorm.state import Found, Lookup, StoredResponse
 from streamnorm.state.turn import CheckedTurn, forbid_storing
 
 if TYPE_CHECKING:
@@ -200,6 +200,16 @@ class ResponseState:
     def rename(self, id: str) -> None:
         """Set another id for the answer."""
 
+    async def announce(self, response: dict[str, Any]) -> None:
+        """Store a response in the background that no upstream has begun, with its input.
+
+        Args:
+            response: The response.
+
+        Raises:
+            RequestRefused: The store does not answer, or has no room for it.
+        """
+
     def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         """Return a translated request whose answer will contain `fields`."""
         return _add_fields(sent, self.fields) if self.fields else sent
@@ -295,7 +305,8 @@ class UnstoredState(ResponseState):
         form: StoredAnswers,
     ) -> None:
         super().__init__(received, client, body)
-        self._unstored_fields = form.unstored_fields
+        # Streams of other dialects may state no time, and a client reads none but one.
+        self._unstored_fields = form.created_fields(time.time()) | form.unstored_fields
         self._is_asked_to_store = False
 
     def request_for(self, target: Target) -> ClientRequest:
@@ -339,7 +350,7 @@ class StoredState(ResponseState):
         received: ClientRequest,
         client: Dialect,
         body: dict[str, Any],
-        turn: Turn,
+        turn: CheckedTurn,
         store: GatewayStore,
         bodies: BodyThread,
     ) -> None:
@@ -349,6 +360,7 @@ class StoredState(ResponseState):
         self._turn = turn
         self._store = store
         self._scope = store_scope(received, client)
+        self._created = time.time()
         if turn.stores or turn.lookup != Lookup():
             self.fields = turn.answer_fields
 
@@ -359,6 +371,13 @@ class StoredState(ResponseState):
     def rename(self, id: str) -> None:
         self._turn.id = self.fields["id"] = id
 
+    async def announce(self, response: dict[str, Any]) -> None:
+        with store_refusals(), state_refusals(_STATUS):
+            stored = await self._bodies.run(self.size, partial(self._turn.unended, response))
+        if not await self._store.aput(self._scope, stored, stored.size):
+            found = f"background: a request of {self.size} bytes, which the store has no room for"
+            raise RequestRefused(found, 413, param="background")
+
     def defer(self) -> None:
         """Mark the answer as produced in the background; the client reads it later.
 
@@ -368,7 +387,9 @@ class StoredState(ResponseState):
         if not self.stores:
             raise RequestRefused("background: of an answer with store: false", param="background")
         self.is_background = True
-        self.fields |= self._turn.form.background_fields
+        form = self._turn.form
+        # The client has learnt it before an upstream begins.
+        self.fields |= form.background_fields | form.created_fields(self._created)
 
     async def expand(self) -> None:
         """Replace references in the request by the stored items.
@@ -402,6 +423,8 @@ class StoredState(ResponseState):
             if self._is_own(target):
                 return sent
             fields = self._turn.form.unstored_fields
+        if not self._is_own(target):
+            fields = self._turn.form.created_fields(self._created) | fields
         return _add_fields(sent, fields)
 
     async def store(self, response: dict[str, Any], size: int = 0) -> None:
@@ -449,7 +472,7 @@ class StoredState(ResponseState):
     def _encode(self, message: Message, upstream: str) -> dict[str, Any]:
         """Return a stream's message as a complete response; {} if it cannot be encoded."""
         fields = self._turn.answer_fields
-        return encode_stored(message, self._client.name, upstream, fields, time.time())
+        return encode_stored(message, self._client.name, upstream, fields, self._created)
 
     def _lose(self) -> None:
         """Mark the answer as not stored."""

@@ -21,12 +21,11 @@ from contextlib import (
     suppress,
 )
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from msgspec import Struct, structs
 
-from streamnorm._bodies import reader_of
 from streamnorm._core.codec import Dialect, StoredAnswers
 from streamnorm._core.codec.framing import list_events
 from streamnorm._core.errors import (
@@ -51,8 +50,11 @@ from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.config import Config, answer_limits
 from streamnorm.gateway.messages import ClientStream, send_failure
 from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
-from streamnorm.gateway.producing import failed_source, require_stored_answers, unbegun_response
-from streamnorm.gateway.response_state import ResponseState
+from streamnorm.gateway.producing import (
+    BackgroundAnswer,
+    failed_source,
+    require_stored_answers,
+)
 from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus
 from streamnorm.log.log import Mode
 from streamnorm.log.records import Key
@@ -95,15 +97,14 @@ class LoggedRequest(Struct, frozen=True):
         key: Scope and id of the stream.
         fingerprint: Digest of the request.
         after: Cursor of the last event that the client has; "" for the whole stream.
-        background: Fields of the response that is made in the background; None for any other
-            answer.
+        background: The answer that is made in the background; None for any other.
         replaces: Whether the stream takes the place of the one before it, as of a chat.
     """
 
     key: Key
     fingerprint: bytes
     after: str
-    background: dict[str, Any] | None = None
+    background: BackgroundAnswer | None = None
     replaces: bool = False
 
     @property
@@ -180,31 +181,6 @@ class LoggedStreams:
         key = (client_scope(received, client), f"{_CHAT}{id}")
         return LoggedRequest(key, fingerprint, "", replaces=True)
 
-    def name_background(
-        self,
-        turn: ResponseState,
-        asked: LoggedRequest | None,
-        received: ClientRequest,
-        client: Dialect,
-    ) -> LoggedRequest:
-        """Return the request to log a background response under, with the id of its stream.
-
-        Args:
-            turn: The turn, whose response gets the id of the stream.
-            asked: The stream that the headers name; None if they name none.
-            received: The request.
-            client: The client's dialect.
-        """
-        scope, id = (client_scope(received, client), turn.id) if asked is None else asked.key
-        if asked is not None:
-            # The same request joins: it gets the id of the same response.
-            digest = hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
-            id = require_stored_answers(client).id_prefix + digest
-            turn.rename(id)
-        echoed = reader_of(client).echoed_fields
-        fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}
-        return LoggedRequest((scope, id), b"" if asked is None else asked.fingerprint, "", fields)
-
     async def answer(
         self,
         asked: LoggedRequest,
@@ -232,9 +208,9 @@ class LoggedStreams:
         with log_refusals():
             if is_stream and asked.after:  # else the answer of a cursor would be paid for
                 refuse_absent((await self.status(asked.key)).state)
-            opener = partial(_open_answer, attempts, call, headers, client, asked.background)
+            begin = partial(self.begin, asked, attempts, client, call, headers)
             send = partial(self._send, asked, client, stream, call, headers, is_stream=is_stream)
-            is_new = await self._begin(asked, opener, call)
+            is_new = await begin()
             try:
                 try:
                     await send()
@@ -242,7 +218,7 @@ class LoggedStreams:
                     if is_new or asked.after or exc.code not in ("trimmed", "unknown"):
                         raise
                     # No upstream began it at another gateway, so that its id is free again.
-                    await self._begin(asked, opener, call)
+                    await begin()
                     await send()
             except NoAnswer as failed:
                 await send_failure(failed.result, client, stream, call)
@@ -257,11 +233,8 @@ class LoggedStreams:
         *,
         is_stream: bool,
     ) -> None:
-        """Send the requested stream, response or message, when the stream has begun."""
-        if asked.background is not None and not is_stream:
-            response = unbegun_response(client, asked.background, call.model)
-            await stream.send_body(200, headers, dumps(response))
-        elif is_stream:
+        """Send the requested stream or answer, when the stream has begun."""
+        if is_stream:
             followed = await self.follow(asked.key, None, asked.after, client)
             part = (
                 aiter if asked.background is None else positions_of(require_stored_answers(client))
@@ -315,8 +288,22 @@ class LoggedStreams:
         """Close the log."""
         await self._log.aclose()
 
-    async def _begin(self, asked: LoggedRequest, open_answer: _Opener, call: CallRecord) -> bool:
+    async def begin(
+        self,
+        asked: LoggedRequest,
+        attempts: Attempts,
+        client: Dialect,
+        call: CallRecord,
+        headers: dict[str, str],
+    ) -> bool:
         """Begin a stream, or join an existing one; return whether it is new.
+
+        Args:
+            asked: The request.
+            attempts: The attempts to answer it, which are made if nobody has.
+            client: The client's dialect.
+            call: Record of the request.
+            headers: Takes the headers for the client.
 
         Raises:
             LogError: The id is that of the answer to another request.
@@ -329,9 +316,10 @@ class LoggedStreams:
             # A stream that has ended makes no room for the one that takes its place.
             if state in ABSENT or (asked.replaces and state != "running"):
                 raise too_many(f"{len(self._tasks)} streams are running")
+        opener = partial(_open_answer, attempts, call, headers, client, asked.background)
         begun: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         call.outlives_client = True  # also one that leaves before the id is claimed
-        task = asyncio.create_task(self._run(asked, open_answer, call, begun))
+        task = asyncio.create_task(self._run(asked, opener, call, begun))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await begun
@@ -371,7 +359,8 @@ class LoggedStreams:
             if not begun.done():
                 is_ours = call.outlives_client = False
                 begun.set_exception(exc)
-            elif not isinstance(exc, (NoAnswer, LogError)):  # which each of its readers is told
+            # Each of its readers is told of these.
+            elif not isinstance(exc, (NoAnswer, LogError, RequestRefused)):
                 _LOG.error("a stream of the log failed: %s", type(exc).__name__)
         finally:
             if is_ours:
@@ -418,7 +407,7 @@ async def _open_answer(
     call: CallRecord,
     headers: dict[str, str],
     client: Dialect,
-    background: dict[str, Any] | None,
+    background: BackgroundAnswer | None,
 ) -> AsyncGenerator[OpenedSource]:
     """Provide the first upstream answer that begins, as a source for the log.
 
@@ -427,12 +416,15 @@ async def _open_answer(
         call: Record of the request.
         headers: Takes the headers for the client.
         client: The client's dialect.
-        background: Fields of the response in the background, which fails where others have no
-            stream; None for any other.
+        background: The answer in the background, which fails where others have no stream; None
+            for any other.
 
     Raises:
         NoAnswer: None does.
+        RequestRefused: The answer in the background cannot be stored.
     """
+    if background is not None:
+        await background.announce()
     try:
         result = await attempts.run()
     finally:
@@ -442,7 +434,7 @@ async def _open_answer(
         call.outcome, call.reason = error_outcome(result.error), result.reason
         if background is None:
             raise NoAnswer(result)
-        yield failed_source(result.shown, client, background, call.model)
+        yield failed_source(result.shown, client, background.fields, background.model)
         return
     assert isinstance(result, StartedStream)  # noqa: S101 - an answer for the log is a stream
     assert result.opened is not None  # noqa: S101

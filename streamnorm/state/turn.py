@@ -72,14 +72,33 @@ def form_of(dialect: str) -> StoredAnswers:
     return form
 
 
-def previous_not_found(id: str, noun: str = "response") -> StateError:
-    """Return the error for a `previous_response_id` whose chain is not stored completely."""
+def previous_not_found(id: str, noun: str = "response", missing: str | None = None) -> StateError:
+    """Return the error for a `previous_response_id` whose chain is not stored completely.
+
+    Args:
+        id: The id.
+        noun: The vendor's word for an answer.
+        missing: Id of the response of the chain that is missing; None for the last one.
+    """
+    found = f"Previous {noun} with id {_quote_id(id)} not found"
+    if missing is not None and missing != id:
+        found = f"Previous {noun} with id {_quote_id(missing)} not found, which {_quote_id(id)} "
+        found += "continues"
     return StateError(
-        f"Previous {noun} with id {_quote_id(id)} not found. "
-        "Send the whole conversation as `input` instead.",
+        f"{found}. Send the whole conversation as `input` instead.",
         # The vendor's status and code, by which agents send their whole input again.
         status=400,
         code=f"previous_{noun}_not_found",
+        param=f"previous_{noun}_id",
+    )
+
+
+def previous_not_ended(id: str, noun: str = "response") -> StateError:
+    """Return the error for a `previous_response_id` of a response that has no complete output."""
+    return StateError(
+        f"Previous {noun} with id {_quote_id(id)} is not completed. "
+        "Wait for its end, or send the whole conversation as `input` instead.",
+        status=400,
         param=f"previous_{noun}_id",
     )
 
@@ -214,7 +233,10 @@ class Turn:
         if previous is not None:
             chain = history_of(found.chain, previous)
             if chain is None:
-                raise previous_not_found(previous, self.form.noun)
+                missing = _missing_in(found.chain, previous)
+                raise previous_not_found(previous, self.form.noun, missing)
+            if not has_ended(found.chain[0], self.form):
+                raise previous_not_ended(previous, self.form.noun)
             history = chain
         seen = {item.id for item in history}
         for id in references:
@@ -275,13 +297,18 @@ class Turn:
         # An answer under another id could never be found by the client that read it.
         if response.get("id") != self.id:
             raise LocalProtocolError("answer with another id, expected that of `reply`")
+        return self._with_input(response, output)
+
+    def _with_input(self, response: dict[str, Any], output: Sequence[Any]) -> StoredResponse:
+        """Return a response as it is stored, with the items of the request's own input."""
+        form = self.form
         stem = self.id.removeprefix(form.id_prefix)
         rest = {name: value for name, value in response.items() if name != form.output}
         return StoredResponse(
             self.id,
             self.lookup.response,
             compact(rest).encode(),
-            _items_of(self._resolved, f"{stem}_in", has_ids=form.has_item_ids),
+            _items_of(self._resolved or (), f"{stem}_in", has_ids=form.has_item_ids),
             _items_of(output, stem, has_ids=form.has_item_ids),
         )
 
@@ -300,6 +327,29 @@ class CheckedTurn(Turn):
 
     def __init__(self, body: dict[str, Any], dialect: str = DEFAULT_STATE_DIALECT) -> None:
         self._read(body, form_of(dialect))
+
+    def unended(self, response: dict[str, Any]) -> StoredResponse:
+        """Return a response to store until it has ended, so that it is found by then.
+
+        Args:
+            response: The response, without output; `expand` was called before.
+        """
+        return self._with_input(response, ())
+
+
+def has_ended(stored: StoredResponse, form: StoredAnswers) -> bool:
+    """Return whether a stored response has ended; one in the background is stored before.
+
+    Args:
+        stored: The response.
+        form: Rules of its dialect.
+
+    Raises:
+        StoreError: What is stored is damaged.
+    """
+    # A body that is stored no longer was that of a response that others continue.
+    status = value_of(stored.body).get("status") if stored.body else None
+    return not isinstance(status, str) or status in form.ended
 
 
 def forbid_storing(
@@ -320,6 +370,15 @@ def forbid_storing(
         included: list[Any] = asked if is_array(asked) else []
         body["include"] = list(dict.fromkeys([*included, include]))
     return body
+
+
+def _missing_in(chain: tuple[StoredResponse, ...], id: str) -> str:
+    """Return the id of the first response that an incomplete chain lacks."""
+    for stored in chain:
+        if stored.id != id or stored.previous is None:
+            break
+        id = stored.previous
+    return id
 
 
 def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:
@@ -440,7 +499,7 @@ def _retrieve(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[s
     if query.get("stream", "false") != "false":
         raise invalid_value("stream", f"false for {form.noun}s without `background`")
     stored = chain[0]
-    if not stored.body:
+    if not stored.body or not has_ended(stored, form):
         raise response_not_found(operation.id, form.noun)
     answer = {**value_of(stored.body), form.output: _values_of(stored.output)}
     if form.include_input is not None and query.get(form.include_input, "false") != "false":
@@ -457,8 +516,14 @@ def _delete(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str
 
 
 def _cancel(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
-    # The vendors cancel responses in the background alone, of which none is stored here.
-    raise not_cancellable(operation.form.noun)
+    form, stored = operation.form, chain[0]
+    body = value_of(stored.body) if stored.body else {}
+    background = form.background_fields
+    # https://platform.openai.com/docs/guides/background (read 2026-11-27): cancelling twice is
+    # idempotent, later calls return the final response.
+    if background and all(body.get(name) == value for name, value in background.items()):
+        return _retrieve(structs.replace(operation, query={}), chain)
+    raise not_cancellable(form.noun)
 
 
 def _list_input(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
@@ -466,7 +531,8 @@ def _list_input(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict
     last, *before = chain
     items = [] if last.previous is None else history_of(tuple(before), last.previous)
     if items is None:
-        raise response_not_found(operation.id)
+        # One that was deleted, or forgotten, had the first items of the list.
+        raise response_not_found(_missing_in(chain, operation.id))
     items = [*items, *last.input]
     # The newest first, as at the vendor.
     order, limit = operation.query.get("order", "desc"), _limit_in(operation.query)

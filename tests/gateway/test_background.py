@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
-from support.gateway.servers import RunningGateway, served_gateway
+from support.gateway.background import gateway_with_log, polled, sdk
 from support.gateway.stateful_clients import UPSTREAMS
 from support.gateway.upstreams import ANSWER, Records, StepUpstream
 from support.openai_chat.chunks import content
@@ -25,31 +23,6 @@ from streamnorm.testing import FakeProvider, faults, tool_call
 pytestmark = pytest.mark.anyio
 
 BODY = {"model": "m", "input": "Hello", "background": True}
-
-
-@asynccontextmanager
-async def gateway_with_log(upstream: Any, **settings: Any) -> AsyncIterator[RunningGateway]:
-    more = {"log": LogConfig(url="memory:"), "state": "memory:", **settings}
-    async with served_gateway(upstream, **more) as gateway:
-        yield gateway
-
-
-@asynccontextmanager
-async def sdk(gateway: RunningGateway, key: str = "k") -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(
-        base_url=f"{gateway.url}/v1", api_key=key, max_retries=0
-    ) as client:
-        yield client
-
-
-async def polled(client: openai.AsyncOpenAI, id: str) -> Any:
-    """Return a response once it is no longer under way."""
-    async with asyncio.timeout(30):
-        while True:
-            response = await client.responses.retrieve(id)
-            if response.status not in ("queued", "in_progress"):
-                return response
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("dialect", UPSTREAMS)
@@ -241,7 +214,7 @@ async def test_responses_of_another_key_are_unknown(settings: dict[str, Any]) ->
 
 
 async def test_refusals() -> None:
-    provider = FakeProvider(["It snows."])
+    provider = FakeProvider(["It snows.", "Hi."])
     async with gateway_with_log(provider.app()) as gateway, sdk(gateway) as client:
         with pytest.raises(openai.BadRequestError, match="store"):
             await client.responses.create(model="m", input="Hi", background=True, store=False)
@@ -254,8 +227,14 @@ async def test_refusals() -> None:
                 await http.get(url + text, headers=key) for text in ("x", "-5", "1.5", "9" * 40)
             ]
         assert [answer.status_code for answer in wrong] == [400] * 4
+        # https://platform.openai.com/docs/guides/background (read 2026-11-27): cancelling twice is
+        # idempotent, "subsequent calls simply return the final Response object".
+        final = await client.responses.cancel(begun.id)
+        assert final == await client.responses.retrieve(begun.id)
+        assert (final.status, final.output_text) == ("completed", "It snows.")
+        at_once = await client.responses.create(model="m", input="Hi")
         with pytest.raises(openai.BadRequestError, match="synchronous"):
-            await client.responses.cancel(begun.id)
+            await client.responses.cancel(at_once.id)
 
 
 async def test_without_a_log_it_is_refused() -> None:

@@ -12,10 +12,12 @@ from support.state.responses import answered, asked, call, message, output, said
 from streamnorm import Message, Reply, Text, encode_message
 from streamnorm.state import (
     Found,
+    Item,
     Lookup,
     MemoryStore,
     Operation,
     StateError,
+    StoredResponse,
     read_operation,
 )
 
@@ -155,7 +157,43 @@ def test_response_whose_body_is_not_stored_is_not_found() -> None:
     assert ask(store, first)["id"] == first
 
 
+# In the background
+
+
+def background(status: str) -> MemoryStore:
+    """Return a store with a response that was made in the background."""
+    store = MemoryStore()
+    body = b'{"id": "resp_1", "background": true, "status": "%b"}' % status.encode()
+    items = (Item("msg_1", b'{"role": "user", "content": "Snow?"}'),)
+    store.put("a", StoredResponse("resp_1", None, body, items, ()))
+    return store
+
+
+def test_background_response_that_has_ended_is_the_answer_to_its_cancellation() -> None:
+    """https://platform.openai.com/docs/guides/background: cancelling twice is idempotent."""
+    for _ in range(2):
+        answer = ask(background("completed"), "resp_1", "POST", "/v1/responses/{}/cancel")
+        assert (answer["id"], answer["status"], answer["output"]) == ("resp_1", "completed", [])
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_background_response_without_an_end_has_input_alone(status: str) -> None:
+    """What has become of it, the log of streams alone knows."""
+    store = background(status)
+    for method, path in (("GET", "/v1/responses/{}"), ("POST", "/v1/responses/{}/cancel")):
+        assert refused(store, "resp_1", method, path).status == 404
+    assert [item["id"] for item in ask(store, "resp_1", "GET", ITEMS)["data"]] == ["msg_1"]
+    assert ask(store, "resp_1", "DELETE")["deleted"] is True
+
+
 # Input items
+
+
+def test_input_items_of_a_chain_that_lacks_a_response_name_that_response() -> None:
+    store, first, second = conversation()
+    store.delete("a", first)
+    error = refused(store, second, "GET", ITEMS)
+    assert (error.status, str(error)) == (404, f"Response with id '{first}' not found.")
 
 
 def test_input_items_are_those_of_the_whole_chain() -> None:

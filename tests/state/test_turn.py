@@ -176,8 +176,23 @@ def test_chain_that_lacks_a_response_is_refused() -> None:
     second, _ = answered(store, CALLED, previous_response_id=first, input="a")
     third, _ = answered(store, TOLD, previous_response_id=second, input=[output("c1")])
     store.delete("a", second)
-    assert_previous_is_missing(refused(store, previous_response_id=third), f"'{third}'")
+    error = refused(store, previous_response_id=third)
+    assert (error.code, error.param) == ("previous_response_not_found", "previous_response_id")
+    assert str(error) == (
+        f"Previous response with id '{second}' not found, which '{third}' continues. "
+        "Send the whole conversation as `input` instead."
+    )
     assert sent_input(store, previous_response_id=first) == [said("Hi"), TOLD]
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "failed", "cancelled"])
+def test_response_without_a_complete_output_is_not_continued(status: str) -> None:
+    store = MemoryStore()
+    body = b'{"id": "resp_1", "status": "%b"}' % status.encode()
+    store.put("a", StoredResponse("resp_1", None, body, (), ()))
+    error = refused(store, previous_response_id="resp_1", input="Go on.")
+    assert (error.status, error.param) == (400, "previous_response_id")
+    assert "'resp_1' is not completed" in str(error)
 
 
 def test_store_that_finds_another_response_is_not_believed() -> None:

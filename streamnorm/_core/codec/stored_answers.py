@@ -39,6 +39,8 @@ class StoredAnswers(Struct, frozen=True, kw_only=True):
         deleted: Function from the id of an answer to the body that reports its deletion.
         include_input: Parameter of a query that asks for the input with the answer; None if
             there is none.
+        created_fields: Function from a Unix time in seconds to the fields of an answer that was
+            created then.
         background_fields: Further fields of an answer that is made in the background.
         queued_status: Status of an answer that no upstream has begun.
         cancelled_fields: Fields of an answer that was cancelled.
@@ -64,6 +66,7 @@ class StoredAnswers(Struct, frozen=True, kw_only=True):
     reasoning_include: str | None = None
     deleted: Callable[[str], dict[str, Any]]
     include_input: str | None = None
+    created_fields: Callable[[float], dict[str, Any]]
     background_fields: dict[str, Any] = {}
     queued_status: str
     cancelled_fields: dict[str, Any]

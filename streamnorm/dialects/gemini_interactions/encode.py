@@ -242,6 +242,8 @@ class InteractionsEncoder(Encoder):
         fields: dict[str, Any] = {"id": id, "status": "in_progress", "object": "interaction"}
         if model := self._model or event.model:
             fields["model"] = model
+        if created := self.response_fields.get("created"):
+            fields["created"] = created
         self._interaction = {**extra, **fields}
         status = {"interaction_id": id, "status": "in_progress"}
         created = _event("interaction.created", {"interaction": self._interaction})

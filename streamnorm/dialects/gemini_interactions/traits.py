@@ -59,6 +59,7 @@ STORED = StoredAnswers(
     unstored_fields={"id": ""},
     deleted=lambda id: {},
     include_input="include_input",
+    created_fields=on_first_use(f"{__package__}.body.response", "created_fields"),
     queued_status="in_progress",
     cancelled_fields={"status": "cancelled", "errors": []},
     errors="errors",

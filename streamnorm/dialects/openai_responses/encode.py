@@ -333,6 +333,7 @@ class ResponsesEncoder(Encoder):
         self._note_tier(extra.pop("service_tier", None))
         model = self._model or event.model
         created_at = extra.get("created_at", extra.get("created"))
+        created_at = self.response_fields.get("created_at", created_at)
         id = event.id if self.extras and event.id else response_id(event.id)
         id = self.response_fields.get("id", id)
         fields = {**(extra if self.extras else {}), **self.response_fields}
@@ -374,8 +375,10 @@ class ResponsesEncoder(Encoder):
         """Return the terminal event, with all complete items."""
         self._is_ended = True
         fields = {"id": self._response["id"], **fields, **self.response_fields}
-        if status == "failed" and "store" in fields:
-            fields["store"] = False  # failed responses are not stored
+        # A failed response is not stored, unless it was made in the background: its client finds
+        # it under its id.
+        if status == "failed" and "store" in fields and not fields.get("background"):
+            fields["store"] = False
         fields["output"] = [msgspec.Raw(item) for _, item in sorted(self._done.items())]
         self.complete = self._snapshot(status, **fields)
         return self._frames.write(f"response.{status}", {"response": self.complete})

@@ -63,6 +63,7 @@ STORED = StoredAnswers(
     states_null=True,
     reasoning_include="reasoning.encrypted_content",
     deleted=lambda id: {"id": id, "object": "response", "deleted": True},
+    created_fields=lambda created: {"created_at": int(created)},
     background_fields={"background": True},
     queued_status="queued",
     cancelled_fields={"status": "cancelled", "error": None},

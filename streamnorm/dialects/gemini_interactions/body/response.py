@@ -102,6 +102,11 @@ def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
     return {} if previous is None else {_PREVIOUS: previous}
 
 
+def created_fields(created: float) -> dict[str, Any]:
+    """Return the fields of an interaction that was created at a Unix time."""
+    return {"created": _time_to_wire(created)}
+
+
 def _time_to_wire(created: float) -> str:
     time = datetime.fromtimestamp(created, UTC).replace(microsecond=0)
     return time.isoformat().replace("+00:00", "Z")
