@@ -175,7 +175,7 @@ def project_request(
     if not messages and not may_be_empty:
         lost = _describe_lost(request, target)
         raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
-    if not (target.prefill or same_target) and messages and messages[-1].role == "assistant":
+    if not (target.prefill or same_target) and messages and _is_prefill(messages[-1]):
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
     if target.signed_budgets:
         reasoning = drop_unsigned_budget(request, messages, target, losses, lenient=lenient)
@@ -353,10 +353,18 @@ def drop_prefill(
     it.
     """
     end = len(messages)
-    while end and messages[end - 1].role == "assistant" and not _is_paused(messages[end - 1]):
+    while end and _is_prefill(messages[end - 1]):
         losses.add("prefill_dropped", "messages", detail)
         end -= 1
     return messages[:end]
+
+
+def _is_prefill(message: InputMessage) -> bool:
+    """Return whether a last message is an answer that the client has begun.
+
+    Models that refuse a prefill continue what Anthropic paused for server tools (`pause_turn`).
+    """
+    return message.role == "assistant" and not _is_paused(message)
 
 
 def _is_paused(message: InputMessage) -> bool:

@@ -16,7 +16,15 @@ from support.bodies.projection_targets import (
     user,
 )
 
-from streamnorm import CacheMark, EncodeError, Image, InputMessage, Text
+from streamnorm import (
+    CacheMark,
+    EncodeError,
+    Image,
+    InputMessage,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+)
 from streamnorm._core.bodies.projection import place_instructions
 from streamnorm._core.losses import Losses
 
@@ -221,6 +229,16 @@ def test_a_last_message_of_the_assistant_is_said_not_to_be_continued() -> None:
     assert done.lost == {"prefill_not_continued": 1}
     assert Projection(request(user("x"), own(assistant("{"))), prefill=False).lost == done.lost
     assert Projection(own(asked), same_target=True, prefill=False).lost == {}
+
+
+def test_an_answer_paused_for_server_tools_is_continued_without_a_prefill() -> None:
+    call = ServerToolCall("s1", "web_search", "{}", "server_tool_use")
+    result = ServerToolResult("s1", "web_search_tool_result", [])
+    for blocks in ((Text("Let me see."), call), (call, result)):
+        asked = request(user("News?"), own(assistant(*blocks)))
+        done = Projection(asked, prefill=False, server_history=True)
+        assert done.request is asked
+        assert done.lost == {}
 
 
 def test_an_assistant_message_follows_results_where_a_server_demands_one() -> None:
