@@ -154,6 +154,7 @@ def project_request(
         checks=target.vendor_checks and named,
         verifies=is_checked,
         stored=stored,
+        judges_answers=target.vendor_checks or not named,
         memo=memo,
     )
     system, messages = place_instructions(

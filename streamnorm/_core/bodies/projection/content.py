@@ -7,7 +7,6 @@ of a tool result in a message after it) or dropped; each change is counted as a 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import partial
 from operator import is_not
 from typing import NamedTuple, TypeVar
@@ -33,6 +32,7 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.projection.call_ids import CallIds, KnownId
 from streamnorm._core.bodies.projection.history import (
     drop_foreign_reasoning,
     holds_tags,
@@ -56,7 +56,6 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import object_in, string_of
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas.properties import rename_arguments
-from streamnorm._core.text import digest_id, escape_id
 
 _MAX_KIND_CHARS = 40
 # Blocks that offer tools in the middle of a conversation.  The request lists these tools as well,
@@ -71,13 +70,11 @@ class _KnownCall(NamedTuple):
 
     Attributes:
         name: Name of the tool in the target.
-        written: Id that the call was written with; None if its message stays as it is.
-        repeats: Number of earlier calls with the same id.
+        id: State of the call's id.
     """
 
     name: str
-    written: str | None
-    repeats: int
+    id: KnownId
 
 
 class _Projected(NamedTuple):
@@ -105,6 +102,8 @@ class ContentProjector:
         verifies: Whether reasoning in the target's dialect is dropped if its vendor cannot have
             signed it.
         stored: Whether the target stores responses.
+        judges_answers: Whether the target's vendor may judge answers of another server in its
+            dialect, which are appended to a conversation.
         memo: Cache of a growing history; None if the messages are projected once.
     """
 
@@ -119,6 +118,7 @@ class ContentProjector:
         checks: bool = False,
         verifies: bool = False,
         stored: bool = False,
+        judges_answers: bool = False,
         memo: EncodingMemo | None = None,
     ) -> None:
         self._target = target
@@ -129,12 +129,10 @@ class ContentProjector:
         self._checks = checks
         self._verifies = verifies
         self._stored = stored
+        self._judges_answers = judges_answers
         self._memo = memo
-        self._ids: dict[str, str] = {}
+        self._ids = CallIds(target, losses)
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
-        self._written_ids: set[str] = set()
-        self._repeats: Counter[str] = Counter()
-        self._id_pattern = None if target.id_pattern is None else re.compile(target.id_pattern)
 
     def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
         """Return the projected messages; a message without blocks is dropped.
@@ -154,7 +152,8 @@ class ContentProjector:
             if moved and not message.tool_results:
                 projected.append(InputMessage("user", tuple(moved)))
                 moved = []
-            if self._same_target and unchanged_source(message, self._target.dialect) is not None:
+            if self._is_settled(message):
+                self._keep_calls(message)
                 projected.append(message)
                 continue
             changed, behind = self._project_message(message, position)
@@ -164,6 +163,19 @@ class ContentProjector:
         if moved:
             projected.append(InputMessage("user", tuple(moved)))
         return same_parts(messages, tuple(projected))
+
+    def _is_settled(self, message: InputMessage) -> bool:
+        """Return whether a message in the target's dialect stays as its JSON."""
+        if not self._same_target or unchanged_source(message, self._target.dialect) is None:
+            return False
+        answered = [result.tool_call_id for result in message.tool_results]
+        return all(self._ids.current(id) == id for id in answered)
+
+    def _keep_calls(self, message: InputMessage) -> None:
+        """Record the calls of a message that stays as its JSON."""
+        for call in message.tool_calls:
+            self._called[call.id] = call.name
+            self._ids.keep(call.id)
 
     def project_system(self, system: tuple[Text, ...], *, same_dialect: bool) -> tuple[Text, ...]:
         """Return the projected instructions of the request.
@@ -205,18 +217,12 @@ class ContentProjector:
         return projected, {id: self._record_call(id) for id in ids}
 
     def _record_call(self, id: str) -> _KnownCall:
-        written = self._ids.get(id)
-        if written not in self._written_ids:  # the message stays as it is
-            written = None
-        return _KnownCall(self._called[id], written, self._repeats[id])
+        return _KnownCall(self._called[id], self._ids.record(id))
 
     def _restore_call(self, id: str, call: _KnownCall) -> None:
         """Restore the name and the id of a call whose message was found in the cache."""
         self._called[id] = call.name
-        self._repeats[id] = call.repeats
-        if call.written is not None:
-            self._ids[id] = call.written
-            self._written_ids.add(call.written)
+        self._ids.restore(id, call.id)
 
     def _reduce_message(self, message: InputMessage, position: int) -> _Projected:
         same_dialect = is_same_dialect(message, self._target.dialect)
@@ -258,6 +264,11 @@ class ContentProjector:
         elif same_dialect and message.source.value is None:
             stored = self._stored
             before = drop_foreign_reasoning(before, self._target, self._losses, stored=stored)
+        is_judged = (
+            not same_dialect
+            or self._checks
+            or (self._judges_answers and message.source.value is None)
+        )
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
@@ -270,7 +281,11 @@ class ContentProjector:
                     self._losses.add("cache_mark_dropped", "messages", "on an empty text")
                 continue
             try:
-                changed = self._project_block(block, moved, message.role, same_dialect=same_dialect)
+                changed = (
+                    self._project_call(block, same_dialect=same_dialect, is_judged=is_judged)
+                    if isinstance(block, ToolCall)
+                    else self._project_block(block, moved, message.role, same_dialect=same_dialect)
+                )
             except EncodeError as exc:
                 raise EncodeError(exc.args[0], path=f"blocks[{number}]") from exc
             if changed is not None:
@@ -293,46 +308,18 @@ class ContentProjector:
             return block
         return drop_foreign_fields(block, self._target.dialect, self._losses, "messages")
 
-    def _project_call_id(self, id: str, *, same_dialect: bool) -> str:
-        """Return a call's id; a repeated id gets a number if the target requires unique ids."""
-        if id in self._called and self._target.unique_ids and (self._checks or not same_dialect):
-            self._losses.add("tool_id_changed", "messages", "written with a number")
-            self._ids[id] = self._legalize_id(self._number_id(id))
-        id = self._project_id(id)
-        self._written_ids.add(id)
-        return id
+    def _project_call_id(self, id: str, *, same_dialect: bool, is_judged: bool) -> str:
+        """Return a call's id; a repeated id gets a number if the target requires unique ids.
 
-    def _number_id(self, id: str) -> str:
-        while True:
-            self._repeats[id] += 1
-            numbered = f"{id}_{self._repeats[id] + 1}"
-            if numbered not in self._written_ids:
-                return numbered
-
-    def _project_id(self, id: str) -> str:
-        """Return an id whose characters and length the target accepts."""
-        known = self._ids.get(id)
-        if known is None:
-            known = self._ids[id] = self._legalize_id(id)
-        return known
-
-    def _legalize_id(self, id: str) -> str:
-        if not self._is_illegal(id):
-            return id
-        if self._target.only_refusals:
-            if not id:  # google-genai leaves ids out; there is no field to change
-                return id
-            self._losses.add("tool_id_changed", "messages", "written in the server's characters")
-        escaped = escape_id(id)
-        if not self._is_illegal(escaped):
-            return escaped
-        return digest_id(id)[: self._target.max_id_chars]
-
-    def _is_illegal(self, id: str) -> bool:
-        longest, pattern = self._target.max_id_chars, self._id_pattern
-        return (longest is not None and len(id) > longest) or (
-            pattern is not None and pattern.fullmatch(id) is None
-        )
+        Args:
+            id: The id.
+            same_dialect: Whether its message is in the target's dialect.
+            is_judged: Whether the message must obey the target's rules, whoever wrote it.
+        """
+        is_taken = id in self._called or self._ids.is_written(id)
+        if is_taken and self._target.unique_ids and is_judged:
+            return self._ids.add_repeated(id)
+        return self._ids.keep(id) if same_dialect and self._same_target else self._ids.add(id)
 
     def _project_block(
         self, block: InputBlock, moved: list[InputBlock], role: str, *, same_dialect: bool
@@ -341,8 +328,6 @@ class ContentProjector:
         match block:
             case Text():
                 return self._project_text(block, same_dialect=same_dialect)
-            case ToolCall():
-                return self._project_call(block, same_dialect=same_dialect)
             case ToolResult():
                 return self._project_result(block, moved, same_dialect=same_dialect)
             case Reasoning() | RedactedReasoning():
@@ -424,15 +409,11 @@ class ContentProjector:
         self._losses.add("citations", where, "dropped")
         return structs.replace(block, citations=known)
 
-    def _project_call(self, call: ToolCall, *, same_dialect: bool) -> ToolCall:
+    def _project_call(self, call: ToolCall, *, same_dialect: bool, is_judged: bool) -> ToolCall:
         """Return a call with the name, id, kind and signature that the target accepts."""
         target = self._target
         name = self._names.of(call.name, call.namespace)
-        id = (
-            call.id
-            if same_dialect and self._same_target
-            else self._project_call_id(call.id, same_dialect=same_dialect)
-        )
+        id = self._project_call_id(call.id, same_dialect=same_dialect, is_judged=is_judged)
         if call.id:
             self._called[call.id] = name
         if (name, id) != (call.name, call.id):
@@ -497,8 +478,8 @@ class ContentProjector:
                 after = self._project_result_content(result, moved, same_dialect=same_dialect)
                 break
         id = result.tool_call_id
-        if not (same_dialect and self._same_target):
-            id = self._project_id(id)
+        is_same = same_dialect and self._same_target
+        id = self._ids.current(id) if is_same else self._ids.of_result(id)
         name = result.name and self._called.get(result.tool_call_id, result.name)
         if result.is_error and not (same_dialect or self._target.error_results):
             self._losses.add("is_error", "messages", "written as <tool_error> around the text")

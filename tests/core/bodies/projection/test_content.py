@@ -401,26 +401,6 @@ def test_ids_of_a_request_for_this_very_target_stay() -> None:
     assert narrowed.messages[0][1] == (call("snid_a_2eb"),)
 
 
-def test_a_call_with_the_id_of_an_earlier_one_gets_another_where_ids_must_differ() -> None:
-    asked = request(
-        *(assistant(call("a")), user(result("a", "1"))),
-        *(assistant(call("a_2")), user(result("a_2", "2"))),
-        *(assistant(call("a")), user(result("a", "3"))),
-        *(assistant(call("a")), user(result("a", "4"))),
-    )
-    assert Projection(asked).request is asked
-    done = Projection(asked, unique_ids=True)
-    assert done.request == request(
-        *(assistant(call("a")), user(result("a", "1"))),
-        *(assistant(call("a_2")), user(result("a_2", "2"))),
-        *(assistant(call("a_3")), user(result("a_3", "3"))),
-        *(assistant(call("a_4")), user(result("a_4", "4"))),
-    )
-    assert done.lost == {"tool_id_changed": 2}
-    mine = request(*map(own, asked.messages))
-    assert Projection(mine, unique_ids=True).request is mine
-
-
 def test_ids_become_a_hash_where_the_server_has_narrow_rules() -> None:
     asked = request(assistant(call("call_1")), user(result("call_1")))
     done = Projection(asked, id_pattern="[A-Za-z0-9]{9}", max_id_chars=9)
