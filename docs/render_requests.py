@@ -156,7 +156,7 @@ LOSSES = {
     "tool_declared": ("no tools, beside a history with calls", "those of the calls"),
     "tool_id_changed": ("the id of a call, which an earlier call has", "written with a number"),
     "tool_renamed": ("the name of a tool", "written with legal characters"),
-    "tool_result_image_moved": ("an image in a tool result", "in a message of the user after it"),
+    "tool_result_image_moved": ("a file in a tool result", "in a message of the user after it"),
     "tool_reference": ("a tool that a result loads", "written as text"),
     "tools_moved": ("tools that a message adds", "offered from the start"),
     "trailing_white_space": ("white space at the end of a prefill", "dropped"),

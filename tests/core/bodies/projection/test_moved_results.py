@@ -1,4 +1,4 @@
-"""Images that a target has no place for in results stand behind all results of an answer."""
+"""Media that a target has no place for in results stand behind all results of an answer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import pytest
 from support.bodies.projection_targets import Projection, assistant, call, request, result, user
 
 from streamnorm import (
+    Audio,
     Conversation,
+    Document,
     Image,
     InputMessage,
+    OpaqueBlock,
     Request,
     Text,
     ToolResult,
+    Video,
     translate_request,
 )
+from streamnorm._core.blocks import ResultBlock
 
 IMAGE = Image("image/png", "aGk=")
 CALLS = assistant(call("a"), call("b"))
@@ -64,6 +69,30 @@ def test_images_stand_before_other_content_of_the_last_result_message() -> None:
         ("user", moved("a", "b")),
         ("user", (Text("go on"),)),
     ]
+
+
+PDF = Document("application/pdf", "aGk=")
+SOUND = Audio("audio/wav", "aGk=")
+FILM = Video("video/mp4", "aGk=")
+OTHER = OpaqueBlock("target", "chart", "{}")
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ((PDF,), "file"),
+        ((SOUND,), "audio"),
+        ((FILM, FILM), "video"),
+        ((OTHER,), "content"),
+        ((IMAGE, PDF, IMAGE), "image and file"),
+    ],
+)
+def test_moved_content_is_announced_by_its_kind(
+    content: tuple[ResultBlock, ...], title: str
+) -> None:
+    asked = request(assistant(call("a")), user(ToolResult("a", content)))
+    done = Projection(asked, **NO_MEDIA)
+    assert done.messages[2] == ("user", (Text(f"[{title} of tool result a]"), *content))
 
 
 def view(id: str) -> list[dict[str, Any]]:
