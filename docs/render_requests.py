@@ -101,6 +101,10 @@ LOSSES = {
     "effort_changed": ("an effort of reasoning", "written as the nearest"),
     "empty_message_dropped": ("a message without content", "dropped"),
     "empty_text_dropped": ("a text without content, in a stored thread of AG-UI", "dropped"),
+    "error_text_added": (
+        "a tool's error without content, at Anthropic and Converse",
+        "a text says so",
+    ),
     "file_id": ("a file by its id, in a stored chat of `useChat`", "read by `ai` 7 alone"),
     "file_id_dropped": ("a file that another vendor has", "dropped"),
     "half_character": ("half a surrogate pair", "written as U+FFFD"),

@@ -44,6 +44,7 @@ OWN = {
     },
     "anthropic/body": {
         "validate_fields": "the vendor refuses unknown fields of each part",
+        "validate_options": "with the options `validate` has more than 600 lines",
     },
     "bedrock_converse/body": {
         "files": "media are bytes or objects of S3, with a format in place of a type",

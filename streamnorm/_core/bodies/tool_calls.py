@@ -243,6 +243,18 @@ def mark_error(result: ToolResult) -> _Content:
     return (marked, *(item for item in result.content if not isinstance(item, Text)))
 
 
+_NO_CONTENT = "The tool failed and returned no content."
+
+
+def fill_error(losses: Losses) -> str:
+    """Return the text of a result that is an error and has no content; count it as a loss.
+
+    Anthropic and Bedrock refuse such a result without one, and its file may have been dropped.
+    """
+    losses.add("error_text_added", "messages", "a text says so")
+    return _NO_CONTENT
+
+
 def unmark_error(content: _Content) -> tuple[bool, _Content]:
     """Undo `mark_error`: return whether the content was marked, and the unmarked content."""
     first = content[0] if content else None

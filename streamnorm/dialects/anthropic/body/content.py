@@ -45,6 +45,7 @@ from streamnorm._core.bodies.table import (
     constant,
     unknown_of,
 )
+from streamnorm._core.bodies.tool_calls import fill_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, is_object, json_value, string_of
@@ -513,6 +514,9 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
 def _result_to_wire(block: ToolResult, context: WriteContext, path: str) -> _Value:
     value: _Value = {"type": "tool_result", "tool_use_id": escape_id(block.tool_call_id)}
     content = content_to_wire(block.content, context, path)
+    if block.is_error and not (content.strip() if isinstance(content, str) else content):
+        # anthropics/claude-agent-sdk-python#248
+        content = fill_error(context.losses)
     if content or isinstance(content, str):  # the API refuses an empty array, not an empty text
         value["content"] = content
     if block.is_error:

@@ -12,6 +12,7 @@ from operator import is_
 from typing import Any
 
 from streamnorm._core.blocks import ToolCall
+from streamnorm._core.bodies.tool_calls import fill_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
@@ -83,7 +84,9 @@ def _fit_block(block: _Body, context: WriteContext, path: str) -> _Body:
     if kind in CALL_TYPES:
         block = _fit_call(block, context, path)
     elif kind == "tool_result":
-        if block.get("content") == []:  # refused, while a missing content is accepted
+        if block.get("is_error") is True and block.get("content") in (None, "", []):
+            block = {**block, "content": fill_error(context.losses)}
+        elif block.get("content") == []:  # refused, while a missing content is accepted
             block = {name: value for name, value in block.items() if name != "content"}
         block = _fit_id(block, "tool_use_id", context)
     return block

@@ -1,4 +1,4 @@
-"""Checks of a request's messages and options against Anthropic's rules, and the table of checks.
+"""Checks of a request's messages against Anthropic's rules, and the table of all checks.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22), and the errors that the API
 answers with.  The vendor joins consecutive messages of one role to one turn.
@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.json import is_array, is_object, string_of
-from streamnorm.dialects.anthropic.body import validate_fields
+from streamnorm.dialects.anthropic.body import validate_fields, validate_options
 from streamnorm.dialects.anthropic.body.validate_fields import (
     Message,
     blocks_of,
-    has_beta,
     messages_of,
     tools_of,
 )
@@ -301,6 +300,14 @@ def empty_results(facts: RequestFacts) -> Iterator[Finding]:
             yield Finding(f"{block.path}.content", name=f"{block.typed_location}.content")
 
 
+def empty_errors(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield tool results that are errors and have no content."""
+    for block in blocks_of(facts.body):
+        is_error = block.type == "tool_result" and block.value.get("is_error") is True
+        if is_error and block.value.get("content") in (None, "", []):
+            yield Finding(block.path, name=block.typed_location)
+
+
 def _cache_marks(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path and the value of each cache mark in the order of the prompt."""
     holders = [(f"tools[{number}]", tool) for number, _, tool in tools_of(body)]
@@ -416,142 +423,13 @@ def _find_forged(facts: RequestFacts, kind: str, name: str) -> Iterator[Finding]
             yield Finding(f"{block.path}.{name}", name=block.location)
 
 
-_LEAST_TOP_P = 0.95
-_VERSION = "2026-10-21"
-_TOOLSET = re.compile(r"(?:mcp|computer|browser)_toolset")
-
-
-def _thinking_type(body: dict[str, Any]) -> object:
-    thinking = body.get("thinking")
-    return thinking.get("type") if is_object(thinking) else None
-
-
-def _number(value: object) -> float | int | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number else None  # type: ignore[return-value]  # narrowed by is_number
-
-
-def _thinks(body: dict[str, Any]) -> bool:
-    return _thinking_type(body) in ("enabled", "adaptive")
-
-
-def budget_below_max_tokens(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a thinking budget that is not below `max_tokens`.
-
-    With the beta `interleaved-thinking` the budget may be larger.
-    """
-    body = facts.body
-    thinking = body.get("thinking")
-    if _thinking_type(body) != "enabled" or has_beta(facts, "interleaved-thinking-"):
-        return
-    budget = _number(thinking.get("budget_tokens")) if is_object(thinking) else None
-    most = _number(body.get("max_tokens"))
-    if budget is not None and most is not None and budget >= most:
-        yield Finding("max_tokens", budget, limit=most)
-
-
-def temperature_and_top_p(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `top_p` in a request that also has a temperature."""
-    body = facts.body
-    if body.get("temperature") is not None and body.get("top_p") is not None:
-        yield Finding("top_p")
-
-
-def temperature_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a temperature other than 1 in a request with thinking."""
-    temperature = facts.body.get("temperature")
-    if _thinks(facts.body) and temperature is not None and temperature != 1:
-        yield Finding("temperature", temperature)
-
-
-def top_p_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a `top_p` below 0.95 in a request with thinking."""
-    top_p = _number(facts.body.get("top_p"))
-    if _thinks(facts.body) and top_p is not None and top_p < _LEAST_TOP_P:
-        yield Finding("top_p", top_p, limit=_LEAST_TOP_P)
-
-
-def top_k_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `top_k` in a request with thinking."""
-    top_k = facts.body.get("top_k")
-    if _thinks(facts.body) and top_k is not None:
-        yield Finding("top_k", top_k)
-
-
-def fields_of_old_versions(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields and blocks removed in version 2026-10-21, if the request uses that version."""
-    body = facts.body
-    version = facts.headers.get("anthropic-version") or body.get("anthropic_version")
-    if version != _VERSION:
-        return
-    for name in ("temperature", "top_p", "top_k"):
-        if body.get(name) is not None:
-            yield Finding(name, name=name)
-    for block in blocks_of(body):
-        if block.role == "assistant" and block.type == "document" and not block.in_result:
-            yield Finding(block.path, name=block.location)
-        if block.role == "user" and block.type == "text" and block.value.get("citations"):
-            yield Finding(f"{block.path}.citations", name=f"{block.typed_location}.citations")
-
-
-# Tools
-
-
-def choice_without_tools(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a tool choice in a request without tools."""
-    if is_object(facts.body.get("tool_choice")) and not facts.body.get("tools"):
-        yield Finding("tool_choice")
-
-
-def unknown_choice(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the name of a chosen tool that the request does not offer."""
-    choice = facts.body.get("tool_choice")
-    name = choice.get("name") if is_object(choice) and choice.get("type") == "tool" else None
-    offered = [tool.get("name") for _, _, tool in tools_of(facts.body)]
-    if isinstance(name, str) and offered and name not in offered and not _has_toolset(facts):
-        yield Finding("tool_choice.name", name=name)
-
-
-def _has_toolset(facts: RequestFacts) -> bool:
-    """Return whether the request offers a toolset, whose tools are not named in the request."""
-    return any(_TOOLSET.match(kind) for _, kind, _ in tools_of(facts.body))
-
-
-def deferred_tools(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the tools if every tool is deferred."""
-    tools = [tool for _, _, tool in tools_of(facts.body)]
-    if tools and all(tool.get("defer_loading") is True for tool in tools):
-        yield Finding("tools")
-
-
-def tool_references(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield references to tools that the request does not offer."""
-    if _has_toolset(facts):
-        return
-    offered = [tool.get("name") for _, _, tool in tools_of(facts.body)]
-    for block in blocks_of(facts.body):
-        references = [(block.path, block.value)]
-        content = block.value.get("content")
-        if block.type == "tool_search_tool_result" and is_object(content):
-            found = content.get("tool_references")
-            path = f"{block.path}.content.tool_references"
-            references = [
-                (f"{path}[{number}]", reference)
-                for number, reference in enumerate(found if is_array(found) else ())
-                if is_object(reference)
-            ]
-        for path, value in references:
-            name = value.get("tool_name") if value.get("type") == "tool_reference" else None
-            if isinstance(name, str) and name not in offered:
-                yield Finding(f"{path}.tool_name", name=name)
-
-
 _CHECKS: Mapping[str, RequestCheck] = {
     check.__name__: check
     for check in (
         blank_texts,
         document_media_types,
         empty_contents,
+        empty_errors,
         empty_results,
         empty_texts,
         growing_lifetimes,
@@ -569,16 +447,16 @@ _CHECKS: Mapping[str, RequestCheck] = {
         validate_fields.beta_fields,
         validate_fields.missing_fields,
         validate_fields.unknown_fields,
-        budget_below_max_tokens,
-        choice_without_tools,
-        deferred_tools,
-        fields_of_old_versions,
-        temperature_and_top_p,
-        temperature_while_thinking,
-        tool_references,
-        top_k_while_thinking,
-        top_p_while_thinking,
-        unknown_choice,
+        validate_options.budget_below_max_tokens,
+        validate_options.choice_without_tools,
+        validate_options.deferred_tools,
+        validate_options.fields_of_old_versions,
+        validate_options.temperature_and_top_p,
+        validate_options.temperature_while_thinking,
+        validate_options.tool_references,
+        validate_options.top_k_while_thinking,
+        validate_options.top_p_while_thinking,
+        validate_options.unknown_choice,
         duplicate_results,
         duplicate_uses,
         final_thinking,

@@ -41,6 +41,7 @@ from streamnorm._core.bodies.fields import (
     unknown_fields,
 )
 from streamnorm._core.bodies.table import unknown_of
+from streamnorm._core.bodies.tool_calls import fill_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.failures import Fatal
@@ -369,6 +370,9 @@ class ContentWriter:
             if not (is_written and isinstance(item, Text)):
                 written = self._result_item(item, path)
                 content += [] if written is None else [written]
+        # aws-samples/sample-multi-agent-orchestration-chat-on-agentcore#15
+        if result.is_error and all(_is_blank(item) for item in content):
+            content = [{"text": fill_error(self._context.losses)}]
         value: _Value = {"toolUseId": id_to_wire(result.tool_call_id), "content": content}
         if result.is_error:
             value["status"] = "error"
@@ -378,6 +382,11 @@ class ContentWriter:
     def _result_item(self, item: ResultBlock, path: str) -> _Value | None:
         # Blank text is refused in a message and accepted in a result; a result has no citations.
         return {"text": item.text} if isinstance(item, Text) else self.write_block(item, path)
+
+
+def _is_blank(item: _Value) -> bool:
+    text = item.get("text")
+    return isinstance(text, str) and not text.strip()
 
 
 def text_to_wire(block: Text) -> _Value:

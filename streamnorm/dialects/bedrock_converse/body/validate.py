@@ -210,6 +210,14 @@ def json_results(facts: RequestFacts) -> Iterator[Finding]:
                     yield Finding(place, context=f"{dotted}.content.{number}.json")
 
 
+def empty_errors(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield tool results that are errors and have no content."""
+    for message in messages_of(facts):
+        for path, dotted, result in message.blocks("toolResult"):
+            if result.get("status") == "error" and not result.get("content"):
+                yield Finding(f"{path}.content", context=dotted)
+
+
 def _documents_of(facts: RequestFacts) -> Iterator[tuple[str, str]]:
     """Yield the path and the value of each document name."""
     for path, block in _blocks_of(facts):
@@ -312,6 +320,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         alternation,
         blank_texts,
         empty_contents,
+        empty_errors,
         excess_results,
         first_message,
         lone_documents,

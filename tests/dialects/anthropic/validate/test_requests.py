@@ -375,6 +375,16 @@ CONTENT = [
         ),
         *(
             (
+                "empty_error",
+                "messages[2].content[0]",
+                "messages.2.content.0.tool_result: content cannot be empty if `is_error` is true",
+                looped(results=(result(is_error=True, content=content),)),
+                looped(results=(result(is_error=is_error, content=legal),)),
+            )
+            for content, is_error, legal in (("", True, "failed"), (None, None, ""))
+        ),
+        *(
+            (
                 "signature",
                 "messages[1].content[0].signature",
                 "messages.1.content.0: Invalid `signature` in `thinking` block",

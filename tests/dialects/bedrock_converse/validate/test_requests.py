@@ -333,6 +333,14 @@ CASES = [
         turn(result("c1", {"text": ""}, {"json": {"a": 1}})),
     ),
     Refusal(
+        "bedrock_converse.empty_error",
+        turn({"toolResult": {"toolUseId": "c1", "content": [], "status": "error"}}),
+        "messages[2].content[0].toolResult.content",
+        "The content field at messages.2.content.0.toolResult cannot be empty when status value "
+        "is error.",
+        turn({"toolResult": {"toolUseId": "c1", "content": [{"text": "f"}], "status": "error"}}),
+    ),
+    Refusal(
         "bedrock_converse.missing_results",
         turn(result("c2"), calls=(call("c1"), call("c2"), call("c3"))),
         "messages[2].content",
