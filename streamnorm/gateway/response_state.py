@@ -559,7 +559,7 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
     base = codec_of(upstream.dialect_record).capabilities
     model = upstream.upstream_model(string_of(body, "model"))
     # OpenAI answers 400 if `reasoning.encrypted_content` is asked of a model that does not reason.
-    return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
+    return profiles.resolve(base, server=upstream.server, model=model).returns_reasoning
 
 
 def _size_of(message: Message) -> int:

@@ -415,6 +415,16 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     beta_fields: dict[str, frozenset[str]] = {}
     allowed_betas: frozenset[str] | None = None
 
+    @property
+    def returns_reasoning(self) -> bool:
+        """Whether the model can reason, and the server reads the reasoning that it signed."""
+        return "reasoning" in self.fields and self.reasoning_issuer is not None
+
+    def has_field(self, name: str) -> bool:
+        """Return whether the server accepts a field of the body."""
+        allowed = self.allowed_fields
+        return name not in self.denied_fields and (allowed is None or name in allowed)
+
     def for_same_dialect(self, fields: frozenset[str], *, same_models: bool) -> BodyCapabilities:
         """Return the capabilities for requests that were decoded from the target's own dialect.
 

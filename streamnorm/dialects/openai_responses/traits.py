@@ -16,6 +16,7 @@ from streamnorm._core.codec import Endpoints, Route, StoredAnswers, on_first_use
 from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of
 from streamnorm._core.losses import Capabilities
+from streamnorm.dialects.openai_responses.wire import ENCRYPTED_REASONING
 from streamnorm.sse import Frame
 
 _STORED = r"/responses/(?P<response_id>[^/]+)"
@@ -61,7 +62,7 @@ STORED = StoredAnswers(
     stored_fields={"store": True},
     unstored_fields={"store": False},
     states_null=True,
-    reasoning_include="reasoning.encrypted_content",
+    reasoning_include=ENCRYPTED_REASONING,
     deleted=lambda id: {"id": id, "object": "response", "deleted": True},
     created_fields=lambda created: {"created_at": int(created)},
     background_fields={"background": True},

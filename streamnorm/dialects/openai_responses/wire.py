@@ -16,6 +16,9 @@ from streamnorm.dialects.openai_responses.items import types
 
 DIALECT = "openai_responses"
 
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+"""Entry of `include` that asks for reasoning which can be sent back without being stored."""
+
 
 class _Delta(Struct, gc=False, tag_field="type"):
     delta: str

@@ -27,6 +27,7 @@ from streamnorm import (
 )
 from streamnorm._core.blocks import InputBlock
 from streamnorm._core.tools import AnyTool, ServerTool
+from streamnorm.dialects.openai_responses.wire import ENCRYPTED_REASONING
 from streamnorm.tools import CustomTool
 
 __all__ = ["same", "without"]
@@ -91,9 +92,22 @@ def same(request: Request, dialect: str) -> Request:
         output=_same_output(request.output, dialect),
         reasoning=_same_reasoning(request.reasoning),
         betas=(),  # of which those of its fields are added
+        extra=_without_encrypted(request.extra),
         source=None,
         **filled,
     )
+
+
+def _without_encrypted(extra: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return extra fields without the `include` that a request which stores nothing gets."""
+    own = dict((extra or {}).get("openai_responses", {}))
+    if ENCRYPTED_REASONING not in (own.get("include") or ()):
+        return extra
+    own["include"] = [name for name in own["include"] if name != ENCRYPTED_REASONING]
+    if not own["include"]:
+        del own["include"]
+    others = {name: value for name, value in (extra or {}).items() if name != "openai_responses"}
+    return others | ({"openai_responses": own} if own else {}) or None
 
 
 def _with_signed_calls(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:

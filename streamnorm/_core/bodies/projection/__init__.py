@@ -118,7 +118,7 @@ def project_request(
             return request, Reply()
     same_dialect = is_same_dialect(request, target.dialect)
     for name in request.state or ():
-        if not (same_dialect and _has_field(name, target)):
+        if not (same_dialect and target.has_field(name)):
             found = (
                 "state that the server does not hold"
                 if same_dialect
@@ -224,12 +224,6 @@ def _describe_lost(request: Request, target: BodyCapabilities) -> str:
         return f"; {target.dialect} has no block for {listed}"
     texts = [message.text.strip() for message in request.messages if not message.tool_results]
     return f"; the request has {texts.count('')} without text" if "" in texts else ""
-
-
-def _has_field(name: str, target: BodyCapabilities) -> bool:
-    """Return whether the target accepts a field of the body."""
-    allowed = target.allowed_fields
-    return name not in target.denied_fields and (allowed is None or name in allowed)
 
 
 def _drop_joint_betas(request: Request, target: BodyCapabilities) -> tuple[str, ...]:

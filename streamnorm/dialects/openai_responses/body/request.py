@@ -24,6 +24,7 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unexpected,
 )
+from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
 from streamnorm._core.bodies.request import (
     OutputFormat,
     ReasoningOptions,
@@ -54,7 +55,7 @@ from streamnorm.dialects.openai_responses.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
-from streamnorm.dialects.openai_responses.wire import DIALECT
+from streamnorm.dialects.openai_responses.wire import DIALECT, ENCRYPTED_REASONING
 
 _Value: TypeAlias = dict[str, Any]
 
@@ -255,9 +256,30 @@ def _include_from_wire(reading: Reading) -> _Value:
 
 
 def _include_to_wire(writing: Writing) -> _Value:
-    if not writing.part.logprobs:
+    added = [_LOGPROBS] if writing.part.logprobs else []
+    if _needs_encrypted_reasoning(writing):
+        added.append(ENCRYPTED_REASONING)
+    if not added:
         return {}
-    return {"include": [*(writing.unknown.pop("include", None) or ()), _LOGPROBS]}
+    said = writing.unknown.pop("include", None) or ()
+    return {"include": [*said, *(name for name in added if name not in said)]}
+
+
+def _needs_encrypted_reasoning(writing: Writing) -> bool:
+    """Return whether reasoning would be lost, since the answer is not stored.
+
+    OpenAI refuses the id of an item that it has not stored, and without its reasoning a model
+    starts anew at each call of a tool (openai/openai-agents-python#919, vercel/ai#7543).  Models
+    that do not reason refuse the name: "Encrypted content is not supported with this model".
+    """
+    request, target = writing.part, writing.context.capabilities
+    return (
+        not is_same_dialect(request, DIALECT)
+        and _store_to_wire(request.store, writing) is False
+        and target.returns_reasoning
+        and target.has_field("include")
+        and is_reasoning(request, target)
+    )
 
 
 def _cache_from_wire(value: object) -> WithRest | None:
@@ -334,7 +356,7 @@ REQUEST = RequestTable(
             Field("verbosity", get_str),
         ),
     ),
-    Group(("logprobs",), ("include",), _include_from_wire, _include_to_wire),
+    Group(("logprobs",), ("include",), _include_from_wire, _include_to_wire, always=True),
     Field("cache", wire="prompt_cache_options", read=_cache_from_wire, write=_cache_to_wire),
     Field(
         "compact_at_tokens",

@@ -200,7 +200,9 @@ def test_options_are_read_and_written(options: dict[str, Any], fields: dict[str,
     # A request that was not read stores nothing unless it says so.
     written = write(structs.replace(request, store=request.store or False))
     assert {name: written[name] for name in options} == options
-    assert written.keys() <= {"input", "store", *options}
+    # Without storage, reasoning has to be asked for.
+    added = {"include"} if "reasoning" in options else set()
+    assert written.keys() <= {"input", "store", *added, *options}
 
 
 def test_log_probabilities_that_are_declined_are_not_included() -> None:

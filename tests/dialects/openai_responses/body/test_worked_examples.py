@@ -209,6 +209,7 @@ EXAMPLES: dict[str, tuple[Request, dict[str, Any]]] = {
         {
             "max_output_tokens": 16000,
             "reasoning": {"effort": "xhigh"},
+            "include": ["reasoning.encrypted_content"],
             "temperature": 1.4,
             "top_p": 0.9,
             "user": "u-1",
