@@ -333,6 +333,15 @@ def _without_title(block: InputBlock) -> InputBlock:
     return structs.replace(block, title=None) if isinstance(block, Document) else block
 
 
+def _with_error_text(block: InputBlock) -> InputBlock:
+    """Return a result that is an error and has no content with a text."""
+    if not isinstance(block, ToolResult) or not block.is_error:
+        return block
+    if any(not isinstance(item, Text) or item.text.strip() for item in block.content):
+        return block
+    return structs.replace(block, content=(Text("The tool failed and returned no content."),))
+
+
 def _with_document_texts(request: Request) -> Request:
     """Return a request with a text added to messages that only have documents."""
 
@@ -393,6 +402,7 @@ _WITHOUT: dict[str, Callable[[Request], Request]] = {
     "cache_mark_dropped": _blocks(lambda block: structs.replace(block, cache=None)),
     "document_renamed": _blocks(_without_title),
     "document_text_added": _with_document_texts,
+    "error_text_added": _blocks(_with_error_text),
     "tool_declared": _with_called_tools,
     "deferred_tool_loaded": _without_deferral,
     "image_as_file": _blocks(_as_document),
