@@ -205,6 +205,7 @@ EXAMPLES: dict[str, tuple[Request, dict[str, Any]]] = {
             service_tier="flex",
             metadata={"k": "v"},
             store=False,
+            extra={OWN: {"include": ["reasoning.encrypted_content"]}},
         ),
         {
             "max_output_tokens": 16000,
