@@ -7,7 +7,7 @@ of a tool result in a message after it) or dropped; each change is counted as a 
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cached_property, partial
 from operator import is_not
 from typing import NamedTuple, TypeVar
 
@@ -32,7 +32,6 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection.call_ids import CallIds, KnownId
 from streamnorm._core.bodies.projection.history import (
     drop_foreign_reasoning,
     holds_tags,
@@ -41,7 +40,7 @@ from streamnorm._core.bodies.projection.history import (
     project_media,
     restore_signatures,
 )
-from streamnorm._core.bodies.projection.results import check_last_result
+from streamnorm._core.bodies.projection.results import CallIds, KnownId, check_last_result
 from streamnorm._core.bodies.projection.tools import ToolNames
 from streamnorm._core.bodies.request import (
     InputMessage,
@@ -133,8 +132,11 @@ class ContentProjector:
         self._stored = stored
         self._judges_answers = judges_answers
         self._memo = memo
-        self._ids = CallIds(target, losses)
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
+
+    @cached_property
+    def _ids(self) -> CallIds:
+        return CallIds(self._target, self._losses)
 
     def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
         """Return the projected messages; a message without blocks is dropped.
