@@ -62,7 +62,23 @@ _LOG_STATUSES: dict[LogErrorCode, int] = {
 
 
 class StreamnormError(Exception):
-    """Base of all errors of this library."""
+    """Base of all errors of this library.
+
+    Errors can be copied and pickled, and have the same text and attributes then.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # `BaseException` calls the class with the text alone, which lacks the keywords.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(
+    kind: type[StreamnormError], args: tuple[object, ...], attributes: dict[str, object]
+) -> StreamnormError:
+    """Return an error with the arguments and the attributes of another one."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class ProtocolError(StreamnormError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 
 import pytest
@@ -117,3 +119,12 @@ def test_words_of_a_provider_do_not_reach_a_terminal_as_commands() -> None:
 def test_error_of_a_log_has_the_status_of_its_code(code: errors.LogErrorCode, status: int) -> None:
     error = errors.LogError("no stream", code=code)
     assert (str(error), error.code, error.status) == ("no stream", code, status)
+
+
+def test_error_can_be_pickled_and_copied() -> None:
+    error = errors.LimitExceeded("m", limit="max_blocks", dialect="anthropic", frame=3)
+    pickled = pickle.loads(pickle.dumps(error))  # noqa: S301 - of this test
+    for copied in (pickled, copy.copy(error), copy.deepcopy(error)):
+        assert type(copied) is errors.LimitExceeded
+        assert str(copied) == "m"
+        assert vars(copied) == {"limit": "max_blocks", "dialect": "anthropic", "frame": 3}
