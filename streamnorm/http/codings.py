@@ -26,6 +26,13 @@ CONTENT_ENCODING = "content-encoding"
 _NAMES = ("zstd", "gzip", "deflate", "br")  # in the order in which clients should prefer them
 # RFC 9110, section 8.4.1.3.
 _ALIASES = {"x-gzip": "gzip"}
+# Names that change nothing.  Routes of Next.js, Express and Flask send `none` so that no proxy
+# compresses their events (mattrobinsonsre/terrapod#71), others a charset, or a value of
+# `content-transfer-encoding`; HTTP clients read such bodies as they are.
+_UNCODED = frozenset(
+    {"", "identity", "none", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1"}
+    | {"7bit", "8bit", "binary"}
+)
 _STEP_BYTES = 256 * 1024
 # Each member of gzip copies the input behind its end.
 _SLICE_BYTES = 64 * 1024
@@ -52,10 +59,11 @@ class CodingError(Exception):
 def content_codings(header: str) -> list[str]:
     """Return the codings in a `content-encoding`, in the order of their application.
 
-    Names are in lower case and without aliases; `identity`, which changes nothing, is left out.
+    Names are in lower case and without aliases; `identity` and other names that change nothing,
+    such as `none`, are left out.
     """
     names = [name.strip().lower() for name in header.split(",")]
-    return [_ALIASES.get(name, name) for name in names if name not in ("", "identity")]
+    return [_ALIASES.get(name, name) for name in names if name not in _UNCODED]
 
 
 def supported_codings() -> tuple[str, ...]:

@@ -84,9 +84,17 @@ def test_legal_form_is_decoded(header: str, encode: Callable[[bytes], bytes]) ->
     assert decoded(header, *(bytes([byte]) for byte in encode(b"0123456789"))) == b"0123456789"
 
 
-@pytest.mark.parametrize("header", ["", "identity", "Identity", " , identity"])
+@pytest.mark.parametrize(
+    "header", ["", "identity", "Identity", " , identity", "none", "None, identity", "UTF-8", "7bit"]
+)
 def test_plain_body_has_no_coding(header: str) -> None:
     assert content_codings(header) == []
+
+
+@pytest.mark.parametrize("header", ["br", "zstd", "compress", "exi", "dcb", "dcz", "aes128gcm"])
+def test_registered_coding_is_no_plain_body(header: str) -> None:
+    """Names of IANA's registry of content codings."""
+    assert content_codings(f"none, {header}") == [header]
 
 
 def test_codings_are_supported_in_order_of_preference() -> None:

@@ -123,6 +123,8 @@ PACKED = {
     "X-GZip": gzip.compress(EVENTS),
     "deflate": zlib.compress(EVENTS),
     " deflate ": zlib.compress(EVENTS)[2:-4],  # without its header, as some servers send it
+    "none": EVENTS,  # as routes of Next.js and Flask say on purpose
+    "UTF-8": EVENTS,
 }
 
 
