@@ -129,7 +129,7 @@ ERRORS = {
     "malformed": ("the peer broke the protocol", "RemoteProtocolError"),
     "too_large": ("the peer passed a bound of `Limits`", "LimitExceeded"),
     "truncated": ("the source ended before the message did", "TruncatedStream"),
-    "transport": ("the connection broke", "TruncatedStream"),
+    "transport": ("the connection broke, or the source failed", "TruncatedStream"),
     "stalled": ("a read of the source timed out", "TruncatedStream"),
 }
 

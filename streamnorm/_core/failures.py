@@ -1,4 +1,4 @@
-"""Errors of streams: from providers, limits, lost connections and bodies that are no stream.
+"""Errors of streams: from providers, limits and bodies that are no stream.
 
 A compatible server often writes its errors in another vendor's format, and a proxy in front of
 it has a format of its own; so every dialect reads the errors of all formats.  Each failure is a
@@ -48,11 +48,6 @@ _HINTS = {
         ' (is "stream": true missing in the request, or streamGenerateContent in its URL?)'
     ),
 }
-
-# Exceptions of HTTP clients by name: none of the clients is imported, and most of these classes
-# have no built-in base.
-_TIMEOUTS = frozenset({"TimeoutError", "TimeoutException"})
-_NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientConnectorError"})
 
 # 529 is no registered status: google-genai retries after 503, not after 529
 # (`_RETRY_HTTP_STATUS_CODES` of google-genai, read 2026-11-23).
@@ -344,16 +339,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-class SourceStopped(Exception):
-    """Raised by a source that this library has stopped; subclasses state the reason.
-
-    Attributes:
-        reason: Cause of the stop, for the client: a clause without data of the stream.
-    """
-
-    reason = "the source was stopped"
-
-
 class FailedAnswer(EncodeError):
     """A response that the target dialect can write only as an error.
 
@@ -369,52 +354,6 @@ class FailedAnswer(EncodeError):
 def answer_failure(exc: EncodeError) -> StreamError:
     """Return the error to send to the client for a response that cannot be encoded."""
     return exc.error if isinstance(exc, FailedAnswer) else StreamError("malformed", str(exc))
-
-
-def cut_stream(events: int, resume_token: dict[str, Any] | None = None) -> StreamError:
-    """Return the error of a source that ended before its message was complete.
-
-    Args:
-        events: Number of server-sent events read.
-        resume_token: Token from which the vendor can resume the stream; None if it cannot.
-    """
-    before = f"the message was complete, after {_count(events)}" if events else "its first event"
-    # Agents decide by words like these whether to retry.
-    message = f"connection lost: the stream ended before {before}"
-    return StreamError("truncated", message, retryable=True, extra=resume_token)
-
-
-def broken_connection(
-    cause: BaseException, events: int, resume_token: dict[str, Any] | None = None
-) -> StreamError:
-    """Return the error of a source that failed.
-
-    Args:
-        cause: Exception of the source, from any HTTP client.
-        events: Number of server-sent events read.
-        resume_token: As for `cut_stream`.
-    """
-    if isinstance(cause, LimitExceeded):
-        return StreamError("too_large", str(cause), code=cause.limit)
-    # Content decoding failed.  Subclasses of this error report how a stream ended.
-    if type(cause) is RemoteProtocolError:
-        return StreamError("malformed", str(cause))
-    names = {base.__name__ for base in type(cause).__mro__}
-    when = (
-        f"after {_count(events)}, before the message was complete"
-        if events
-        else "before the first event"
-    )
-    if not names.isdisjoint(_TIMEOUTS):
-        message = f"connection timed out {when}"
-        return StreamError("stalled", message, retryable=True, extra=resume_token)
-    if not names.isdisjoint(_NEVER_CONNECTED):
-        message = "connection error: the provider could not be reached"
-    elif isinstance(cause, SourceStopped):
-        message = f"connection lost: {cause.reason} {when}"
-    else:
-        message = f"connection lost {when}"
-    return StreamError("transport", message, retryable=True, extra=resume_token)
 
 
 def not_a_stream(body: bytes | bytearray) -> StreamError:
@@ -528,7 +467,3 @@ def error_event(exc: UpstreamError) -> StreamError:
     return StreamError(
         "upstream", exc.message, exc.code, exc.status, exc.retryable, retry_after=exc.retry_after
     )
-
-
-def _count(events: int) -> str:
-    return "1 event" if events == 1 else f"{events} events"

@@ -1,23 +1,11 @@
-"""`Stream` and `SyncStream`, which read a source into a pump, and the kinds of sources.
-
-A source is a response of an HTTP client or a plain iterable.  It is recognised by its methods, so
-that no HTTP client is imported.
-"""
+"""`Stream` and `SyncStream`, which read a source into a pump."""
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterable,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import Generic, Protocol, Self, TypeVar
 
 import anyio
 
@@ -26,229 +14,7 @@ from streamnorm._core.events import Completed, Outcome, StreamError, Usage
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
 from streamnorm.aio.pump import Head, Pump
-from streamnorm.http.headers import error_type_in
-
-# More reads than one network read of 64 KiB leaves buffered in the layers of httpx.
-_MAX_BUFFERED_READS = 4096
-
-
-@runtime_checkable
-class AsyncResponse(Protocol):
-    """A response of httpx or httpx2."""
-
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Iterate over the decoded body."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connection."""
-        ...
-
-
-@runtime_checkable
-class AsyncEventSource(Protocol):
-    """An `httpx_sse.EventSource` of an asynchronous client."""
-
-    @property
-    def response(self) -> AsyncResponse:
-        """The response of the event source."""
-        ...
-
-
-class AiohttpContent(Protocol):
-    """The body of an `aiohttp.ClientResponse`."""
-
-    def iter_any(self) -> AsyncIterable[bytes]:
-        """Iterate over the body in chunks as they arrive."""
-        ...
-
-
-class AiohttpResponse(Protocol):
-    """An `aiohttp.ClientResponse`."""
-
-    @property
-    def content(self) -> AiohttpContent:
-        """The body."""
-        ...
-
-    def close(self) -> object:
-        """Close the connection."""
-        ...
-
-
-@runtime_checkable
-class SyncResponse(Protocol):
-    """A response of the synchronous clients of httpx and httpx2."""
-
-    def iter_bytes(self) -> Iterator[bytes]:
-        """Iterate over the decoded body."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
-@runtime_checkable
-class SyncEventSource(Protocol):
-    """An `httpx_sse.EventSource` of a synchronous client."""
-
-    @property
-    def response(self) -> SyncResponse:
-        """The response of the event source."""
-        ...
-
-
-AsyncSource: TypeAlias = AsyncResponse | AsyncEventSource | AiohttpResponse | AsyncIterable[bytes]
-"""The sources of `events`, `transcode` and `tap`."""
-
-Source: TypeAlias = SyncResponse | SyncEventSource | Iterable[bytes]
-"""The sources of `iter_events` and `iter_transcode`."""
-
-
-class AsyncReader:
-    """A reader of an asynchronous source, which it finally closes.
-
-    Attributes:
-        read: Returns the next chunk, or raises `StopAsyncIteration`.
-        status: HTTP status; None if the source is no response.
-        content_type: `content-type` of the response, or None.
-        error_type: Type of the error that a header of the response states, or None.
-        headers: Headers of the response; empty if the source is no response.
-
-    Raises:
-        TypeError: It is no source.
-        LocalProtocolError: It is a response of aiohttp whose body was read in part.
-    """
-
-    def __init__(self, source: AsyncSource) -> None:
-        inner = getattr(source, "response", None)
-        owner: Any = inner if isinstance(inner, AsyncResponse) else source
-        self._owner = owner
-        self.status, self.content_type, self.error_type, self.headers = _head(owner)
-        if isinstance(owner, AsyncResponse):
-            iterable: AsyncIterable[bytes] = owner.aiter_bytes()
-        elif hasattr(getattr(owner, "content", None), "iter_any"):
-            iterable = _body_of_aiohttp(owner)
-        elif hasattr(owner, "__aiter__"):
-            iterable = owner
-        else:
-            raise TypeError(
-                f"{type(source).__name__} is no source, expected a response with aiter_bytes(),"
-                " an EventSource, an aiohttp response or an asynchronous iterable of bytes"
-            )
-        self._iterator: Any = aiter(iterable)
-        self.read: Callable[[], Awaitable[bytes]] = self._iterator.__anext__
-
-    async def close(self) -> None:
-        """Close the iterator over the body, and the response."""
-        if isinstance(self._owner, AsyncResponse):
-            await self._owner.aclose()
-            await self._unwind()
-            return
-        try:
-            # First the iterator: it reads from what its owner would close.
-            if hasattr(self._iterator, "aclose"):
-                await self._iterator.aclose()
-        finally:
-            if not hasattr(self._owner, "__aiter__"):  # aiohttp's response
-                self._owner.close()
-            elif self._owner is not self._iterator and hasattr(self._owner, "aclose"):
-                await self._owner.aclose()
-
-    async def _unwind(self) -> None:
-        """End a response's nested generators now, not in the garbage collector.
-
-        httpx nests six of them and closes none; one failing read ends them all.
-        """
-        with anyio.CancelScope() as scope, suppress(Exception):
-            scope.cancel()
-            for _ in range(_MAX_BUFFERED_READS):
-                await self.read()
-
-
-class _HeldBody:
-    """An asynchronous iterator over a body that was read before."""
-
-    def __init__(self, body: bytes) -> None:
-        self._chunks = iter([body])
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        for chunk in self._chunks:
-            return chunk
-        raise StopAsyncIteration
-
-
-def _body_of_aiohttp(response: Any) -> AsyncIterable[bytes]:
-    """Return the body of an aiohttp response, from its first byte.
-
-    Raises:
-        LocalProtocolError: A part of the body was read, which the response does not hold.
-    """
-    # aiohttp 3.14 has no public name for either: `text()` and `read()` hold what they have read,
-    # and the content counts the bytes that were taken from it.
-    held: bytes | None = getattr(response, "_body", None)
-    consumed: int = getattr(response.content, "_cursor", 0)
-    if consumed > (0 if held is None else len(held)):
-        found = f"body of which {consumed} bytes were consumed before"
-        raise LocalProtocolError(f"{found}, expected one that was not read, or read whole")
-    if held is not None:
-        return _HeldBody(held)
-    # As the bytes arrive; the iteration over `content` is by lines, bounded in length.
-    body: AsyncIterable[bytes] = response.content.iter_any()
-    return body
-
-
-class Reader:
-    """A reader of a synchronous source, which it finally closes; like `AsyncReader`.
-
-    Raises:
-        TypeError: It is no source.
-    """
-
-    def __init__(self, source: Source) -> None:
-        inner = getattr(source, "response", None)
-        owner: Any = inner if isinstance(inner, SyncResponse) else source
-        self._owner = owner
-        self.status, self.content_type, self.error_type, self.headers = _head(owner)
-        if isinstance(owner, SyncResponse):
-            iterable: Iterable[bytes] = owner.iter_bytes()
-        elif hasattr(owner, "__iter__") and not isinstance(owner, (bytes, bytearray, str)):
-            iterable = owner
-        else:
-            raise TypeError(
-                f"{type(source).__name__} is no source, expected a response with iter_bytes(),"
-                " an EventSource or an iterable of bytes"
-            )
-        self._iterator: Any = iter(iterable)
-        self.read: Callable[[], bytes] = self._iterator.__next__
-
-    def close(self) -> None:
-        """Close the iterator over the body, and the response."""
-        try:
-            if hasattr(self._iterator, "close"):
-                self._iterator.close()
-        finally:
-            if self._owner is not self._iterator and hasattr(self._owner, "close"):
-                self._owner.close()
-
-
-def _head(owner: Any) -> tuple[int | None, str | None, str | None, Mapping[str, str]]:
-    """Return a response's status, content type, error type and headers.
-
-    None for any other source, which has no headers.
-    """
-    # httpx and httpx2 have the first name, aiohttp the second.
-    status = getattr(owner, "status_code", getattr(owner, "status", None))
-    headers: Any = getattr(owner, "headers", None)
-    if not isinstance(status, int) or not hasattr(headers, "get"):
-        return None, None, None, {}
-    kind = headers.get("content-type") or headers.get("Content-Type")
-    return status, kind, error_type_in(headers), headers
-
+from streamnorm.aio.sources import NotSent
 
 T = TypeVar("T")
 
@@ -384,6 +150,8 @@ class Stream(_StreamBase[T]):
                     data = await self._reader.read()
                 except StopAsyncIteration:
                     pump.close()
+                except NotSent as exc:
+                    raise exc.mistake from exc.mistake.__cause__
                 except Exception as exc:  # noqa: BLE001 - whatever a source raises breaks the stream, and the pump says how
                     pump.abort(exc)
                 else:

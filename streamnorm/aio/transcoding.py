@@ -15,21 +15,21 @@ from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.events import Completed, Event, Failed, StreamError, Truncated
-from streamnorm._core.failures import broken_connection
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
+from streamnorm._core.source_failures import broken_connection
 from streamnorm._registry import framing_of
 from streamnorm._transcoder import Ordering, TranscodeOptions
 from streamnorm.aio.pump import DecodingPump, Errors, Head, OnEnd, ReadOptions, TranscodePump
-from streamnorm.aio.stream import (
+from streamnorm.aio.sources import (
     AsyncReader,
     AsyncResponse,
     AsyncSource,
     Reader,
     Source,
-    Stream,
-    SyncStream,
+    opening,
 )
+from streamnorm.aio.stream import Stream, SyncStream
 from streamnorm.aio.websocket import WebSocketReader, open_reader
 from streamnorm.http.urls import is_websocket_url
 
@@ -125,7 +125,7 @@ def events(
         UnknownDialect: There is no such dialect, or it cannot be read.
         TypeError: `source` is no source.
         ValueError: `errors` has another value.
-        LocalProtocolError: `source` is a response of aiohttp whose body was read in part.
+        LocalProtocolError: `source` is a response that was closed, or whose body was read in part.
     """
     reader = AsyncReader(source)
     return Stream(EventPump(reader, dialect, errors=errors, **options), reader)
@@ -239,7 +239,7 @@ def tap(
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
         TypeError: `source` is no source.
-        LocalProtocolError: `source` is a response of aiohttp whose body was read in part.
+        LocalProtocolError: `source` is a response that was closed, or whose body was read in part.
     """
     reader = AsyncReader(source)
     return Stream(TapPump(reader, dialect, observer, **options), reader)
@@ -274,7 +274,7 @@ def transcode(
         UnknownDialect: A dialect does not exist, cannot be read or cannot be written.
         TypeError: `source` is no source.
         ValueError: An option has no such value.
-        LocalProtocolError: `source` is a response of aiohttp whose body was read in part.
+        LocalProtocolError: `source` is a response that was closed, or whose body was read in part.
     """
     reader = AsyncReader(source)
     return Stream(TranscodePump(reader, dialect, to, on_end=on_end, **options), reader)
@@ -386,25 +386,27 @@ class Connection:
         client, method, url, options = self._request
         # httpx_sse adds to the headers, hence a copy.  httpx 0.28 may inflate a few
         # compressed bytes to a gigabyte, and SSE gains little by compression.
-        headers = httpx.Headers(options.pop("headers", None))
+        with opening():
+            headers = httpx.Headers(options.pop("headers", None))
         headers.setdefault("accept-encoding", "identity")
-        source: AsyncSource
-        if self._framing is SSE:
-            source = await self._exits.enter_async_context(
-                aconnect_sse(
-                    cast("httpx.AsyncClient", client),  # or httpx2's: only `stream` is used
-                    method,
-                    url,
-                    headers=headers,
-                    **options,
+        with opening():
+            source: AsyncSource
+            if self._framing is SSE:
+                source = await self._exits.enter_async_context(
+                    aconnect_sse(
+                        cast("httpx.AsyncClient", client),  # or httpx2's: only `stream` is used
+                        method,
+                        url,
+                        headers=headers,
+                        **options,
+                    )
                 )
-            )
-        else:
-            headers.setdefault("accept", self._framing.media_type)
-            source = await self._exits.enter_async_context(
-                client.stream(method, url, headers=headers, **options)
-            )
-        self._reader = reader = AsyncReader(source)
+            else:
+                headers.setdefault("accept", self._framing.media_type)
+                source = await self._exits.enter_async_context(
+                    client.stream(method, url, headers=headers, **options)
+                )
+            self._reader = reader = AsyncReader(source)
         self.status, self.content_type = reader.status, reader.content_type
         self.error_type, self.headers = reader.error_type, reader.headers
         return await reader.read()
@@ -475,15 +477,19 @@ def connect(
                 ...
 
     The request is sent at the first read, and the response is closed with the stream.  A
-    request that cannot be sent ends the stream like a broken connection; cancelling the
-    first read cancels the request.  With `to`, a gateway's whole route is
+    provider that cannot be reached ends the stream like a broken connection; a request that the
+    client refuses to send, such as one whose `json` has no JSON form, raises the client's own
+    exception at the first read, whatever `errors` is.  Cancelling the first read cancels the
+    request.  With `to`, a gateway's whole route is
 
         stream = streamnorm.connect(client, "POST", url, json=body, to="anthropic")
         return streamnorm.asgi.EventStreamResponse(stream)
 
     A URL of `wss` asks a server of Responses over a WebSocket, which needs `websockets`, of the
     extra `serve`, and asyncio: `json` is the create, or the body of a request for a stream, and the
-    handshake has the headers of the client.  The connection is closed with the stream.
+    handshake has the headers of the client.  The client's timeouts, or `timeout`, bound the
+    handshake (`connect`) and the wait for each message (`read`).  The connection is closed with the
+    stream.
 
     Args:
         client: An `httpx.AsyncClient` or `httpx2.AsyncClient`.

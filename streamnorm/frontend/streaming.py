@@ -14,7 +14,8 @@ from streamnorm._core.losses import Loss, Note, OnLoss
 from streamnorm._core.messages import Message
 from streamnorm._registry import framing_of
 from streamnorm.aio.pump import Head, OnEnd, Pump
-from streamnorm.aio.stream import AsyncReader, Reader, Stream, SyncStream
+from streamnorm.aio.sources import AsyncReader, Reader
+from streamnorm.aio.stream import Stream, SyncStream
 from streamnorm.frontend.runs import NO_IDS, Run, RunItem
 
 # The page shows it to the user: neither type nor text of an exception of the agent.

@@ -20,10 +20,11 @@ from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import CredentialsError, NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated, Usage
-from streamnorm._core.failures import broken_connection, hide_account, is_spent
+from streamnorm._core.failures import hide_account, is_spent
 from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._core.source_failures import broken_connection
 from streamnorm._transcoder import TranscodeOptions, WriterOptions
 from streamnorm._upstream.answers import (
     TranslatedAnswer,

@@ -23,8 +23,9 @@ from streamnorm._core.errors import (
     UpstreamError,
 )
 from streamnorm._core.events import Failed, StreamError, Truncated
-from streamnorm._core.failures import broken_connection, error_outcome
+from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import dumps, encode_pieces
+from streamnorm._core.source_failures import broken_connection
 from streamnorm._exchange import store_scope
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import encode_error_response

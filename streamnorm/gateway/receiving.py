@@ -23,7 +23,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from anyio import to_thread
 
 from streamnorm._core.codec.framing import SSE, Framing
-from streamnorm._core.failures import SourceStopped
+from streamnorm._core.source_failures import SourceStopped
 from streamnorm.aio.pump import LargeEventPump, Pump
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey, read_masked
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings

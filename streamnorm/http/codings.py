@@ -142,7 +142,7 @@ class ResponseDecoder:
                     yield piece
         except CodingError as exc:
             raise RemoteProtocolError(
-                "a body that is not of its content-encoding, expected gzip or deflate"
+                "a body that is not of its content-encoding, expected one that is"
             ) from exc
 
 

@@ -21,8 +21,8 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import broken_connection
 from streamnorm._core.limits import Limits
+from streamnorm._core.source_failures import broken_connection
 
 # Headers with the same meaning for every provider.
 _REQUEST_HEADERS = (

@@ -14,8 +14,8 @@ from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.framing import SSE, add_id, list_events
 from streamnorm._core.errors import LogError, RemoteProtocolError
 from streamnorm._core.events import Event
-from streamnorm._core.failures import SourceStopped
 from streamnorm._core.losses import Note
+from streamnorm._core.source_failures import SourceStopped
 from streamnorm.aio.pump import Pump, TranscodePump
 from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import EventPump

@@ -16,7 +16,7 @@ from msgspec import Struct
 from streamnorm._core.errors import LogError, StoreError
 from streamnorm._core.events import Event, Usage
 from streamnorm._registry import lookup
-from streamnorm.aio.stream import AsyncReader
+from streamnorm.aio.sources import AsyncReader
 from streamnorm.log.committing import GroupCommit
 from streamnorm.log.cursors import START, Position, read_cursor, tag_of
 from streamnorm.log.following import FollowedStream, LogReader, follow_bytes, follow_events
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from streamnorm._core.codec.framing import Framing
     from streamnorm._transcoder import WriterOptions
     from streamnorm.aio.pump import Errors
-    from streamnorm.aio.stream import AsyncSource
+    from streamnorm.aio.sources import AsyncSource
     from streamnorm.log.producing import Opener
 
 Mode: TypeAlias = Literal["require", "best_effort"]

@@ -16,11 +16,12 @@ from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.errors import RemoteProtocolError, StreamnormError
 from streamnorm._core.events import Completed, Failed, Outcome, Usage
-from streamnorm._core.failures import SourceStopped, broken_connection
+from streamnorm._core.source_failures import SourceStopped, broken_connection
 from streamnorm._registry import lookup
 from streamnorm._transcoder import WriterOptions
 from streamnorm.aio.pump import Head, Pump
-from streamnorm.aio.stream import AsyncReader, AsyncSource, Stream
+from streamnorm.aio.sources import AsyncReader, AsyncSource
+from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import TapPump
 from streamnorm.log.committing import LAPSED, Appender, GroupCommit
 from streamnorm.log.records import (

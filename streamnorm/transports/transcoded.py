@@ -18,8 +18,9 @@ from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Truncated
-from streamnorm._core.failures import broken_connection, error_outcome
+from streamnorm._core.failures import error_outcome
 from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._core.source_failures import broken_connection
 from streamnorm._exchange import (
     Answer,
     Delete,

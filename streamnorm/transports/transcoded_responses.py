@@ -16,16 +16,16 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.errors import NotAStream, ProtocolError, RemoteProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
-from streamnorm._core.failures import broken_connection
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
+from streamnorm._core.source_failures import broken_connection
 from streamnorm._exchange import Answer, UpstreamExchange
 from streamnorm._upstream.answers import TranslatedAnswer, encode_error_response, error_status
 from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm.aio import Stream, SyncStream
 from streamnorm.aio.pump import Head, Pump
-from streamnorm.aio.stream import AsyncReader, Reader
+from streamnorm.aio.sources import AsyncReader, Reader
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
 from streamnorm.http.headers import join_retry_after, response_headers
 from streamnorm.state import ResponseStore, SyncResponseStore

@@ -144,6 +144,49 @@ async def test_request_that_cannot_be_sent_is_a_broken_connection(family: Any, e
         await stream.aclose()
 
 
+MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "json": ({"json": {"a": {1}}}, ("TypeError",)),
+    "header": ({"headers": {"x": 1}}, ("TypeError", "AttributeError")),
+    "line break": ({"headers": {"x": "a\nb"}}, ("LocalProtocolError",)),
+    "auth": ({"auth": 5}, ("TypeError",)),
+    "timeout": ({"timeout": "abc"}, ("TypeError",)),
+    "relative URL": ({"url": "notaurl"}, ("UnsupportedProtocol",)),
+    "scheme": ({"url": "ftp://x/"}, ("UnsupportedProtocol",)),
+    "port": ({"url": "http://x:port/"}, ("InvalidURL",)),
+    "no URL": ({"url": None}, ("TypeError",)),
+}
+
+
+@families
+@pytest.mark.parametrize("errors", ["raise", "yield"])
+@pytest.mark.parametrize(("options", "kinds"), MISTAKES.values(), ids=MISTAKES)
+async def test_request_that_the_client_refuses_raises_the_clients_exception(
+    family: Any, options: dict[str, Any], kinds: tuple[str, ...], errors: Any
+) -> None:
+    outcomes: list[Outcome] = []
+    async with Server(WHOLE).running() as server, family.AsyncClient() as client:
+        url = options.get("url", server.url)
+        rest = {name: value for name, value in options.items() if name != "url"}
+        stream = streamnorm.connect(
+            client, "POST", url, errors=errors, on_end=outcomes.append, **rest
+        )
+        with pytest.raises(Exception) as raised:
+            await anext(stream)
+        assert type(raised.value).__name__ in kinds
+        assert not isinstance(raised.value, streamnorm.StreamnormError)
+        assert outcomes == [stream.outcome] == [Abandoned()]
+        assert client._transport._pool.connections == []
+
+
+@families
+async def test_client_that_was_closed_raises_its_exception(family: Any) -> None:
+    async with family.AsyncClient() as client:
+        pass
+    stream = streamnorm.connect(client, "GET", "http://127.0.0.1:9/", to="anthropic")
+    with pytest.raises(RuntimeError, match="closed"):
+        await anext(stream)
+
+
 @families
 async def test_read_timeout_of_the_client_is_a_stall(family: Any) -> None:
     head = [HEAD, chunked(content("a"))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -22,11 +23,12 @@ from streamnorm import (
     LocalProtocolError,
     NotAStream,
     Stream,
+    StreamError,
     TextDelta,
     TruncatedStream,
     UpstreamError,
 )
-from streamnorm.aio.stream import AsyncReader
+from streamnorm.aio.sources import AsyncReader
 
 pytestmark = pytest.mark.anyio
 
@@ -453,3 +455,70 @@ def test_synchronous_owner_is_closed_even_if_closing_its_iterator_fails() -> Non
 def test_object_that_is_no_synchronous_source_raises_type_error(source: Any) -> None:
     with pytest.raises(TypeError, match=f"^{type(source).__name__} is no source, expected a resp"):
         streamnorm.iter_events(source)
+
+
+def answering(family: Any, asynchronous: bool) -> Any:
+    """Return a client whose responses are the chunks of a whole message."""
+    body: Any = Body([content("a"), DONE]) if asynchronous else SyncBody([content("a"), DONE])
+
+    def answer(_: Any) -> Any:
+        return family.Response(200, headers=SSE, stream=body)
+
+    kind = family.AsyncClient if asynchronous else family.Client
+    return kind(transport=family.MockTransport(answer))
+
+
+@families
+async def test_response_of_the_other_kind_of_client_is_named_at_once(family: Any) -> None:
+    synchronous = "a response of a synchronous client, expected a response of an asynchronous"
+    asynchronous = "a response of an asynchronous client, expected a response of a synchronous"
+    with answering(family, False) as sync, sync.stream("GET", "http://x") as response:
+        for read in (streamnorm.events, partial(streamnorm.transcode, to="anthropic")):
+            with pytest.raises(TypeError, match=synchronous):
+                read(response)
+        # What was read whole is held, and has no kind.
+        response.read()
+        assert [event async for event in streamnorm.events(response)]
+    async with answering(family, True) as client, client.stream("GET", "http://x") as response:
+        for read in (streamnorm.iter_events, partial(streamnorm.iter_transcode, to="anthropic")):
+            with pytest.raises(TypeError, match=asynchronous):
+                read(response)
+        await response.aread()
+        assert list(streamnorm.iter_events(response))
+
+
+@families
+async def test_response_that_was_read_in_part_or_closed_is_misuse(family: Any) -> None:
+    consumed = "body that was consumed before, expected one that was not read, or read whole"
+    closed = "response that was closed before, expected an open one"
+    async with answering(family, True) as client:
+        async with client.stream("GET", "http://x") as response:
+            assert [chunk async for chunk in response.aiter_raw()]  # which holds nothing
+            with pytest.raises(LocalProtocolError, match=consumed):
+                streamnorm.events(response)
+        async with client.stream("GET", "http://x") as response:
+            pass
+        with pytest.raises(LocalProtocolError, match=closed):
+            streamnorm.events(response)
+    with answering(family, False) as sync:
+        with sync.stream("GET", "http://x") as response:
+            next(response.iter_bytes())
+            with pytest.raises(LocalProtocolError, match=consumed):
+                streamnorm.iter_events(response)
+        with sync.stream("GET", "http://x") as response:
+            pass
+        with pytest.raises(LocalProtocolError, match=closed):
+            streamnorm.iter_events(response)
+
+
+async def test_fault_of_a_generator_is_no_lost_connection() -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield content("a")
+        raise KeyError("a")
+
+    with pytest.raises(TruncatedStream, match="the source failed after 1 event, before") as raised:
+        [event async for event in streamnorm.events(broken())]
+    assert isinstance(raised.value.__cause__, KeyError)
+    events = [event async for event in streamnorm.events(broken(), errors="yield")]
+    assert isinstance(events[-1], StreamError)
+    assert events[-1].retryable is False

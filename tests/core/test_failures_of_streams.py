@@ -11,15 +11,13 @@ import pytest
 from streamnorm import EncodeError, LimitExceeded, RemoteProtocolError, StreamError, TruncatedStream
 from streamnorm._core.failures import (
     FailedAnswer,
-    SourceStopped,
     answer_failure,
     as_exception,
-    broken_connection,
-    cut_stream,
     not_a_stream,
     response_status,
     stream_error_of,
 )
+from streamnorm._core.source_failures import SourceStopped, broken_connection, cut_stream
 
 # What pi sends again: those parts of `RETRYABLE_PROVIDER_ERROR_PATTERN` of its
 # packages/ai/src/utils/retry.ts (read 2026-11-23) that concern connections or are numbers.

@@ -13,7 +13,7 @@ from support.state.stores import Clock
 from support.streams.short import STREAMS
 
 from streamnorm import RemoteProtocolError, StreamError, Truncated
-from streamnorm._core.failures import SourceStopped
+from streamnorm._core.source_failures import SourceStopped
 from streamnorm.log import Log, LogError, committing
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import (

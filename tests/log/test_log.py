@@ -28,7 +28,8 @@ from streamnorm import (
     TruncatedStream,
     UpstreamError,
 )
-from streamnorm.aio.stream import AsyncReader, Stream
+from streamnorm.aio.sources import AsyncReader
+from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import TapPump
 from streamnorm.log import Log, LogError, LogStore, OpenedSource, StreamStatus
 from streamnorm.log.producing import ObservedSource

@@ -21,8 +21,6 @@ from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Completed, Event, Opaque, Outcome, Ping, StreamError, Usage
 from streamnorm._core.failures import (
     Fatal,
-    broken_connection,
-    cut_stream,
     error_outcome,
     find_error,
     malformed,
@@ -33,6 +31,7 @@ from streamnorm._core.failures import (
 from streamnorm._core.json import InvalidJSON, clean, compact, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
+from streamnorm._core.source_failures import broken_connection, cut_stream
 from streamnorm.sse import Fragment, Frame, RawFrame, StrayLine
 
 ALL_EVENTS = sys.maxsize
