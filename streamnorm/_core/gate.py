@@ -17,9 +17,16 @@ from msgspec import structs
 
 from streamnorm._core.codec import FormatSniffer
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import body_kind, refusal_error, upstream_error
+from streamnorm._core.failures import (
+    body_kind,
+    find_error,
+    named_error,
+    refusal_error,
+    upstream_error,
+)
 from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
+from streamnorm.sse import SSEDecoder
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # white space and the byte order mark
 _FIRST_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
@@ -111,13 +118,17 @@ class Gate:
         if not self.open:
             self.error = self._verdict()
 
-    def abort(self) -> None:
-        """Judge the collected body after the connection was lost."""
+    def abort(self, unreadable: str = "") -> None:
+        """Judge the collected body after the connection was lost.
+
+        Args:
+            unreadable: Description of a body that cannot be decoded, if that was the failure.
+        """
         # An error status is an error even without its body; half a 2xx body is a broken transfer.
         if _is_success(self._status):
             self.open = True
         else:
-            self.error = self._verdict()
+            self.error = self._verdict(unreadable)
 
     def _sniff(self, data: bytes) -> None:
         if self._sniffer is None:
@@ -134,7 +145,7 @@ class Gate:
         if is_stream is False:
             self._sniffing, self._sniffer = False, None
 
-    def _verdict(self) -> StreamError:
+    def _verdict(self, unreadable: str = "") -> StreamError:
         body = self._held[: self._max_bytes].lstrip(_BLANK)
         reported = self._judge_body(body)
         # Under an error status any object with a message is an error (Bedrock, Cerebras, Cohere).
@@ -144,8 +155,11 @@ class Gate:
         self._has_error = reported.kind == "upstream"
         if _is_success(self._status):
             return reported
-        plain = upstream_error(f"HTTP {self._status} with {body_kind(body)}", status=self._status)
         if not self._has_error:
+            reported = self._streamed_error(body) or reported
+        found = unreadable or body_kind(body)
+        plain = upstream_error(f"HTTP {self._status} with {found}", status=self._status)
+        if reported.kind != "upstream":
             return structs.replace(plain, code=self._error_type, status_hint=self._status)
         return structs.replace(
             reported,
@@ -155,6 +169,22 @@ class Gate:
             # A retry makes sense only if neither the body nor the status rules it out.
             retryable=False if reported.retryable is False else plain.retryable,
         )
+
+    def _streamed_error(self, body: bytearray) -> StreamError | None:
+        """Return the error in the server-sent events of an error response, or None.
+
+        Proxies that have promised a stream keep its content type under an error status.
+        """
+        # Its blank line may be missing, as that of a stream's last event.
+        for frame in SSEDecoder().feed(bytes(body) + b"\n\n"):
+            value = object_in(frame.data)
+            if frame.event == "error":
+                return named_error(frame.data, value or None)
+            # The Responses API reports the error within the failed response.
+            error = find_error(value) or find_error(value.get("response")) or refusal_error(value)
+            if error is not None:
+                return error
+        return None
 
 
 def _is_success(status: int | None) -> bool:

@@ -92,6 +92,7 @@ class UpstreamReply(Struct, frozen=True, kw_only=True):
         status: HTTP status.
         content_type: The `content-type`.
         body: The whole body.
+        unreadable: Description of a body that cannot be decoded, which is then left out.
         error_type: Type of the error that a header states; None if none does.
         request_id: Id of the response, in the header of the upstream's dialect.
     """
@@ -99,6 +100,7 @@ class UpstreamReply(Struct, frozen=True, kw_only=True):
     status: int
     content_type: str
     body: bytes
+    unreadable: str = ""
     error_type: str | None = None
     request_id: str = ""
 
@@ -316,7 +318,7 @@ def _failure(answer: UpstreamReply, upstream: Upstream) -> StreamError | None:
         error_type=answer.error_type,
     )
     gate.feed(answer.body[: limits.max_error_body_bytes])
-    gate.close()
+    gate.abort(answer.unreadable)
     return gate.error
 
 

@@ -27,6 +27,7 @@ from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Accumulator, Message, UsageAccumulator
+from streamnorm._core.source_failures import broken_connection
 from streamnorm._registry import decoder, encoder, framing_of, stated_framing
 from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm._upstream.passthrough import PassthroughStream
@@ -179,8 +180,9 @@ class Pump(ABC, Generic[T]):
         self.ended = self.exhausted = True
         self.cause = cause
         gate = self._gate or self._make_gate()
+        failure = broken_connection(cause, 0)
         # An error status is more exact than the lost connection.
-        gate.abort()
+        gate.abort(failure.message if failure.kind == "malformed" else "")
         if gate.error is None:
             self._abort(cause)
         else:

@@ -447,8 +447,18 @@ class AuxiliaryEndpoints:
             steps.close()
 
     async def _read(self, answer: UpstreamResponse) -> UpstreamReply | StreamError:
-        """Return an upstream's reply, or the error for an oversized body."""
-        body = await answer.read_all(self._config.max_event_bytes)
+        """Return an upstream's reply, or the error for an oversized body.
+
+        Raises:
+            RemoteProtocolError: The body of a success cannot be decoded.
+        """
+        body, unreadable = b"", ""
+        try:
+            body = await answer.read_all(self._config.max_event_bytes)
+        except RemoteProtocolError as exc:
+            if 200 <= (answer.status or 0) <= 299:
+                raise
+            unreadable = str(exc)  # the status says more
         if len(body) > self._config.max_event_bytes:
             found = f"an answer of more than {self._config.max_event_bytes} bytes, expected fewer"
             return StreamError("too_large", found)
@@ -456,6 +466,7 @@ class AuxiliaryEndpoints:
             status=answer.status or 0,
             content_type=answer.content_type or "",
             body=body,
+            unreadable=unreadable,
             error_type=answer.error_type,
         )
 

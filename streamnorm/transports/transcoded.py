@@ -344,7 +344,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
 
         Args:
             response: The provider's response.
-            body: The body, or why that could not be decoded: for an error response, an empty one.
+            body: The body, or why that could not be decoded.
         """
         self._response = response
         if isinstance(body, StreamError) and response.is_success:
@@ -354,6 +354,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             status=response.status_code,
             content_type=response.headers.get("content-type", ""),
             body=b"" if isinstance(body, StreamError) else body,
+            unreadable=body.message if isinstance(body, StreamError) else "",
             error_type=error_type_in(dict(response.headers.multi_items())),
             request_id=self._request_id(response),
         )

@@ -396,3 +396,52 @@ def test_chunking_does_not_change_the_verdict(
     assert (cut.open, cut.error) == (whole.open, whole.error)
     assert passed == (body if whole.open else b"")
     assert whole.open == (whole.error is None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'data: {"error":{"message":"no key","type":"authentication_error"}}\n\n',
+        b'event: error\r\ndata: {"error":{"message":"no key","code":"authentication_error"}}',
+        b': hello\n\ndata: {"type":"authentication_error","message":"no key"}\n\ndata: [DONE]\n\n',
+        b'data: {"type":"response.failed","response":{"status":"failed","error":'
+        b'{"code":"authentication_error","message":"no key"}}}\n\n',
+        b'data: {}\n\nevent: error\ndata: {"code":"authentication_error","message":"no key"}\n\n',
+    ],
+    ids=["data", "named", "flat", "response", "second"],
+)
+def test_error_in_the_events_of_an_error_response_is_the_error_of_the_provider(
+    body: bytes,
+) -> None:
+    for content_type in ("text/event-stream", "text/plain"):
+        door = gate(401, content_type)
+        assert run(door, [body]) == b""
+        assert door.error == StreamError(
+            "upstream", "no key", "authentication_error", 401, retryable=False
+        )
+        # A client that reads JSON cannot read the body.
+        assert door.refusal is None
+
+
+def test_text_in_an_error_event_is_the_message() -> None:
+    door = gate(503, "text/event-stream")
+    run(door, [b"event: error\ndata: overloaded\n\n"])
+    assert door.error == StreamError("upstream", "overloaded", None, 503, retryable=True)
+
+
+@pytest.mark.parametrize("body", [b"data: [DONE]\n\n", b"data: {}\n\n", b": hello\n\n"])
+def test_events_without_an_error_leave_the_status(body: bytes) -> None:
+    door = gate(503, "text/event-stream")
+    run(door, [body])
+    assert door.error == StreamError(
+        "upstream", "HTTP 503 with plain text", status_hint=503, retryable=True
+    )
+
+
+def test_body_that_cannot_be_decoded_is_described() -> None:
+    door = gate(429, "application/json")
+    door.abort("a content-encoding other than gzip and deflate, expected none")
+    assert door.error is not None
+    expected = "HTTP 429 with a content-encoding other than gzip and deflate, expected none"
+    assert door.error.message == expected
+    assert (door.error.status_hint, door.error.retryable) == (429, True)

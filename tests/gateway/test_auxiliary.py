@@ -150,6 +150,7 @@ async def test_count_of_no_request_is_refused(body: Any) -> None:
         (Answered({"error": {"message": "slow", "code": 429}}, 429, {"retry-after": "7"}), 429),
         (Answered({"tokens": 5}), 502),
         (Answered(b"<html>"), 502),
+        (Answered(b"abc", 429, {"content-encoding": "br"}), 429),
         (Answered(b"x" * 2000), 502),
         (Answered({"totalTokens": 5}, headers={"content-encoding": "gzip"}), 502),
         (Answered({}, 302, {"location": f"http://127.0.0.1:9/{CANARY}"}), 502),

@@ -233,6 +233,26 @@ async def test_body_that_cannot_be_decoded_is_an_error(
     assert response.json()["error"]["message"] == message
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_error_response_that_cannot_be_decoded_has_its_status(stream: bool) -> None:
+    head = Head(429, {"content-type": "application/json", "content-encoding": "br"})
+    async with served_gateway(StepUpstream([head, b"abc"])) as running:
+        response = await asked(running.url, "anthropic", stream=stream)
+    assert response.status_code == 429
+    found = "a content-encoding other than gzip and deflate, expected none"
+    assert response.json()["error"]["message"] == f"HTTP 429 with {found}"
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_error_response_of_events_has_the_message_of_the_provider(stream: bool) -> None:
+    head = Head(401, {"content-type": "text/event-stream"})
+    body = b'data: {"error":{"message":"no key","type":"authentication_error"}}\n\n'
+    async with served_gateway(StepUpstream([head, body])) as running:
+        response = await asked(running.url, "anthropic", stream=stream)
+    assert response.status_code == 401
+    assert response.json()["error"]["message"] == "no key"
+
+
 async def test_bomb_is_refused_at_the_bound_of_an_event() -> None:
     """A megabyte that becomes a gigabyte is inflated step by step, and no further."""
     head = Head(200, {"content-type": "text/event-stream", "content-encoding": "gzip"})
