@@ -5,13 +5,18 @@ https://developers.openai.com/api/docs/guides/websocket-mode (read 2026-11-23).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
+
+import anyio
 
 from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.socket_events import message_line, type_of
+from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.json import compact, is_object
+from streamnorm.aio.sources import opening
 from streamnorm.http.urls import dialect_of_url
 from streamnorm.sse import Frame
 
@@ -27,7 +32,8 @@ def open_reader(client: object, url: str, options: Mapping[str, Any]) -> WebSock
     Args:
         client: The HTTP client, whose headers the handshake has.
         url: URL of the WebSocket.
-        options: Arguments of the request: `json` is the create, `headers` those of the handshake.
+        options: Arguments of the request: `json` is the create, `headers` those of the handshake,
+            `timeout` replaces the timeouts of the client.
 
     Raises:
         TypeError: An option means nothing on a WebSocket, or there is no create.
@@ -36,16 +42,56 @@ def open_reader(client: object, url: str, options: Mapping[str, Any]) -> WebSock
     known = dialect_of_url(url)
     if known is None:
         raise ValueError("a WebSocket at another path, expected /v1/responses of a server")
-    unknown = sorted(options.keys() - {"json", "headers"})
+    unknown = sorted(options.keys() - {"json", "headers", "timeout"})
     create = options.get("json")
     if unknown or not is_object(create):
         found = ", ".join(unknown) or "no JSON object"
-        raise TypeError(f"{found} for a WebSocket, expected json and headers")
+        raise TypeError(f"{found} for a WebSocket, expected json, headers and timeout")
     import httpx
 
     headers = httpx.Headers(getattr(client, "headers", None))
     headers.update(options.get("headers"))
-    return WebSocketReader(url, headers, create, known)
+    return WebSocketReader(url, headers, create, known, _timeouts(client, options))
+
+
+class Timeouts(NamedTuple):
+    """Seconds after which an operation on a WebSocket is given up; None for never."""
+
+    connect: float | None = None
+    read: float | None = None
+    write: float | None = None
+
+
+def _timeouts(client: object, options: Mapping[str, Any]) -> Timeouts:
+    """Return the timeouts that the client has for a request with these options.
+
+    Raises:
+        TypeError: `timeout` is none.
+    """
+    build: Callable[..., Any] | None = getattr(client, "build_request", None)
+    if build is None:
+        return Timeouts()
+    # The client itself reads all forms of a timeout: a number, a tuple, its own class, its default.
+    given = {"timeout": options["timeout"]} if "timeout" in options else {}
+    stated = build("GET", "http://localhost", **given).extensions["timeout"]
+    values: list[Any] = [stated.get(name) for name in Timeouts._fields]
+    for value in values:
+        # httpx fails only when it waits.
+        if value is not None and not isinstance(value, int | float):
+            raise TypeError(f"timeout holds {type(value).__name__}, expected seconds or None")
+    return Timeouts(*values)
+
+
+def _check_loop() -> None:
+    """Check that the loop is that of asyncio, which `websockets` needs.
+
+    Raises:
+        LocalProtocolError: It is another loop, such as trio's.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError as exc:
+        raise LocalProtocolError("a WebSocket in another loop, expected that of asyncio") from exc
 
 
 class WebSocketReader:
@@ -58,10 +104,16 @@ class WebSocketReader:
         headers: Headers of the handshake.
         create: The create, or the body of a request for a stream.
         dialect: The dialect at the URL, which says what ends a response.
+        timeouts: Bounds of the handshake, of the wait for each message, and of the create.
     """
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], create: Mapping[str, Any], dialect: Dialect
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        create: Mapping[str, Any],
+        dialect: Dialect,
+        timeouts: Timeouts,
     ) -> None:
         self.status: int | None = None
         self.content_type: str | None = None
@@ -72,6 +124,7 @@ class WebSocketReader:
         body = {name: value for name, value in create.items() if name not in _NOT_SENT}
         self._create = compact({"type": "response.create", **body})
         self._dialect = dialect
+        self._timeouts = timeouts
         self._socket: Any = None
         self._has_ended = False
 
@@ -89,23 +142,29 @@ class WebSocketReader:
         """Open the WebSocket, send the `response.create` and return the first message.
 
         Raises:
-            ModuleNotFoundError: `websockets`, of the extra `serve`, is not installed.
+            NotSent: `websockets`, of the extra `serve`, is not installed, or the loop is not that
+                of asyncio.
+            TimeoutError: The server is late.
         """
         if self._has_ended:
             raise StopAsyncIteration
-        connect: Any = import_module("websockets.asyncio.client").connect
-        refused = import_module("websockets.exceptions").InvalidStatus
-        connecting = connect(
-            self._url,
-            additional_headers=self._sent,
-            compression=None,  # it costs more than it saves, one event at a time
-            max_size=None,  # the decoder has a bound
-        )
-        try:
-            self._socket = await connecting
-        except refused as exc:
-            return self._read_refusal(exc.response)
-        await self._socket.send(self._create)
+        with opening():
+            _check_loop()
+            connect: Any = import_module("websockets.asyncio.client").connect
+            refused = import_module("websockets.exceptions").InvalidStatus
+            connecting = connect(
+                self._url,
+                additional_headers=self._sent,
+                compression=None,  # it costs more than it saves, one event at a time
+                max_size=None,  # the decoder has a bound
+                open_timeout=self._timeouts.connect,
+            )
+            try:
+                self._socket = await connecting
+            except refused as exc:
+                return self._read_refusal(exc.response)
+        with anyio.fail_after(self._timeouts.write):
+            await self._socket.send(self._create)
         return await self._read()
 
     def _read_refusal(self, response: Any) -> bytes:
@@ -120,7 +179,9 @@ class WebSocketReader:
             raise StopAsyncIteration
         exceptions = import_module("websockets.exceptions")
         try:
-            message: str | bytes = await self._socket.recv()
+            # The answers to pings are not the server's own: a model may be silent behind them.
+            with anyio.fail_after(self._timeouts.read):
+                message: str | bytes = await self._socket.recv()
         except exceptions.ConnectionClosedOK as exc:
             raise StopAsyncIteration from exc
         except exceptions.ConnectionClosed as exc:
