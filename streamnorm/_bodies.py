@@ -544,7 +544,7 @@ def codec_of(known: Dialect) -> BodyCodec:
     if not isinstance(reader, BodyCodec):
         others = ", ".join(other.name for other in DIALECTS.values() if other.codec is not None)
         raise UnknownDialect(
-            f"requests of dialect {known.name!r} are only read, expected one of {others}"
+            f"of dialect {known.name!r} only requests are read, expected one of {others}"
         )
     return reader
 

@@ -12,7 +12,12 @@ from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli import console
-from streamnorm.cli.streams import Source, add_server_option, add_target_options
+from streamnorm.cli.streams import (
+    Source,
+    add_server_option,
+    add_target_options,
+    list_dialects,
+)
 from streamnorm.inspect.page import format_count
 
 if TYPE_CHECKING:
@@ -34,7 +39,12 @@ def add_commands(add_parser: console.AddParser) -> None:
     """Add `request` and `message`."""
     request = add_parser(
         "request",
-        parents=[_make_body_options("a request's JSON, the .json of a recording, or - for stdin")],
+        parents=[
+            _make_body_options(
+                "a request's JSON, the .json of a recording, or - for stdin",
+                [name for name, known in DIALECTS.items() if known.body is not None],
+            )
+        ],
         help="write a request's body as another dialect's",
         description="Write the body of a request on stdout; on stderr its losses, and the path\n"
         "and headers that belong to it.",
@@ -82,7 +92,12 @@ def add_commands(add_parser: console.AddParser) -> None:
     request.set_defaults(run=_translate_request)
     message = add_parser(
         "message",
-        parents=[_make_body_options("a response's JSON, a recording's .body.json, or - for stdin")],
+        parents=[
+            _make_body_options(
+                "a response's JSON, a recording's .body.json, or - for stdin",
+                _list_body_dialects(),
+            )
+        ],
         help="write a whole response as another dialect's",
         description="Write the body of a response on stdout, its losses on stderr.",
         epilog=console.format_statuses({**_STATUSES, 1: "the provider reported an error"}),
@@ -91,16 +106,26 @@ def add_commands(add_parser: console.AddParser) -> None:
     message.set_defaults(run=_translate_message)
 
 
-def _make_body_options(file: str) -> console.Parser:
-    """Return a parser with the options that `request` and `message` share."""
+def _list_body_dialects() -> list[str]:
+    """Return the names of the dialects whose requests and responses are read and written."""
+    return [name for name, known in DIALECTS.items() if known.codec is not None]
+
+
+def _make_body_options(file: str, sources: list[str]) -> console.Parser:
+    """Return a parser with the options that `request` and `message` share.
+
+    Args:
+        file: Help of the file.
+        sources: Names of the dialects that the command reads.
+    """
     common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help=file)
-    add_target_options(common)
+    add_target_options(common, _list_body_dialects())
     common.add_argument(
         "--from",
         dest="source",
         metavar="DIALECT",
-        help="dialect of FILE, with the names of --to (default: what the body shows)",
+        help=f"dialect of FILE: {list_dialects(sources)}; default: what the body shows",
     )
     return common
 

@@ -120,13 +120,18 @@ def parse_framing(name: str) -> Framing:
     return framing
 
 
-def add_target_options(command: argparse.ArgumentParser) -> None:
-    """Add `--to` and `--strict` to a command that translates."""
+def add_target_options(command: argparse.ArgumentParser, dialects: list[str]) -> None:
+    """Add `--to` and `--strict` to a command that translates.
+
+    Args:
+        command: The command.
+        dialects: Names of the dialects that the command writes.
+    """
     command.add_argument(
         "--to",
         required=True,
         metavar="DIALECT",
-        help=f"dialect to write: {list_dialects(list_writable_dialects())}",
+        help=f"dialect to write: {list_dialects(dialects)}",
     )
     command.add_argument("--strict", action="store_true", help="fail where something would be lost")
 
@@ -362,7 +367,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         description="Write the stream on stdout as it becomes known, losses on stderr.",
         epilog=console.format_statuses({**STATUSES, 5: "losses with --strict"}),
     )
-    add_target_options(transcode)
+    add_target_options(transcode, list_writable_dialects())
     transcode.add_argument(
         "--to-framing",
         type=parse_framing,

@@ -305,7 +305,7 @@ async def test_inner_transport_is_entered_and_closed(family: FamilyUnderTest) ->
     ("options", "error", "words"),
     [
         ({"client": "klingon"}, UnknownDialect, "no dialect 'klingon'"),
-        ({"upstream": "ag_ui"}, UnknownDialect, "requests of dialect 'ag_ui' are only read"),
+        ({"upstream": "ag_ui"}, UnknownDialect, "of dialect 'ag_ui' only requests are read"),
         ({"base_url": "provider.test"}, ValueError, "base_url is no http or https URL"),
     ],
 )

@@ -104,7 +104,7 @@ def test_run_is_a_streamed_request_with_the_tools_of_the_page() -> None:
     assert decode_tools([page_tool], AG_UI) == (Tool("weather", "Look.", SCHEMA),)
     assert detect(body) == AG_UI
     assert decode_request(body) == decode_request(body, AG_UI)
-    with pytest.raises(UnknownDialect, match="requests of dialect 'ag_ui' are only read"):
+    with pytest.raises(UnknownDialect, match="of dialect 'ag_ui' only requests are read"):
         encode_request(Request(), AG_UI)
 
 

@@ -65,9 +65,9 @@ def test_request_of_a_page_is_detected_and_never_written() -> None:
     assert decode_request(body) == decode_request(body, UI)
     assert detect({"messages": [{"role": "user", "content": "Hi"}]}) is None
     assert detect({"messages": []}) is None
-    with pytest.raises(UnknownDialect, match="requests of dialect 'ui_message_stream' are only r"):
+    with pytest.raises(UnknownDialect, match="of dialect 'ui_message_stream' only requests are r"):
         encode_request(Request(), UI)
-    with pytest.raises(UnknownDialect, match="are only read, expected one of openai_responses"):
+    with pytest.raises(UnknownDialect, match="only requests are read, expected one of openai_r"):
         decode_message(body, "ai_sdk")
     assert decode_tools([], UI) == ()
 
