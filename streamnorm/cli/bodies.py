@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -253,6 +254,10 @@ def read_body(source: Source) -> tuple[bytes, dict[str, Any]]:
     from streamnorm._core.bodies.fields import body_object
 
     data = source.read_body(_LIMITS.max_event_bytes)
+    # Editors and shells of Windows write one; a parser may ignore it (RFC 8259, section 8.1).
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data or (data.isspace() and len(data) <= _LIMITS.max_event_bytes):
+        raise DecodeError("an empty input, expected a JSON object")
     return data, body_object(data, _LIMITS)
 
 

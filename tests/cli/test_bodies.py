@@ -346,7 +346,10 @@ def test_recorded_response_is_read_as_its_companion_says(tmp_path: Path, capfdbi
 @pytest.mark.parametrize(
     ("command", "body", "status", "message"),
     [
-        ("request", "", 4, "$: no JSON in 0 characters, expected a JSON object"),
+        ("request", "", 4, "$: an empty input, expected a JSON object"),
+        ("message", " \n", 4, "$: an empty input, expected a JSON object"),
+        ("request", "\ufeff", 4, "$: an empty input, expected a JSON object"),
+        ("request", "{", 4, "$: no JSON in 1 characters, expected a JSON object"),
         ("request", "[]", 4, "$: no JSON object, expected one"),
         ("request", "{}", 4, "$: request of no known dialect, or of several, expected --from"),
         ("message", "{}", 4, "$: response of no known dialect, or of several, expected --from"),
@@ -364,7 +367,18 @@ def test_recorded_response_is_read_as_its_companion_says(tmp_path: Path, capfdbi
             "the provider reported an error: no key",
         ),
     ],
-    ids=["empty", "array", "request", "response", "malformed", "fault", "error"],
+    ids=[
+        "empty",
+        "blank",
+        "mark alone",
+        "cut",
+        "array",
+        "request",
+        "response",
+        "malformed",
+        "fault",
+        "error",
+    ],
 )
 def test_failure_is_one_line_and_a_status(
     command: str, body: object, status: int, message: str, file: Path, capfdbinary: Out
@@ -373,6 +387,18 @@ def test_failure_is_one_line_and_a_status(
     ended, out, lines = run(command, file, "--to", "wire", capfdbinary=capfdbinary)
     assert (ended, out, len(lines)) == (status, None, 1)
     assert lines[0].startswith(f"streamnorm: {message}"), lines
+
+
+@pytest.mark.parametrize("body", [ASKED, RECORDED, ANSWERED], ids=["request", "recorded", "answer"])
+def test_byte_order_mark_is_ignored(body: object, file: Path, capfdbinary: Out) -> None:
+    """RFC 8259, section 8.1, lets a parser ignore one; editors of Windows write it."""
+    command = "message" if body is ANSWERED else "request"
+    options = [command, file, "--to", "telegraph"]
+    written(file, body)
+    expected = run(*options, capfdbinary=capfdbinary)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert expected[0] == 0
+    assert run(*options, capfdbinary=capfdbinary) == expected
 
 
 @pytest.mark.parametrize("command", ["request", "message"])
