@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -124,7 +124,9 @@ def print_status(text: str) -> None:
     """Write a line on stderr; stdout is for the command's output."""
     if sys.stderr is None:  # `streamnorm … 2>&-`: print would write on stdout
         return
-    print(escape_unprintable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
+    # A command does its work where nobody can read its messages, as it does without a stderr.
+    with suppress(OSError):
+        print(escape_unprintable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 
 def show_progress(text: str) -> None:

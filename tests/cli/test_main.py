@@ -13,6 +13,7 @@ import streamnorm
 from streamnorm.cli import main
 
 TEXT = Path(__file__).parents[2] / "recordings" / "openai_chat" / "openai" / "text.sse"
+CUT = TEXT.with_name("cut-in-arguments.sse")
 
 
 Out = pytest.CaptureFixture[str]
@@ -95,6 +96,30 @@ def test_messages_do_not_go_to_stdout_where_stderr_is_closed() -> None:
         timeout=300,
     )
     assert all(line.startswith(b"{") for line in done.stdout.splitlines())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["transcode", TEXT, "--to", "anthropic"], 0),
+        (["decode", CUT], 3),
+        (["decode", "no such file"], 2),
+        (["decode"], 2),
+    ],
+)
+def test_stderr_that_cannot_be_written_leaves_the_status(
+    arguments: list[str | Path], status: int
+) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "streamnorm", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            timeout=300,
+        )
+    assert done.returncode == status
+    assert (done.stdout != b"") == (status in (0, 3))
 
 
 def test_start_up_loads_no_http_library() -> None:
