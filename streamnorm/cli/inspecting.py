@@ -39,6 +39,7 @@ from streamnorm.cli.streams import (
     list_dialects,
     make_source_options,
     parse_server,
+    report_failure,
 )
 from streamnorm.cli.terminal import Terminal, open_terminal, print_page
 from streamnorm.inspect import Survey, list_writable_dialects
@@ -400,7 +401,8 @@ def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:
     survey.close()
     report = survey.report()
     if not report.dialect:
-        console.print_error("no stream of a known dialect")
+        # What is no stream of any dialect has failed or is truncated.
+        report_failure(report.outcome)
         return _VIOLATED
     if report.unchecked:
         raise console.UsageError(f"{source.name} cannot be validated: {report.unchecked}")

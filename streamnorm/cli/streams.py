@@ -473,6 +473,13 @@ def _encode_event(event: Event) -> bytes:
 
 def _report_outcome(outcome: Outcome | None, source: Source) -> int:
     """Report a failed or truncated outcome; return the exit status."""
+    report_failure(outcome)
+    source.report_wrong_dialect(outcome)
+    return choose_exit_status(outcome)
+
+
+def report_failure(outcome: Outcome | None) -> None:
+    """Report a failed or truncated outcome; nothing for any other."""
     match outcome:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)
@@ -487,5 +494,3 @@ def _report_outcome(outcome: Outcome | None, source: Source) -> int:
             console.print_error(f"truncated: {error.message}")
         case _:
             pass
-    source.report_wrong_dialect(outcome)
-    return choose_exit_status(outcome)

@@ -35,6 +35,7 @@ from streamnorm.validation import Validator
 _MAX_GAPS = 3
 
 _UNKNOWN = "its dialect is not known"
+_LATE = "more than 16 MiB before its dialect was known, try --from DIALECT"
 # A variant of a dialect is recognised by one of its first frames.
 _VARIANT_FRAMES = 16
 _MAX_STORED_BYTES = 16 * 1024 * 1024
@@ -140,8 +141,10 @@ class DeferredValidator:
         self._stored += data
         if self._decoder.dialect:
             self._validate(frames)
-        elif self._decoder.outcome is not None or len(self._stored) > _MAX_STORED_BYTES:
+        elif self._decoder.outcome is not None:
             self._leave_unchecked(_UNKNOWN)
+        elif len(self._stored) > _MAX_STORED_BYTES:
+            self._leave_unchecked(_LATE)
 
     def close(self) -> None:
         """Validate the end of the stream; the decoder must have been closed before."""

@@ -69,12 +69,39 @@ def test_stdin_is_validated_to_its_end() -> None:
     assert done.stdout.endswith(b" in 13 frames of openai_chat\n")
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"words\n", b"\x7fELF\x00\x00\n\n" * 50])
-def test_unknown_dialect_is_no_stream(body: bytes, tmp_path: Path, capsys: Out) -> None:
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "the input is empty"),
+        (b"<html>", "an HTML page, expected an event stream (is the URL of the request right?)"),
+        (b"words\n", "plain text, expected an event stream"),
+        (b"\x7fELF\x00\x00\n\n" * 50, "binary data, expected an event stream"),
+        (
+            b'{"choices":[]}',
+            'a JSON body, expected an event stream (is "stream": true missing in the request, or'
+            " streamGenerateContent in its URL?)",
+        ),
+    ],
+)
+def test_what_is_no_stream_is_named(body: bytes, reason: str, tmp_path: Path, capsys: Out) -> None:
     (tmp_path / "a").write_bytes(body)
     assert main(["validate", str(tmp_path / "a")]) == 4
-    reason = "" if body else ": the input is empty"
-    assert capsys.readouterr() == ("", f"streamnorm: no stream of a known dialect{reason}\n")
+    assert capsys.readouterr() == ("", f"streamnorm: no stream of a known dialect: {reason}\n")
+
+
+def test_frames_of_no_dialect_are_no_stream(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "a").write_bytes(b"data: {}\n\n")
+    assert main(["validate", str(tmp_path / "a")]) == 4
+    assert "no stream of a known dialect\n" in capsys.readouterr().err
+
+
+def test_error_of_the_provider_is_shown(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "a").write_bytes(b'{"error":{"message":"Rate limit","code":429}}')
+    assert main(["validate", str(tmp_path / "a")]) == 4
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("streamnorm: the provider reported an error")
+    assert err.endswith(": Rate limit\n")
 
 
 def test_stream_that_nothing_validates_is_wrong_usage(capsys: Out) -> None:

@@ -18,6 +18,7 @@ from streamnorm.recording import Recording
 from streamnorm.validation import validate
 
 UNKNOWN = "its dialect is not known"
+LATE = "more than 16 MiB before its dialect was known, try --from DIALECT"
 EMPTY_FRAME = b"data: {}\n\n"
 
 
@@ -58,7 +59,14 @@ def test_stored_bytes_are_bounded() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40_000_000  # the 16 MiB, while they grow
-    assert run.report().unchecked == UNKNOWN
+    assert run.report().unchecked == LATE
+
+
+def test_dialect_that_shows_too_late_is_not_called_unknown() -> None:
+    body = content("a" * (17 * 1024 * 1024)) + chunk({}, "stop") + DONE
+    seen = survey(*chunked(body, 1024 * 1024))
+    assert (seen.dialect, seen.unchecked) == ("openai_chat", LATE)
+    assert survey(*chunked(body, 1024 * 1024), dialect="openai_chat").unchecked == ""
 
 
 def test_array_is_not_validated() -> None:
