@@ -193,7 +193,7 @@ class Transcoder:
         self._take_event = as_utf8  # passes on a read that is one event
         self._withheld = 0  # last events that a client would fail at, or read as success
         self._max_undecided_bytes = limits.max_held_bytes
-        self._undecided = b""  # original bytes before the source dialect was known
+        self._undecided = bytearray()  # original bytes before the source dialect was known
         self._decide()
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -272,7 +272,9 @@ class Transcoder:
             position -= 1
         unread = sum(map(is_whole, frames[position:])) + self._withheld
         if self._undecided or not (self._keeps_messages or self._decoder.is_plain):
-            data, self._undecided = self._undecided + self._original_bytes(data), b""
+            data = self._original_bytes(data)
+            if self._undecided:
+                data, self._undecided = bytes(self._undecided + data), bytearray()
             original = self._passthrough.take_other(data, unread)
         else:
             original = self._passthrough.take(data, unread)
@@ -522,7 +524,7 @@ class Transcoder:
             self._decide()
         written = self._write(events) if events else b""
         if self._passthrough is not None:
-            original = self._passthrough.take_other(self._undecided, self._decoder.refused)
+            original = self._passthrough.take_other(bytes(self._undecided), self._decoder.refused)
             # Half an event may not stand before our error, nor be completed by it.
             rest = b"" if self._writer.failure is not None else self._passthrough.rest()
             written = original + rest + written

@@ -125,6 +125,21 @@ def test_large_event_takes_steps_and_memory_by_its_size(size: int, target: str |
     assert peak(partial(read, chunks, "anthropic", target)) < 12 * 512 * KIB
 
 
+def test_first_event_of_an_unknown_dialect_is_not_copied_at_each_read() -> None:
+    """Its bytes may still pass unchanged: they are stored, beside those of the decoder."""
+    size = 4 * KIB * KIB
+
+    def work() -> None:
+        run = Transcoder(None, "anthropic")
+        run.feed(chat.content("")[:-20])
+        for _ in range(0, size, 16 * KIB):
+            run.feed(b"a" * 16 * KIB)
+        assert run.dialect == ""
+
+    # A new object for each read would be a third copy while it is made.
+    assert peak(work) < 2.7 * size
+
+
 # Floods
 
 
