@@ -79,7 +79,7 @@ def decode_count_request(
         DecodeError: The body is not of the dialect, or exceeds a bound.
         UnknownDialect: There is no such dialect, or it counts no tokens.
     """
-    value = body_object(body, limits)
+    value = body_object(body, limits, finite=True)
     return count_request_of(value, dialect, path=path, headers=headers, limits=limits)
 
 
@@ -104,7 +104,7 @@ def count_request_of(
         other = detect_path(path)
         if other is None:
             raise DecodeError("no path with the name of a model, expected one")
-        body = body_object(invoked, limits)
+        body = body_object(invoked, limits, finite=True)
         request = request_of(
             body, reader_of(lookup(other)), path=path, headers=headers, limits=limits
         )

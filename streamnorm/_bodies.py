@@ -119,7 +119,7 @@ def decode_request(
         DecodeError: The body is not of the dialect, or exceeds a bound.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    value = body_object(body, limits)
+    value = body_object(body, limits, finite=True)
     by_path = None if path is None else detect_path(path)
     known = dialect or by_path or _detect(value, "request")
     return request_of(value, reader_of(lookup(known)), path=path, headers=headers, limits=limits)

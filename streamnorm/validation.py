@@ -319,7 +319,7 @@ def validate_request(
         UnknownDialect: There is no such dialect.
     """
     known = lookup(dialect)
-    value = body_object(body, limits)
+    value = body_object(body, limits, finite=True)
     if known.endpoints.counts(path or ""):
         return []
     facts = RequestFacts(

@@ -417,7 +417,7 @@ def decode_request_body(received: ClientRequest, limits: Limits) -> dict[str, An
     if received.decoded is not None:
         return received.decoded
     with refusals():
-        return body_object(data, limits)
+        return body_object(data, limits, finite=True)
 
 
 # Error fields at which clients send the whole conversation, where the state that they refer to is

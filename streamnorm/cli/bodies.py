@@ -173,7 +173,7 @@ def _translate_message(arguments: argparse.Namespace) -> int:
 
     source = Source(arguments.file, arguments.source, arguments.server)
     lookup(arguments.to)
-    _, body = read_body(source)
+    _, body = read_body(source, finite=False)
     dialect = source.dialect
     if dialect is None and find_error(body) is None:
         dialect = detect(body, "response")
@@ -229,7 +229,7 @@ def read_request(source: Source, url: str | None) -> StoredRequest:
     from streamnorm.http.urls import path_of
     from streamnorm.recording.format import decode_companion
 
-    data, body = read_body(source)
+    data, body = read_body(source, finite=True)
     found = StoredRequest(body, "")
     if "streamnorm_recording" in body:
         companion = decode_companion(data, Path(source.name), _LIMITS)[0]
@@ -245,8 +245,12 @@ def read_request(source: Source, url: str | None) -> StoredRequest:
     return found._replace(dialect=dialect or detect(found.body, "request"), path=path)
 
 
-def read_body(source: Source) -> tuple[bytes, dict[str, Any]]:
+def read_body(source: Source, *, finite: bool) -> tuple[bytes, dict[str, Any]]:
     """Return the bytes of a body, and its decoded object.
+
+    Args:
+        source: The file.
+        finite: Whether to refuse numbers that are not finite, as in a request.
 
     Raises:
         DecodeError: They are no JSON object.
@@ -258,7 +262,7 @@ def read_body(source: Source) -> tuple[bytes, dict[str, Any]]:
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data or (data.isspace() and len(data) <= _LIMITS.max_event_bytes):
         raise DecodeError("an empty input, expected a JSON object")
-    return data, body_object(data, _LIMITS)
+    return data, body_object(data, _LIMITS, finite=finite)
 
 
 def detect(body: dict[str, Any], kind: Literal["request", "response"]) -> str:

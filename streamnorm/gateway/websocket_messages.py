@@ -71,7 +71,7 @@ def read_message(data: bytes, limits: Limits) -> MessageHead:
     head = head_of(data)
     if head.type is None:
         with refusals():
-            body_object(data, limits)
+            body_object(data, limits, finite=True)
     return head
 
 
@@ -115,7 +115,7 @@ def read_create(data: bytes, handshake: ClientRequest, limits: Limits) -> Create
         RequestRefused: It is no JSON object, exceeds a bound, or asks for what a WebSocket has not.
     """
     with refusals():
-        body = body_object(data, limits)
+        body = body_object(data, limits, finite=True)
         generates, is_background = get_bool(body, "generate"), get_bool(body, "background")
     if is_background:
         found = "background: true on a WebSocket, expected a request over HTTP"

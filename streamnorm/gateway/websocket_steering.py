@@ -115,7 +115,7 @@ def read_steer(data: bytes, limits: Limits) -> ClientSteer:
         RequestRefused: The message exceeds a bound.
     """
     with refusals():
-        body = body_object(data, limits)
+        body = body_object(data, limits, finite=True)
     previous, given = body.get("previous_response_id"), body.get("input")
     items: tuple[Any, ...] = ()
     if isinstance(given, str) and given:

@@ -196,7 +196,7 @@ class Turn:
         *,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
-        self._read(body_object(body, limits), form_of(dialect))
+        self._read(body_object(body, limits, finite=True), form_of(dialect))
 
     def _read(self, body: dict[str, Any], form: StoredAnswers) -> None:
         self._body = body

@@ -401,6 +401,19 @@ def test_byte_order_mark_is_ignored(body: object, file: Path, capfdbinary: Out) 
     assert run(*options, capfdbinary=capfdbinary) == expected
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400"])
+@pytest.mark.parametrize("to", ["openai_chat", "gemini", "openai_responses", "anthropic"])
+def test_number_that_is_not_finite_is_refused_with_its_path(
+    to: str, number: str, file: Path, capfdbinary: Out
+) -> None:
+    file.write_text(
+        f'{{"model":"m","messages":[{{"role":"user","content":"Hi"}}],"temperature":{number}}}'
+    )
+    status, out, [line] = run("request", file, "--to", to, capfdbinary=capfdbinary)
+    assert (status, out) == (4, None)
+    assert line.startswith("streamnorm: $.temperature: NaN, Infinity or a number beyond a double")
+
+
 @pytest.mark.parametrize("command", ["request", "message"])
 def test_wrong_usage_is_one_line_and_status_2(command: str, file: Path, capfdbinary: Out) -> None:
     written(file, ASKED)

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from math import isfinite
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from streamnorm._core.blocks import ToolCall, ToolResult
@@ -40,6 +41,7 @@ from streamnorm._core.json import (
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.shapes import found
+from streamnorm._core.stepwise_json import StepwiseDecoder
 from streamnorm._core.tools import CustomTool, Tool
 
 T = TypeVar("T")
@@ -52,6 +54,8 @@ Body: TypeAlias = "dict[str, Any] | bytes | str"
 
 # The escape of half a surrogate pair.
 _ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+# Decodes `NaN`, `Infinity` and `1e400` to numbers that are not finite.
+_PYTHON_JSON = StepwiseDecoder()
 
 
 def unexpected(value: object, expected: str, path: str) -> DecodeError:
@@ -400,8 +404,14 @@ class CleanedBody(dict[str, Any]):
     __slots__ = ()
 
 
-def body_object(body: Body, limits: Limits) -> dict[str, Any]:
+def body_object(body: Body, limits: Limits, *, finite: bool = False) -> dict[str, Any]:
     """Decode a body to a JSON object; a `CleanedBody` if it had lone surrogates.
+
+    Args:
+        body: The body.
+        limits: Bounds.
+        finite: Whether to refuse NaN, infinities and numbers beyond a double, as in a request;
+            they become null otherwise, as servers send NaN in answers.
 
     Raises:
         DecodeError: The body is no JSON object, or exceeds a bound.
@@ -413,12 +423,12 @@ def body_object(body: Body, limits: Limits) -> dict[str, Any]:
         if size > limits.max_event_bytes:
             raise DecodeError(f"{size} bytes, expected at most {limits.max_event_bytes}")
         _check_count(body, limits.max_json_values)
-        value = _decode(body, limits)
+        value = _decode(body, limits, finite=finite)
     if not is_object(value):
         raise DecodeError("no JSON object, expected one")
     if too_deep(value, limits.max_json_depth):
         raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
-    return _check_encodable(value) if value is body else value
+    return _check_encodable(value, finite=finite) if value is body else value
 
 
 def _check_count(body: bytes | str, most: int) -> None:
@@ -430,18 +440,21 @@ def _check_count(body: bytes | str, most: int) -> None:
         raise DecodeError(f"more than {most} JSON values, expected at most that (max_json_values)")
 
 
-def _check_encodable(value: dict[str, Any]) -> dict[str, Any]:
+def _check_encodable(value: dict[str, Any], *, finite: bool) -> dict[str, Any]:
     """Return a decoded object that UTF-8 can encode: lone surrogates become U+FFFD."""
     try:
-        dumps(value)
+        has_null = b"null" in dumps(value)
     except UnicodeEncodeError:  # Python's own JSON decoder lets lone surrogates pass
-        return _clean_object(value)
+        return _check_encodable(_clean_object(value), finite=finite)
     except (TypeError, ValueError) as exc:
         raise DecodeError("a value that JSON does not have, expected decoded JSON") from exc
+    # msgspec writes a number that is not finite as null; the search takes longer.
+    if finite and has_null:
+        _check_finite(value)
     return value
 
 
-def _decode(body: bytes | str, limits: Limits) -> object:
+def _decode(body: bytes | str, limits: Limits, *, finite: bool) -> object:
     try:
         return decode_pieces(body)
     except FAST_ERRORS:
@@ -449,6 +462,8 @@ def _decode(body: bytes | str, limits: Limits) -> object:
     try:
         text = decode_utf8(body) if isinstance(body, bytes) else body
         value = decode_uncleaned(text, max_depth=limits.max_json_depth)
+        if finite:
+            _check_finite(_PYTHON_JSON.decode(text))
         return _clean_object(value) if is_object(value) else value
     except UnicodeDecodeError as exc:
         raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
@@ -510,6 +525,28 @@ def lone_surrogate_in(body: Body) -> str | None:
     if _ESCAPE.search(text) is None and lone_surrogate_path(text) is None:
         return None
     return lone_surrogate_path(json.loads(text))
+
+
+def _check_finite(value: object) -> None:
+    """Raise `DecodeError` if a decoded value of bounded nesting has a number that is not finite."""
+    if (path := _non_finite_path(value)) is not None:
+        problem = "NaN, Infinity or a number beyond a double, expected a finite number"
+        raise DecodeError(problem, path=f"${path}")
+
+
+def _non_finite_path(value: object) -> str | None:
+    """Return the path below `value` of the first number that is not finite, or None."""
+    if isinstance(value, float):
+        return None if isfinite(value) else ""
+    if is_object(value):
+        for name, item in value.items():
+            if (path := _non_finite_path(item)) is not None:
+                return f".{name}{path}"
+    elif is_array(value):
+        for number, item in enumerate(value):
+            if (path := _non_finite_path(item)) is not None:
+                return f"[{number}]{path}"
+    return None
 
 
 def check_bounds(request: Request, limits: Limits) -> None:

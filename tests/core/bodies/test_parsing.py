@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -31,6 +32,37 @@ def test_what_only_lenient_parsers_read_is_read() -> None:
     body = '{"a":"\\ud83d","b":NaN,"c":1e999,"d":12345678901234567890123}'
     expected = {"a": "\ufffd", "b": None, "c": None, "d": 12345678901234567890123}
     assert body_object(body, Limits()) == body_object(body.encode(), Limits()) == expected
+
+
+NOT_FINITE = "NaN, Infinity or a number beyond a double, expected a finite number"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1E+999"])
+def test_request_has_no_number_that_is_not_finite(number: str) -> None:
+    """RFC 8259, section 6: such numbers are not permitted, or beyond what a double holds."""
+    for text, path in (
+        (f'{{"temperature":{number}}}', "$.temperature"),
+        (f'{{"a":[1,{{"b":null}},{{"c":{{"d":{number}}}}}]}}', "$.a[2].c.d"),
+    ):
+        for body in (text, text.encode(), json.loads(text)):
+            with pytest.raises(DecodeError) as caught:
+                body_object(body, Limits(), finite=True)
+            assert (caught.value.path, caught.value.args[0]) == (path, NOT_FINITE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":"NaN and 1e400"}',
+        '{"a":[null,1.5,{"b":true}],"c":1e308,"d":12345678901234567890123}',
+    ],
+)
+def test_other_requests_are_read_as_ever(text: str) -> None:
+    expected = json.loads(text)
+    for body in (text, text.encode(), expected):
+        assert body_object(body, Limits(), finite=True) == expected
+    lenient = '{"a":"\\ud83d"}'
+    assert body_object(lenient, Limits(), finite=True) == {"a": "\ufffd"}
 
 
 @pytest.mark.parametrize("body", ["[]", "null", "1", '"a"', b"[{}]"])
