@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
@@ -37,6 +39,28 @@ def convert_os_errors(name: object = None) -> Generator[None]:
         yield
     except OSError as exc:
         raise UsageError(f"{name or exc.filename}: {exc.strerror}") from exc
+
+
+def check_output(option: str, name: str) -> None:
+    """Raise `UsageError` for `-`, which names standard input in other places."""
+    if name == "-":
+        raise UsageError(f"{option}: -, expected a file (./- if that is its name)")
+
+
+def is_same_file(path: Path, other: Path) -> bool:
+    """Return whether two paths lead to one file that exists."""
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
+
+
+def is_stdout(path: Path) -> bool:
+    """Return whether a path leads to standard output, as `/dev/stdout` does."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:
+        return False
 
 
 class Parser(argparse.ArgumentParser):

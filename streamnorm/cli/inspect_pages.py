@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING
 from streamnorm._registry import encoder
 from streamnorm.cli import console
 from streamnorm.cli.logs import redact
-from streamnorm.recording.format import create_part, part_of
+from streamnorm.recording.files import OutputFile
+from streamnorm.recording.format import split_name
 
 if TYPE_CHECKING:
     from streamnorm.inspect.report import Read, Report
@@ -47,7 +47,7 @@ class PageFile:
 
         self._path = path
         with console.convert_os_errors(path):
-            self._file = create_part(path)
+            self._out = OutputFile(path)
         self._is_complete = False
         self._redacts = redacts
         scrub = Secrets().scrub_text if redacts else None
@@ -68,18 +68,12 @@ class PageFile:
 
     def close(self) -> None:
         """Move a complete page to its path; delete an incomplete one."""
-        part = part_of(self._path)
-        try:
-            with console.convert_os_errors(self._path):
-                self._file.close()
-                if self._is_complete:
-                    os.replace(part, self._path)
-        finally:
-            part.unlink(missing_ok=True)
+        with console.convert_os_errors(self._path):
+            self._out.close(is_complete=self._is_complete)
 
     def _write(self, data: bytes) -> None:
         with console.convert_os_errors(self._path):
-            self._file.write(data)
+            self._out.file.write(data)
 
 
 @contextmanager
@@ -100,12 +94,14 @@ def open_page(
         yield None
         return
     path = Path(arguments.html)
-    if arguments.log is None and _is_same(path, arguments.file):
-        raise console.UsageError(f"--html: {path} is the stream, expected another file")
+    console.check_output("--html", arguments.html)
+    if console.is_stdout(path) and not path.is_char_device():
+        raise console.UsageError(f"--html: {path} is standard output, which has the report")
+    if arguments.log is None and arguments.file != "-":
+        companion = Path(split_name(Path(arguments.file))[0] + ".json")
+        for used, name in ((Path(arguments.file), "stream"), (companion, "stream's companion")):
+            if console.is_same_file(path, used):
+                raise console.UsageError(f"--html: {path} is the {name}, expected another file")
     target = None if arguments.to is None else encoder(arguments.to).dialect
     with closing(PageFile(path, name, target, redacts=redacts)) as page:
         yield page
-
-
-def _is_same(path: Path, file: str) -> bool:
-    return file != "-" and path.exists() and os.path.exists(file) and path.samefile(file)

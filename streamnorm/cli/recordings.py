@@ -377,15 +377,34 @@ def _export(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.importing import export_har
     from streamnorm.recording.library import Library
 
+    console.check_output("--out", arguments.out)
     recordings: list[Recording] = []
     for path in arguments.paths:
         found = Library(path).recordings
         if not found:
             raise explain_no_recordings(path)
         recordings += found
-    export_har(recordings, Path(arguments.out))
-    console.write([os.fsencode(arguments.out), b"\n"])
+    out = Path(arguments.out)
+    for recording in recordings:
+        _check_is_no_source(out, recording)
+    is_stdout = console.is_stdout(out)
+    export_har(recordings, out)
+    if not is_stdout:  # which then has the HAR alone
+        console.write([os.fsencode(arguments.out), b"\n"])
     return 0
+
+
+def _check_is_no_source(out: Path, recording: Recording) -> None:
+    """Raise `UsageError` if a file to write is one of a recording."""
+    from streamnorm.recording.format import split_name
+
+    path = recording.path
+    if path is None:
+        return
+    name = split_name(path)[0]
+    for file in (path, Path(name + ".json"), Path(name + ".events.jsonl")):
+        if console.is_same_file(out, file):
+            raise console.UsageError(f"--out: {out} is of the recording {path}, expected another")
 
 
 _UNREADABLE = 2

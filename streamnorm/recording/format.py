@@ -59,7 +59,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, Protocol, TypeAlias
 
@@ -409,50 +409,6 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
     if len(data) > found.st_size:
         raise RecordingError(f"{path}: more than {found.st_size} bytes, it is being written")
     return data
-
-
-def create_file(path: Path) -> BinaryIO:
-    """Create a file that only its owner can read, and open it for writing.
-
-    Raises:
-        FileExistsError: There is one of this name.
-        OSError: It cannot be created.
-    """
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-
-
-def create_part(path: Path) -> BinaryIO:
-    """Create and open the partial file for `path`.
-
-    One that was left by a process that ended is replaced.
-
-    Raises:
-        OSError: It cannot be created.
-    """
-    part = part_of(path)
-    part.unlink(missing_ok=True)
-    return create_file(part)
-
-
-def part_of(path: Path) -> Path:
-    """Return the path of the partial file for `path`."""
-    return path.with_name(path.name + ".part")
-
-
-def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file that only its owner can read, atomically.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    part = part_of(path)
-    try:
-        with create_part(path) as out:
-            write(out)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def decode_companion(

@@ -18,6 +18,7 @@ from streamnorm._core.codec.framing import SSE
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
 from streamnorm.http.urls import dialect_of_url, path_of, server_of
+from streamnorm.recording.files import create_file, create_part, part_of, replace_file
 from streamnorm.recording.format import (
     MAX_STATUS,
     MIN_STATUS,
@@ -29,11 +30,7 @@ from streamnorm.recording.format import (
     WireRequest,
     check_path,
     content_type_of,
-    create_file,
-    create_part,
     framing_name,
-    part_of,
-    replace_file,
     suffix_of,
     write_companion,
 )

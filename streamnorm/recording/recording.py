@@ -22,6 +22,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message, accumulate
 from streamnorm._registry import decoder
 from streamnorm.http.urls import dialect_of_url
+from streamnorm.recording.files import replace_file
 from streamnorm.recording.format import (
     CONTENT_TYPES,
     WITHOUT_BODY,
@@ -39,7 +40,6 @@ from streamnorm.recording.format import (
     framing_name,
     framing_of,
     read_bounded,
-    replace_file,
     split_name,
     write_companion,
 )

@@ -19,7 +19,8 @@ from streamnorm import (
     UnknownDialect,
 )
 from streamnorm.recording import RecordedRequest, RecordedResponse, Recording, RecordingError
-from streamnorm.recording.format import Companion, End, RecordedRead, Step, Suffix, replace_file
+from streamnorm.recording.files import replace_file
+from streamnorm.recording.format import Companion, End, RecordedRead, Step, Suffix
 from streamnorm.recording.recording import load_companion
 
 START = (

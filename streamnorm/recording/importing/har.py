@@ -26,6 +26,7 @@ from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, convert, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.conversations import SWITCHED
+from streamnorm.recording.files import replace_file
 from streamnorm.recording.format import (
     CONTENT_TYPES,
     RecordedRead,
@@ -34,7 +35,6 @@ from streamnorm.recording.format import (
     check_path,
     content_type_of,
     decode_companion,
-    replace_file,
 )
 from streamnorm.recording.importing.entries import (
     ForeignExchange,
