@@ -103,9 +103,10 @@ def add_commands(add_parser: console.AddParser) -> None:
     validate = add_parser(
         "validate",
         help="check a stream against the rules of its protocol, or requests against a provider's",
-        description="Write each violation of the protocol, with the number of its frame from 0;\n"
-        "with --request, what providers would refuse of the requests in the files, each with its\n"
-        "place in the body, the rule, and the provider's answer.",
+        description="Read to the end of the input, and write each violation of the protocol, with\n"
+        "the number of its frame from 0; with --request, what providers would refuse of the\n"
+        "requests in the files, each with its place in the body, the rule, and the provider's\n"
+        "answer.",
         epilog=console.format_statuses(
             {
                 0: "no violations",
