@@ -61,8 +61,9 @@ _STATUS_OF: dict[type[Exception], int] = {
     EncodeError: 4,
     LossyEncoding: 5,
 }
-_INTERRUPTED = 130  # as a shell reports a program that SIGINT or SIGPIPE ended
+_INTERRUPTED = 130  # as a shell reports a program that SIGINT, SIGPIPE or SIGTERM ended
 _PIPE_CLOSED = 141
+_TERMINATED = 143
 
 
 class _Version(argparse.Action):
@@ -94,6 +95,8 @@ def main(argv: list[str] | None = None) -> int:
         _discard_output()
         console.print_error(f"cannot write: {exc.strerror}")
         return 2
+    except console.Terminated:
+        return _TERMINATED
     except KeyboardInterrupt:
         return _INTERRUPTED
     return status

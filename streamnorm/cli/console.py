@@ -6,11 +6,14 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
@@ -26,6 +29,43 @@ if TYPE_CHECKING:
 
 class UsageError(Exception):
     """The command cannot be run as given; the text is the message for the user."""
+
+
+class Terminated(Exception):
+    """SIGTERM has ended the command, which has cleaned up."""
+
+
+@contextmanager
+def clean_up_at_sigterm() -> Generator[None]:
+    """Handle SIGTERM as SIGINT within the context, which then raises `Terminated`."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    is_terminated = False
+
+    def end(_number: int, frame: FrameType | None) -> None:
+        nonlocal is_terminated
+        # `timeout` sends two, to the process and to its group: the second disturbs no clean-up.
+        if is_terminated:
+            return
+        is_terminated = True
+        # asyncio has a handler of its own, which cancels the main task at an await.
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            handler(signal.SIGINT, frame)
+            return
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if is_terminated:
+            raise Terminated from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

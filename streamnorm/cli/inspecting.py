@@ -140,6 +140,7 @@ def add_commands(add_parser: console.AddParser) -> None:
     validate.set_defaults(run=partial(_validate, validate))
 
 
+@console.clean_up_at_sigterm()
 def _inspect(parser: console.Parser, arguments: argparse.Namespace) -> int:
     if arguments.compare is not None:
         return compare_streams(parser, arguments)

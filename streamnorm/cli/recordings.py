@@ -353,6 +353,7 @@ def add_file_commands(add_parser: console.AddParser) -> None:
     _add_scan(add_parser)
 
 
+@console.clean_up_at_sigterm()
 def _import(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.importing import import_file
 
@@ -373,6 +374,7 @@ def _import(arguments: argparse.Namespace) -> int:
     return 0
 
 
+@console.clean_up_at_sigterm()
 def _export(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.importing import export_har
     from streamnorm.recording.library import Library

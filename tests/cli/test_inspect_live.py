@@ -104,13 +104,16 @@ def test_nothing_is_drawn_without_escape_sequences(variables: dict[str, str]) ->
     assert "times     not recorded" in written
 
 
-def test_interrupt_shows_what_there_is() -> None:
-    with inspector("--ascii") as drawn:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_shows_what_there_is(number: int, status: int, tmp_path: Path) -> None:
+    page_file = tmp_path / "page.html"
+    with inspector("--ascii", "--html", str(page_file)) as drawn:
         drawn.send(content("Hello"))
         drawn.read(until="0: Hello")
-        drawn.process.send_signal(signal.SIGINT)
+        drawn.process.send_signal(number)
         written = drawn.read()
-        assert drawn.process.wait(30) == 130
+        assert drawn.process.wait(30) == status
+        assert list(tmp_path.iterdir()) == [page_file]
         assert drawn.process.stderr is not None
         assert drawn.process.stderr.read() == b""
     page = written.rpartition("\x1b[?25h")[2]

@@ -41,6 +41,9 @@ pytestmark = pytest.mark.usefixtures("heard_interrupts")
 
 Out = pytest.CaptureFixture[str]
 
+each_signal = pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
 BEGIN = [content("It "), content("snows.")]
 ANSWER = [*BEGIN, chunk({}, "stop") + DONE]
 SECRET = "sk-proj-" + "a1B2c3D4" * 6
@@ -385,13 +388,14 @@ def test_frames_are_shown_as_they_come(url: str) -> None:
     assert err == b"the stream is running: Ctrl-C shows what there is\n"
 
 
-def test_interrupt_shows_what_there_is(url: str, tmp_path: Path) -> None:
+@each_signal
+def test_signal_shows_what_there_is(number: int, status: int, url: str, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     options = ("--save", str(tmp_path / "saved"), "--html", str(out))
     with producer(url), inspector(url, *options) as process:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         written, err = process.communicate(timeout=300)
-    assert process.returncode == 130
+    assert process.returncode == status
     assert b"\n  0  It snows.\n" in written
     assert b"\noutcome   still open\nstate     running\n" in written
     assert b"Traceback" not in err
@@ -432,7 +436,8 @@ def test_dead_producer_and_cancelled_stream_are_told_apart(url: str, tmp_path: P
     assert Recording.load(tmp_path / "saved.sse").response.end == "aborted"
 
 
-def test_interrupt_before_the_first_bytes(url: str) -> None:
+@each_signal
+def test_signal_before_the_first_bytes(number: int, status: int, url: str) -> None:
     async def claim() -> None:
         async with aclosing(SQLiteLogStore(url.partition(":")[2], ttl_s=100)) as store:
             await store.aclaim("", "a", Record("e1", b"", 0, 0, False, None, 60.0))
@@ -442,9 +447,9 @@ def test_interrupt_before_the_first_bytes(url: str) -> None:
     with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, preexec_fn=heed_interrupts) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == b"the stream is running: Ctrl-C shows what there is\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.communicate(timeout=300) == (b"", b"")
-    assert process.returncode == 130
+    assert process.returncode == status
 
 
 def test_stream_in_a_server(valkey_url: str, capsys: Out) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.openai_chat.chunks import content
 
 from streamnorm.cli import main
 from streamnorm.recording import Recording
@@ -135,6 +137,27 @@ def test_page_does_not_replace_the_companion(stream: Path, capsys: Out) -> None:
     assert main(arguments("inspect", stream, companion)) == 2
     assert "is the stream's companion, expected another file" in capsys.readouterr().err
     assert companion.read_bytes() == before
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_leaves_no_part_of_a_page(number: int, status: int, tmp_path: Path) -> None:
+    command = [*("inspect", "-", "--frames", "--html"), str(tmp_path / "page.html")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "streamnorm", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(content("Hello"))
+        process.stdin.flush()
+        assert b"Hello" in process.stdout.readline()
+        assert [path.name for path in tmp_path.iterdir()] == ["page.html.part"]
+        process.send_signal(number)
+        assert process.wait(60) == status
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_saved_recording_replaces_the_target_of_a_link(tmp_path: Path) -> None:
