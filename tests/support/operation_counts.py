@@ -27,12 +27,15 @@ def _without_collections() -> Generator[None]:
     """Run without garbage, and without its collection, whose finalizers would be counted.
 
     Tasks that earlier tests have left cost calls in each event loop that ends: they are looked for
-    once in each test, since among all that tests hold it takes a twentieth of a second.
+    once in each test, and what lives when a file begins is not looked at again, since among all
+    that tests hold that takes a twentieth of a second.
     """
     global _collected_in
     test = os.environ.get("PYTEST_CURRENT_TEST", "")
-    gc.collect(_YOUNG if test and test == _collected_in else _ALL)
-    _collected_in = test
+    before, _collected_in = _collected_in, test
+    gc.collect(_YOUNG if test and test == before else _ALL)
+    if test.partition("::")[0] != before.partition("::")[0]:
+        gc.freeze()
     gc.disable()
     try:
         yield
