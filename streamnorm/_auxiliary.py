@@ -25,15 +25,8 @@ from urllib.parse import urlencode
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import (
-    Encoded,
-    codec_of,
-    encode_request,
-    error_in,
-    reader_of,
-    request_of,
-    target_of,
-)
+from streamnorm._answers import error_in
+from streamnorm._bodies import Encoded, codec_of, encode_request, reader_of, request_of, target_of
 from streamnorm._core.bodies.fields import Body, body_object
 from streamnorm._core.bodies.models import ModelInfo, ModelPage, ModelsCodec, apply_model_map
 from streamnorm._core.bodies.projection.results import RepairPolicy

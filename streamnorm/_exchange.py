@@ -26,7 +26,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import Encoded, encode_message
+from streamnorm._answers import encode_message
+from streamnorm._bodies import Encoded
 from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.token_count import TokenEstimator

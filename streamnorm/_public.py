@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from streamnorm._answers import *
     from streamnorm._bodies import *
     from streamnorm._conversation import *
     from streamnorm._core.blocks import *
@@ -35,15 +36,9 @@ def _home(module: str) -> None:
         MODULE_OF.setdefault(name, module)
 
 
-__all__ += [
-    "Encoded",
-    "decode_message",
-    "decode_request",
-    "encode_message",
-    "encode_request",
-    "translate_message",
-    "translate_request",
-]
+__all__ += ["decode_message", "encode_message", "translate_message"]
+_home("streamnorm._answers")
+__all__ += ["Encoded", "decode_request", "encode_request", "translate_request"]
 _home("streamnorm._bodies")
 __all__ += ["Conversation", "StreamedAnswer"]
 _home("streamnorm._conversation")

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from streamnorm._bodies import Encoded, EncodeOptions, decode_message, encode_grown_request
+from streamnorm._answers import decode_message
+from streamnorm._bodies import Encoded, EncodeOptions, encode_grown_request
 from streamnorm._conversation.answers import OpenCalls, StreamedAnswer, answer_messages
 from streamnorm._core.blocks import CacheMark, ResultBlock, Text, ToolCall, ToolResult
 from streamnorm._core.bodies.fields import Body, body_object, check_bounds, conversion_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import decode_message, encoded_message
+from streamnorm._answers import decode_message, encoded_message
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError

@@ -23,7 +23,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import structs
 
-from streamnorm._bodies import encode_message
+from streamnorm._answers import encode_message
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.endpoints import BEDROCK, Cloud
 from streamnorm._core.codec.event_messages import MEDIA_TYPE

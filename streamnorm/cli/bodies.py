@@ -168,7 +168,7 @@ def _load_profiles(files: list[str], server: str | None) -> Profiles:
 
 
 def _translate_message(arguments: argparse.Namespace) -> int:
-    from streamnorm._bodies import translate_message
+    from streamnorm._answers import translate_message
     from streamnorm._core.failures import find_error
 
     source = Source(arguments.file, arguments.source, arguments.server)

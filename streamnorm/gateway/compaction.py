@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from streamnorm._bodies import encode_message
+from streamnorm._answers import encode_message
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, Encoder, RequestedOperation
 from streamnorm._core.errors import StateError

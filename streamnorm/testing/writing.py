@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import decode_message, encode_message
+from streamnorm._answers import decode_message, encode_message
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, Encoder, RequestViolation, StreamWriter
 from streamnorm._core.codec.endpoints import Cloud

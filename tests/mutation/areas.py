@@ -33,7 +33,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "codec": ("_core/codec", "codec.py"),
     "failures": (
         *("_core/errors.py", "_core/failures.py", "_core/context_overflow.py"),
-        *("_core/rpc_errors.py", "_core/gate.py"),
+        *("_core/rpc_errors.py", "_core/gate.py", "_core/source_failures.py"),
     ),
     "losses": ("_core/losses",),
     "schemas": ("_core/schemas",),
@@ -48,7 +48,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "ui_message_stream": ("dialects/ui_message_stream",),
     "ag_ui": ("dialects/ag_ui",),
     "transcoder": ("_transcoder.py", "_projection.py", "_registry.py", "validation.py"),
-    "requests": ("_bodies.py", "_auxiliary.py", "_conversation", "tools.py"),
+    "requests": ("_answers.py", "_bodies.py", "_auxiliary.py", "_conversation", "tools.py"),
     "profiles": ("profiles",),
     "http": ("http",),
     "upstream": ("_upstream", "_exchange.py"),

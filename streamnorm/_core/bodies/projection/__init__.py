@@ -10,7 +10,6 @@ The other steps are the modules beside this one: blocks, tools, cache marks and 
 
 from __future__ import annotations
 
-import re
 from operator import is_not
 
 from msgspec import structs
@@ -28,6 +27,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.cache_marks import project_cache_marks
 from streamnorm._core.bodies.projection.content import ContentProjector
+from streamnorm._core.bodies.projection.history import describe_lost
 from streamnorm._core.bodies.projection.options import (
     ask_for_json,
     has_output_schema,
@@ -68,10 +68,6 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.bodies.wire_fields import is_joint_beta
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-
-# Error texts never carry a payload: a kind that is no plain word is described by its length.
-_KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-_MAX_KINDS = 3
 
 _INSTRUCTIONS = ("system", "developer")
 _FILLER = InputMessage("assistant", (Text("OK."),))
@@ -174,7 +170,7 @@ def project_request(
         same_dialect and not is_checked and not (target.results_required and not request.state)
     )
     if not messages and not may_be_empty:
-        lost = _describe_lost(request, target)
+        lost = describe_lost(request, target)
         raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
     if not (target.prefill or same_target) and messages and _is_prefill(messages[-1]):
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
@@ -209,21 +205,6 @@ def project_request(
     if projected.extra is not None:
         projected = drop_foreign_fields(projected, target.dialect, losses, "request")
     return projected, Reply(names.reply)
-
-
-def _describe_lost(request: Request, target: BodyCapabilities) -> str:
-    """Return an error text's suffix: kinds of opaque blocks, or the number of empty messages."""
-    kinds = dict.fromkeys(
-        block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
-        for message in request.messages
-        for block in message.blocks
-        if isinstance(block, OpaqueBlock)
-    )
-    listed = ", ".join([*kinds][:_MAX_KINDS])
-    if listed:
-        return f"; {target.dialect} has no block for {listed}"
-    texts = [message.text.strip() for message in request.messages if not message.tool_results]
-    return f"; the request has {texts.count('')} without text" if "" in texts else ""
 
 
 def _drop_joint_betas(request: Request, target: BodyCapabilities) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from streamnorm._core.blocks import (
     Document,
     Image,
     InputBlock,
+    OpaqueBlock,
     Reasoning,
     RedactedReasoning,
     Text,
@@ -24,7 +25,7 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.files import canonical_base64
-from streamnorm._core.bodies.request import InputMessage, Source, same_parts
+from streamnorm._core.bodies.request import InputMessage, Request, Source, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
@@ -32,6 +33,10 @@ from streamnorm._core.text import SignatureCarrier, read_carrier
 
 # A tagged signature as text, or in Base64: `c24x` encodes `sn1`.
 _TAG = re.compile(rb'"(?:sn1[.-]|c24x)')
+
+# Error texts never carry a payload: a kind that is no plain word is described by its length.
+_KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_MAX_KINDS = 3
 
 F = TypeVar("F", bound=Audio | Document | Image | Video)
 
@@ -278,3 +283,18 @@ def write_as_text(block: Document, losses: Losses) -> Text:
     title = "" if block.title is None else f' title="{block.title}"'
     text = f"<document{title}>\n{block.data}\n</document>"
     return Text(text, cache=block.cache, extra=block.extra)
+
+
+def describe_lost(request: Request, target: BodyCapabilities) -> str:
+    """Return an error text's suffix: kinds of opaque blocks, or the number of empty messages."""
+    kinds = dict.fromkeys(
+        block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
+        for message in request.messages
+        for block in message.blocks
+        if isinstance(block, OpaqueBlock)
+    )
+    listed = ", ".join([*kinds][:_MAX_KINDS])
+    if listed:
+        return f"; {target.dialect} has no block for {listed}"
+    texts = [message.text.strip() for message in request.messages if not message.tool_results]
+    return f"; the request has {texts.count('')} without text" if "" in texts else ""

@@ -1,0 +1,203 @@
+"""Whole responses of every dialect, decoded, encoded and translated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._bodies import Encoded, codec_of, dialect_of
+from streamnorm._core.bodies.fields import Body, body_object
+from streamnorm._core.bodies.request import Reply
+from streamnorm._core.bodies.tool_calls import ToolCallRestorer
+from streamnorm._core.codec import ReadContext
+from streamnorm._core.errors import DecodeError, UpstreamError
+from streamnorm._core.events import Event, MessageStop, StreamError
+from streamnorm._core.failures import FailedAnswer, as_upstream_error, find_error
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Losses
+from streamnorm._core.losses.executed_calls import without_executed_calls
+from streamnorm._core.messages import (
+    Message,
+    MessageSource,
+    accumulate,
+    message_events,
+    unchanged_body,
+)
+from streamnorm._registry import lookup
+
+
+def decode_message(
+    body: Body,
+    dialect: str | None = None,
+    *,
+    server: str | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> Message:
+    """Decode the body of a whole response.
+
+    Args:
+        body: JSON text, or the decoded object.
+        dialect: Dialect of the body; None to detect it.
+        server: Name of the server that answered; enables its quirks.
+        limits: Bounds.
+
+    Raises:
+        DecodeError: The body is not of the dialect, or exceeds a bound.
+        UpstreamError: The body is an error, of whatever dialect, or an answer that failed.
+        UnknownDialect: There is no such dialect, or it has no whole bodies.
+    """
+    value = body_object(body, limits)
+    dialect = dialect or _detect_response(value)
+    return answer_of(response_events(value, dialect, server, limits), value, dialect)
+
+
+def encode_message(
+    message: Message,
+    dialect: str,
+    *,
+    reply: Reply | None = None,
+    model: str | None = None,
+    created: float | None = None,
+    strict: bool = False,
+) -> Encoded:
+    """Encode a message as the body of a whole response.
+
+    Args:
+        message: The message, complete.
+        dialect: Dialect to write.
+        reply: What `encode_request` returned for the request that is answered.
+        model: Model to name in place of the one that answered.
+        created: When the message was made, in seconds since 1970; None = as it says, or 0.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+
+    Raises:
+        EncodeError: The message has no legal form in the dialect.
+        LossyEncoding: Something would be lost, and `strict` is set.
+        UnknownDialect: There is no such dialect, or it has no whole bodies.
+    """
+    losses = Losses(strict=strict)
+    return encoded_message(message, dialect, losses, reply=reply, model=model, created=created)
+
+
+def translate_message(
+    body: Body,
+    *,
+    to: str,
+    dialect: str | None = None,
+    server: str | None = None,
+    reply: Reply | None = None,
+    model: str | None = None,
+    created: float | None = None,
+    strict: bool = False,
+) -> Encoded:
+    """Translate a response's body: `decode_message`, then `encode_message`.
+
+    A body that is of the dialect already is not changed, unless `model` or `reply` changes it.
+    Of several answers the first is translated.
+    """
+    limits, losses = Limits(), Losses(strict=strict)
+    value = body_object(body, limits)
+    dialect = dialect or _detect_response(value)
+    events = response_events(value, dialect, server, limits)
+    if lookup(dialect) is lookup(to) and model is None and (reply is None or reply == Reply()):
+        return Encoded(value)
+    message = answer_of(events, value, dialect)
+    return encoded_message(message, to, losses, reply=reply, model=model, created=created)
+
+
+def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Message:
+    """Return the first choice of a whole response as a message with the response as `source`.
+
+    Args:
+        events: The events of the response.
+        body: The response.
+        dialect: The dialect.
+    """
+    message = accumulate(events)
+    others = [event.choice for event in events if isinstance(event, MessageStop) and event.choice]
+    source = MessageSource(lookup(dialect).name, body, message, tuple(others))
+    return structs.replace(message, source=source)
+
+
+def response_events(
+    value: dict[str, Any], dialect: str, server: str | None, limits: Limits
+) -> list[Event]:
+    """Return the events of a whole response, or raise the error that the response reports."""
+    events: list[Event]
+    try:
+        codec = codec_of(lookup(dialect))
+        events = codec.read_response(value, ReadContext(server=server, limits=limits))
+    except DecodeError:
+        if (failed := error_in(value)) is not None:
+            raise failed from None
+        raise
+    match events:
+        case [*_, StreamError("upstream") as error]:
+            raise as_upstream_error(error)
+        case [*_, StreamError(message=message)]:
+            raise DecodeError(message)
+        case _:
+            return events
+
+
+def encoded_message(
+    message: Message,
+    dialect: str,
+    losses: Losses,
+    *,
+    reply: Reply | None,
+    model: str | None,
+    created: float | None,
+) -> Encoded:
+    if reply is not None and any(call.name in reply.tools for call in message.tool_calls):
+        message = _restore_calls(message, reply, losses)
+    if model is not None:
+        message = structs.replace(message, model=model)
+    message = without_executed_calls(message, losses)
+    target = lookup(dialect)
+    codec = codec_of(target)
+    fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
+    known = unchanged_body(message, target.name)
+    if known is not None and message.stop_reason is not None and codec.revise_response is not None:
+        renamed = message.model if message.model != message.source.message.model else None
+        body = codec.revise_response(known, renamed, created)
+        return Encoded(body | fields, losses=losses.list())
+    if isinstance(message.source, MessageSource):
+        for choice in message.source.choices:
+            losses.add("choices", f"choice {choice}", "dropped")
+    if "id" in fields:  # of which those of the items are made
+        message = structs.replace(message, id=fields["id"])
+    body = codec.write_response(message, created, losses)
+    return Encoded(body | fields, losses=losses.list())
+
+
+def _restore_calls(message: Message, reply: Reply, losses: Losses) -> Message:
+    """Return a message whose tool calls have the client's names and kinds."""
+    restorer = ToolCallRestorer(reply, losses, note=lambda kind, where: None)
+    events = restorer.take(message_events(message))
+    last = events[-1]
+    if isinstance(last, StreamError):
+        raise FailedAnswer(last)
+    return structs.replace(accumulate(events), source=message.source)
+
+
+def error_in(value: dict[str, Any]) -> UpstreamError | None:
+    """Return the error that a body reports in any vendor's format; None if it reports no error."""
+    error = find_error(value)
+    return None if error is None else as_upstream_error(error)
+
+
+def _detect_response(body: dict[str, Any]) -> str:
+    """Detect the dialect of a response.
+
+    Raises:
+        DecodeError: It is of no dialect.
+        UpstreamError: It is an error, of whatever dialect.
+    """
+    try:
+        return dialect_of(body, "response")
+    except DecodeError:
+        if (failed := error_in(body)) is not None:
+            raise failed from None
+        raise
