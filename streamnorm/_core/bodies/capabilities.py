@@ -77,7 +77,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         image_urls: Images by URL; `https`: by one of this scheme alone.
         image_details: Resolutions of images; empty = no field for them.
         documents: Documents that are no plain text, inline.
-        document_types: Media types of these documents; None = any.
+        document_types: Media types of documents, besides those of text; None = any.
         document_urls: Documents by URL.
         text_documents: Documents of plain text.
         audio: Audio.

@@ -7,6 +7,7 @@ empty reasoning blocks (see `losses.projection`), and sends these carriers back.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from typing import TypeVar
 
 from msgspec import structs
@@ -41,6 +42,16 @@ _MAX_KINDS = 3
 F = TypeVar("F", bound=Audio | Document | Image | Video)
 
 _PDF = "application/pdf"  # some clients send a PDF as an image
+# Formats of text that are registered under `application/`, or named so by clients.
+_TEXTUAL = frozenset(
+    f"application/{name}"
+    for name in (
+        *("graphql", "javascript", "json", "jsonl", "sql", "toml", "typescript", "x-httpd-php"),
+        *("x-javascript", "x-ndjson", "x-python", "x-python-code", "x-sh", "x-typescript"),
+        *("x-yaml", "xml", "yaml"),
+    )
+)
+_TEXTUAL_SUFFIXES = ("+json", "+xml", "+yaml")
 # Many clients write this unregistered type (CherryHQ/cherry-studio#3088).
 _ALIASES = {"image/jpg": "image/jpeg"}
 
@@ -256,25 +267,40 @@ def _project_image(
 def _project_document(
     block: Document, target: BodyCapabilities, losses: Losses, *, same_dialect: bool
 ) -> Document | Text | None:
-    is_text = (block.media_type or "").startswith("text/")
     # For a named server of the dialect, its profile decides.
     passes = same_dialect and not target.only_refusals
-    if block.data is not None and is_text:
+    is_known = passes or _has_known_type(block, target)
+    if not is_known and (text := _plain_text(block)) is not None:
+        losses.add("media_type", "messages", "written as text/plain")
+        block = text
+    if block.data is not None and (block.media_type or "").startswith("text/"):
         return block if target.text_documents or passes else write_as_text(block, losses)
-    if block.data is None:
-        carries = target.document_urls or passes
-    else:
-        carries = target.documents and (passes or _has_known_type(block, target))
-    if carries:
+    carries = target.document_urls or passes if block.data is None else target.documents
+    if is_known and carries:
         return block
-    losses.add("document_dropped", "messages", "dropped")
+    losses.add("document_dropped", "messages", "dropped" if is_known else "a type it does not read")
     return None
+
+
+def _plain_text(block: Document) -> Document | None:
+    """Return a document of a format that is text, such as JSON, as plain text; None if it is not.
+
+    Vertex AI refuses `application/json` (agno-agi/agno#3964).
+    """
+    media_type = (block.media_type or "").partition(";")[0].lower()
+    if block.data is None or not (media_type in _TEXTUAL or media_type.endswith(_TEXTUAL_SUFFIXES)):
+        return None
+    try:
+        data = b64decode(block.data).decode()
+    except ValueError:  # of Base64 and of UTF-8
+        return None
+    return structs.replace(block, media_type="text/plain", data=data)
 
 
 def _has_known_type(block: Document, target: BodyCapabilities) -> bool:
     """Return whether the target reads documents of a media type; one without a type is a PDF."""
-    types = target.document_types
-    return types is None or (block.media_type or _PDF).lower() in types
+    types, media_type = target.document_types, (block.media_type or _PDF).lower()
+    return types is None or media_type in types or media_type.startswith("text/")
 
 
 def write_as_text(block: Document, losses: Losses) -> Text:

@@ -27,6 +27,7 @@ from streamnorm._core.bodies.fields import (
     unexpected,
     unknown_fields,
 )
+from streamnorm._core.bodies.files import PDF
 from streamnorm._core.bodies.request import (
     OutputFormat,
     ReasoningOptions,
@@ -461,6 +462,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     # "Only HTTPS URLs are supported."
     image_urls="https",
     text_documents=True,
+    document_types=frozenset({PDF}),
     file_issuer="anthropic",
     citations=CAPABILITIES.citations,
     # platform.claude.com/docs/en/build-with-claude/structured-outputs#feature-compatibility

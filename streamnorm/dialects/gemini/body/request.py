@@ -25,6 +25,7 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unexpected,
 )
+from streamnorm._core.bodies.files import PDF
 from streamnorm._core.bodies.request import (
     InputMessage,
     OutputFormat,
@@ -344,6 +345,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     # The API refuses image/gif (microsoft/vscode#286628).
     images=frozenset({"image/heic", "image/heif", "image/jpeg", "image/png", "image/webp"}),
     image_details=frozenset({"low", "high", "original"}),
+    # Office files are refused (googleapis/python-genai#829, google/generative-ai-go#161).
+    document_types=frozenset({PDF}),
     audio=True,
     video=True,
     assistant_media=True,

@@ -9,7 +9,7 @@ JSON: other rules report values of a wrong type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.json import is_array, is_object
@@ -171,17 +171,27 @@ def cached_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 # Types that the API has refused; types that are not listed may be accepted.
+_OFFICE = ("application/msword", "application/vnd.ms-", "application/vnd.openxmlformats-")
 _REFUSED_TYPES = frozenset({"image/bmp", "image/gif", "image/jpg", "image/svg+xml", "image/tiff"})
 
 
 def image_types(facts: RequestFacts) -> Iterator[Finding]:
     """Yield inline images of a type that the API refuses."""
+    return _find_types(facts, lambda kind: kind in _REFUSED_TYPES)
+
+
+def document_types(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield inline files of an office program, none of which the API reads."""
+    return _find_types(facts, lambda kind: kind.startswith(_OFFICE))
+
+
+def _find_types(facts: RequestFacts, is_refused: Callable[[str], bool]) -> Iterator[Finding]:
     for content in contents_of(facts.body):
         for part in content.with_data("inlineData"):
             file = part.data["inlineData"]
             if is_object(file.value):
                 kind = field_of(file.value, "mimeType", file.path)
-                if isinstance(kind.value, str) and kind.value.lower() in _REFUSED_TYPES:
+                if isinstance(kind.value, str) and is_refused(kind.value.lower()):
                     yield Finding(kind.path, kind.value)
 
 
@@ -191,6 +201,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         allowed_names,
         budget_and_level,
         cached_fields,
+        document_types,
         duplicate_functions,
         function_names,
         functions_beside_tools,

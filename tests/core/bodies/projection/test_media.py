@@ -234,6 +234,40 @@ def test_document_of_a_type_that_the_target_lacks_is_a_loss() -> None:
     assert done.lost == {"document_dropped": 1}
 
 
+@pytest.mark.parametrize(
+    ("media_type", "data"),
+    [("application/json", "eyJhIjoxfQ=="), ("application/vnd.api+json;v=1", "eyJhIjoxfQ==")],
+)
+def test_document_of_a_textual_type_that_the_target_lacks_is_plain_text(
+    media_type: str, data: str
+) -> None:
+    asked = request(user("Read:", Document(media_type, data, title="a")))
+    types = frozenset({"application/pdf"})
+    done = Projection(asked, document_types=types)
+    text = Document("text/plain", '{"a":1}', title="a")
+    assert done.messages == [("user", (Text("Read:"), text))]
+    assert done.lost == {"media_type": 1}
+    written = Projection(asked, document_types=types, text_documents=False)
+    in_text = Text('<document title="a">\n{"a":1}\n</document>')
+    assert written.messages == [("user", (Text("Read:"), in_text))]
+    assert written.lost == {"document_as_text": 1, "media_type": 1}
+
+
+def test_document_of_a_textual_type_that_is_no_text_is_a_loss() -> None:
+    asked = request(user("Read:", Document("application/json", "/w==")))
+    done = Projection(asked, document_types=frozenset({"application/pdf"}))
+    assert done.messages == [("user", (Text("Read:"),))]
+    assert done.lost == {"document_dropped": 1}
+
+
+def test_document_by_url_of_a_type_that_the_target_lacks_is_a_loss() -> None:
+    csv = Document("text/csv", url="https://e.org/a.csv")
+    asked = request(user("Read:", csv, Document(DOCX, url="https://e.org/a.docx")))
+    done = Projection(asked, document_types=frozenset({"application/pdf"}))
+    assert done.messages == [("user", (Text("Read:"), csv))]
+    assert done.lost == {"document_dropped": 1}
+
+
 def test_document_of_the_dialect_is_left_to_its_own_server() -> None:
     asked = own(request(own(user("Read:", Document(DOCX, "aGk=")))))
     types = frozenset({"application/pdf"})

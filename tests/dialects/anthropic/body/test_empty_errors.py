@@ -61,7 +61,7 @@ def written(result: ToolResult) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         ),
         (
             ToolResult("t1", (Document(DOCX, "aGk="),), is_error=True),
-            [("document_dropped", "neither text nor PDF")],
+            [("document_dropped", "a type it does not read")],
         ),
     ],
 )

@@ -327,6 +327,19 @@ CONTENTS = [
         )
         for kind in ("gif", "jpg", "bmp", "tiff", "svg+xml")
     ),
+    *(
+        Refusal(
+            "gemini.document_types",
+            request(user({"inlineData": {"mimeType": f"application/{kind}", "data": "AAAA"}})),
+            "contents[0].parts[0].inlineData.mimeType",
+            f"Unsupported MIME type: application/{kind}",
+            request(user({"inlineData": {"mimeType": "application/pdf", "data": "AAAA"}})),
+        )
+        for kind in (
+            *("msword", "vnd.ms-excel"),
+            "vnd.openxmlformats-officedocument.wordprocessingml.document",
+        )
+    ),
 ]
 CALL_TURN = (
     "Please ensure that function call turn comes immediately after a user turn or after a "
