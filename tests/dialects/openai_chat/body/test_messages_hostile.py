@@ -126,7 +126,8 @@ def test_a_changed_request_is_refused_or_stays_as_it_is(body: dict[str, Any]) ->
             continue
         accepted += 1
         encoded = encode_request(request, "openai_chat")
-        assert encoded.losses == (), name
+        halved = ["half_character"] if r'"\ud83d"' in text else []
+        assert [loss.feature for loss in encoded.losses] == halved, name
         assert encoded.body == request.source.value, name
         try:
             anew = write(without_source(request))
