@@ -60,7 +60,10 @@ FEATURES = {
 LOSSES = {
     "arguments": ("arguments that a server reads as JSON alone", "written as JSON"),
     "budget_changed": ("a budget that the model lacks", "written as the nearest, or as an effort"),
-    "cache_mark_moved": ("a cache mark within a tool result", "written on the result"),
+    "cache_mark_moved": (
+        "a cache mark within a tool result, or on a document that Bedrock reads as text",
+        "written on the result, or before the document",
+    ),
     "context_management": ("edits of the context without what they need", "dropped"),
     "effort": ("an effort beside reasoning that is switched off", "dropped"),
     "message_split": ("results beside other content", "written as two messages"),

@@ -45,7 +45,7 @@ from streamnorm._core.bodies.tool_calls import fill_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.failures import Fatal
-from streamnorm._core.json import compact, is_object, json_value
+from streamnorm._core.json import compact, is_object, json_value, string_of
 from streamnorm._core.text import Signed, unescape_id
 from streamnorm.dialects.bedrock_converse.body.files import (
     FOUND,
@@ -257,6 +257,10 @@ _READERS: dict[str, _Reader] = {
 }
 
 
+def _is_pdf(item: _Value) -> bool:
+    return string_of(item["document"], "format") == "pdf"
+
+
 class ContentWriter:
     """Encoder of the blocks of one message.
 
@@ -291,8 +295,24 @@ class ContentWriter:
                 content.append(value)
             # A point marks all that stands before it, which must not be nothing.
             if block.cache is not None and content:
-                content.append(mark_to_wire(block.cache))
+                self._add_point(mark_to_wire(block.cache), content)
         return content
+
+    def _add_point(self, point: _Value, content: list[_Value]) -> None:
+        """Add a cache point behind the last block, or before documents that are read as text.
+
+        Claude refuses one directly behind such a document, with "content.2.type: Field required"
+        (aws/aws-sdk-java-v2#6277, strands-agents/harness-sdk#1966).
+        """
+        end = len(content)
+        while end and "document" in content[end - 1] and not _is_pdf(content[end - 1]):
+            end -= 1
+        if not end or (end < len(content) and _MARK in content[end - 1]):
+            self._context.losses.add("cache_mark_dropped", "messages", "behind a document")
+            return
+        if end < len(content):
+            self._context.losses.add("cache_mark_moved", "messages", "before a document")
+        content.insert(end, point)
 
     def write_block(self, block: InputBlock, path: str) -> _Value | None:
         """Return a block of a request or response; None if it is dropped (counted as a loss).

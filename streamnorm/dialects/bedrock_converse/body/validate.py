@@ -304,29 +304,39 @@ def rising_ttls(facts: RequestFacts) -> Iterator[Finding]:
             is_short = is_short or not is_long
 
 
+def points_behind_documents(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield cache points directly behind a document that is no PDF."""
+    for message in messages_of(facts):
+        for (_, before), (number, block) in pairwise(message.content):
+            document = before.get("document")
+            if _POINT in block and is_object(document) and document.get("format") != "pdf":
+                yield Finding(f"{message.path}.content[{number}]")
+
+
 _CHECKS: Mapping[str, RequestCheck] = {
     check.__name__: check
     for check in (
+        alternation,
+        blank_texts,
         choice_of_unknown,
         document_names,
         duplicate_documents,
         duplicate_tools,
-        excess_documents,
-        json_results,
-        lone_members,
-        lone_reasoning,
-        rising_ttls,
-        tool_inputs,
-        alternation,
-        blank_texts,
         empty_contents,
         empty_errors,
+        excess_documents,
         excess_results,
         first_message,
+        json_results,
         lone_documents,
+        lone_members,
+        lone_reasoning,
         missing_config,
         missing_messages,
         missing_results,
+        points_behind_documents,
+        rising_ttls,
+        tool_inputs,
     )
 }
 

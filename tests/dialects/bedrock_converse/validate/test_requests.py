@@ -21,6 +21,7 @@ from support.streams.corpus import needs_corpus
 from streamnorm.validation import validate_request
 
 PDF = {"document": {"format": "pdf", "name": "a", "source": {"bytes": "AAAA"}}}
+CSV = {"document": {"format": "csv", "name": "b", "source": {"bytes": "AAAA"}}}
 POINT = {"cachePoint": {"type": "default"}}
 THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "eA=="}}}
 HOUR = {"cachePoint": {"type": "default", "ttl": "1h"}}
@@ -375,6 +376,18 @@ CASES = [
         "messages[2].content[0].toolResult.content[1].cachePoint",
         "Unknown member cachePoint at messages.2.content.0.toolResult.content.1.cachePoint",
         turn(result("c1", {"text": "t"}), POINT),
+    ),
+    *(
+        Refusal(
+            "bedrock_converse.point_behind_document",
+            request(said("user", "q", *documents, POINT)),
+            f"messages[0].content[{len(documents) + 1}]",
+            "The model returned the following errors: "
+            f"messages.0.content.{len(documents) + 1}.type: Field required",
+            request(said("user", *documents, "q", POINT)),
+            others=((None, NOVA),),
+        )
+        for documents in ([CSV], [PDF, CSV])
     ),
     Refusal(
         "bedrock_converse.rising_ttl",
