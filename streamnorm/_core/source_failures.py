@@ -174,8 +174,10 @@ def _class_names(exc: BaseException) -> set[str]:
 
 
 def _causes(exc: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and those that led to it."""
-    while exc is not None:
+    """Yield an exception and those that led to it, each once: they may lead to each other."""
+    known = set[int]()
+    while exc is not None and id(exc) not in known:
+        known.add(id(exc))
         yield exc
         exc = exc.__cause__ or exc.__context__
 

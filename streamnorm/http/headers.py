@@ -270,10 +270,13 @@ def _detail(causes: list[BaseException], name: str) -> str:
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes, including those in exception groups."""
-    pending = [error]
+    """Yield an error and its causes, including those in exception groups, each once."""
+    pending, known = [error], set[int]()
     while pending:
         current = pending.pop()
+        if id(current) in known:  # errors may be the causes of each other
+            continue
+        known.add(id(current))
         yield current
         if isinstance(current, BaseExceptionGroup):
             # isinstance cannot narrow the type of the members

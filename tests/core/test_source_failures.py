@@ -125,6 +125,15 @@ def test_coded_body_that_ends_early_is_a_lost_connection(cause: Exception) -> No
     assert broken_connection(cause, 0).message == "connection lost before the first event"
 
 
+def test_exceptions_that_lead_to_each_other_end() -> None:
+    """A client that wraps an exception, and raises it again where the wrapper is handled."""
+    inner = httpx.ReadError("")
+    outer = caused(httpx.DecodingError("x"), inner)
+    inner.__context__ = outer
+    assert broken_connection(inner, 0).kind == "malformed"
+    assert broken_connection(outer, 0).kind == "malformed"
+
+
 def test_error_of_a_stream_that_is_the_source_is_its_own() -> None:
     slow = StreamError("upstream", "Slow.", "rate_limit", 429, retryable=True)
     raised = UpstreamError("Slow.", status=429, code="rate_limit", retryable=True)

@@ -133,6 +133,16 @@ def test_other_failures_to_connect_have_the_words_of_the_system() -> None:
     assert reason_of(error) == f"connection error: {os.strerror(errno.ENETUNREACH)}"
 
 
+def test_errors_that_cause_each_other_end() -> None:
+    error, inner = httpx.ConnectError("-"), OSError("-")
+    error.__cause__, inner.__context__ = inner, error
+    expected = "connection error: the provider could not be reached"
+    assert (reason_of(error), reason_of(inner)) == (
+        expected,
+        "connection lost before the first event",
+    )
+
+
 def test_refusal_by_one_of_several_addresses() -> None:
     group = ExceptionGroup("attempts", [OSError(101, "-"), ConnectionRefusedError(111, "-")])
     error = httpx.ConnectError("-")
