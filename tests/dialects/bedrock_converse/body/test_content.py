@@ -304,34 +304,6 @@ def test_cache_point_behind_no_block_marks_an_empty_text() -> None:
     )
 
 
-CSV = Document("text/csv", "a,b", title="a")
-PDF = Document("application/pdf", "aGk=", title="b")
-MARK = CacheMark()
-
-
-@pytest.mark.parametrize(
-    ("blocks", "kinds", "lost"),
-    [
-        (["q", PDF], ["text", "document", "cachePoint"], []),
-        (["q", CSV], ["text", "cachePoint", "document"], ["cache_mark_moved"]),
-        (
-            ["q", PDF, CSV, structs.replace(CSV, title="c")],
-            ["text", "document", "cachePoint", "document", "document"],
-            ["cache_mark_moved"],
-        ),
-        ([Text("q", cache=MARK), CSV], ["text", "cachePoint", "document"], ["cache_mark_dropped"]),
-        ([CSV], ["document", "text"], ["cache_mark_dropped", "document_text_added"]),
-    ],
-)
-def test_cache_point_never_stands_behind_a_document_that_is_read_as_text(
-    blocks: list[Any], kinds: list[str], lost: list[str]
-) -> None:
-    *before, last = [Text(block) if isinstance(block, str) else block for block in blocks]
-    content, losses = written(*before, structs.replace(last, cache=MARK), role="user")
-    assert [kind for item in content for kind in item] == kinds
-    assert losses == lost
-
-
 def test_cache_point_never_stands_in_a_tool_result() -> None:
     body = {
         "messages": [
