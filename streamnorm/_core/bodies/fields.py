@@ -443,13 +443,15 @@ def _check_count(body: bytes | str, most: int) -> None:
 def _check_encodable(value: dict[str, Any], *, finite: bool) -> dict[str, Any]:
     """Return a decoded object that UTF-8 can encode: lone surrogates become U+FFFD."""
     try:
-        has_null = b"null" in dumps(value)
-    except UnicodeEncodeError:  # Python's own JSON decoder lets lone surrogates pass
-        return _check_encodable(_clean_object(value), finite=finite)
+        try:
+            data = dumps(value)
+        except UnicodeEncodeError:  # Python's own JSON decoder lets lone surrogates pass
+            value = _clean_object(value)
+            data = dumps(value)
     except (TypeError, ValueError) as exc:
         raise DecodeError("a value that JSON does not have, expected decoded JSON") from exc
     # msgspec writes a number that is not finite as null; the search takes longer.
-    if finite and has_null:
+    if finite and b"null" in data:
         _check_finite(value)
     return value
 
@@ -542,8 +544,9 @@ def _non_finite_path(value: object) -> str | None:
         for name, item in value.items():
             if (path := _non_finite_path(item)) is not None:
                 return f".{name}{path}"
-    elif is_array(value):
-        for number, item in enumerate(value):
+    elif isinstance(value, list | tuple):
+        items: Sequence[object] = value
+        for number, item in enumerate(items):
             if (path := _non_finite_path(item)) is not None:
                 return f"[{number}]{path}"
     return None

@@ -128,7 +128,6 @@ class ChoiceBlocks:
         self._open_text = -1  # index of the open text, reasoning or refusal block
         self._kind: TextKind | None = None  # its kind; None once it is signed
         self._text_delta: Delta | None = None  # a delta of it, if it is text or reasoning
-        self._detail_index: int | None = None  # `signed_index` of the last reasoning detail
         self._signed_index: int | None = None  # that of the last reasoning block
         self._unsigned = -1  # that block, if it is open beside later ones for its signature
         # `signed_index` of reasoning that has stopped without a signature.
@@ -172,8 +171,17 @@ class ChoiceBlocks:
         for kind, part in self._think_tags.feed(text):
             self.add_text(kind, part, events)
 
-    def add_text(self, kind: TextKind, text: str, events: list[Event]) -> None:
-        """Append the events of text, reasoning or a refusal."""
+    def add_text(
+        self, kind: TextKind, text: str, events: list[Event], *, signed_index: int | None = None
+    ) -> None:
+        """Append the events of text, reasoning or a refusal.
+
+        Args:
+            kind: Which of them.
+            text: The text.
+            events: The events of the chunk.
+            signed_index: As of `ReasoningDetail`.
+        """
         # SGLang, DeepSeek and Mistral send `content: ""` with the fragments of a call: no text
         # begins.
         if not text:
@@ -182,10 +190,10 @@ class ChoiceBlocks:
         # cut in that text must be seen.
         self.is_finished = False
         if self._pending.items:
-            self._pending.add_text(kind, text)
+            self._pending.add_text(kind, text, signed_index)
             self._release(events)
             return
-        self._append_text(kind, text, events)
+        self._append_text(kind, text, events, signed_index)
 
     def sign_reasoning(
         self, signed: Signed, events: list[Event], detail: ReasoningDetail | None = None
@@ -202,10 +210,9 @@ class ChoiceBlocks:
 
     def add_reasoning(self, detail: ReasoningDetail, events: list[Event]) -> None:
         """Append the events of one reasoning detail."""
-        self._detail_index = detail.signed_index
         # Text before signature: one detail may hold both (openrouter/reasoning-details-signature),
         # and a signature covers what precedes it.
-        self.add_text("reasoning", detail.text, events)
+        self.add_text("reasoning", detail.text, events, signed_index=detail.signed_index)
         if detail.signature is not None:
             self.sign_reasoning(detail.signature, events, detail)
         if detail.encrypted is not None:
@@ -343,18 +350,24 @@ class ChoiceBlocks:
             match item:
                 case Call():
                     self._start_call(item, events)
-                case HeldText(kind, text):
-                    self._append_text(kind, text.text(), events, is_held=True)
+                case HeldText(kind, text, signed_index):
+                    self._append_text(kind, text.text(), events, signed_index, is_held=True)
                 case held:
                     held.append(events)
 
     # Text and reasoning
 
     def _append_text(
-        self, kind: TextKind, text: str, events: list[Event], *, is_held: bool = False
+        self,
+        kind: TextKind,
+        text: str,
+        events: list[Event],
+        signed_index: int | None,
+        *,
+        is_held: bool = False,
     ) -> None:
-        if self._kind != kind and not (kind == "reasoning" and self._resume(self._detail_index)):
-            self._start_block(_BLOCKS[kind], events, kind=kind)
+        if self._kind != kind and not (kind == "reasoning" and self._resume(signed_index)):
+            self._start_block(_BLOCKS[kind], events, kind=kind, signed_index=signed_index)
         # A held text may end in half a character though the chunk that releases it holds none.
         if is_held or self._state.may_hold_surrogates or self._carry:
             text, self._carry = rejoin(self._carry, text)
@@ -374,7 +387,7 @@ class ChoiceBlocks:
         if not is_open:
             # Anthropic signs thinking that it leaves out, and Gemini requires the signature of its
             # own in the history: an empty block carries either.
-            self._start_block(Reasoning(), events, kind="reasoning")
+            self._start_block(Reasoning(), events, kind="reasoning", signed_index=index)
         self._flush_carry(events)
         events.append(SignatureDelta(self._open_text, *signed))
         # Reasoning that follows is not covered: interleaved thinking signs each part by itself.
@@ -418,7 +431,12 @@ class ChoiceBlocks:
         events.append(BlockStop(self._start_block(RedactedReasoning(*signed), events)))
 
     def _start_block(
-        self, block: Block, events: list[Event], *, kind: TextKind | None = None
+        self,
+        block: Block,
+        events: list[Event],
+        *,
+        kind: TextKind | None = None,
+        signed_index: int | None = None,
     ) -> int:
         """Stop the open text and all complete calls, start a block, and return its index."""
         index = self._state.next_index()
@@ -433,7 +451,7 @@ class ChoiceBlocks:
         self._open_text = index if kind else -1
         self._kind = kind
         if kind == "reasoning":
-            self._signed_index = self._detail_index
+            self._signed_index = signed_index
         reasoning = ReasoningDelta(index, "") if kind == "reasoning" else None
         self._text_delta = TextDelta(index, "") if kind == "text" else reasoning
         if kind == "text":

@@ -33,10 +33,17 @@ TextKind: TypeAlias = Literal["text", "reasoning", "refusal"]
 
 
 class HeldText(Struct):
-    """Held text: consecutive deltas of one kind, joined."""
+    """Held text: consecutive deltas of one kind, joined.
+
+    Attributes:
+        kind: The kind.
+        text: The text.
+        signed_index: Index of the reasoning detail that it is of, if such details are signed.
+    """
 
     kind: TextKind
     text: TextBuffer
+    signed_index: int | None
 
 
 class HeldEvents(Struct):
@@ -70,11 +77,13 @@ class PendingStarts(Struct, eq=False):
         self.ready += first
         self._count(content)
 
-    def add_text(self, kind: TextKind, text: str) -> None:
-        """Queue text; join it to the last queued item if this item is text of the same kind."""
+    def add_text(self, kind: TextKind, text: str, signed_index: int | None) -> None:
+        """Queue text; join it to the last queued item if this item is text of the same detail."""
         last = self.items[-1]
-        if not isinstance(last, HeldText) or last.kind != kind:
-            last = HeldText(kind, TextBuffer())
+        if not (
+            isinstance(last, HeldText) and (last.kind, last.signed_index) == (kind, signed_index)
+        ):
+            last = HeldText(kind, TextBuffer(), signed_index)
             self._append(last)
         last.text.append(text)
         self._count(text)

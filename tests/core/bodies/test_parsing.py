@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -48,6 +49,18 @@ def test_request_has_no_number_that_is_not_finite(number: str) -> None:
             with pytest.raises(DecodeError) as caught:
                 body_object(body, Limits(), finite=True)
             assert (caught.value.path, caught.value.args[0]) == (path, NOT_FINITE)
+
+
+def test_decoded_request_is_searched_in_tuples() -> None:
+    with pytest.raises(DecodeError) as caught:
+        body_object({"a": (1, math.nan)}, Limits(), finite=True)
+    assert (caught.value.path, caught.value.args[0]) == ("$.a[1]", NOT_FINITE)
+
+
+@pytest.mark.parametrize("value", [{"\ud800"}, frozenset({"a\ud800"})])
+def test_half_of_a_pair_where_json_has_no_place_is_refused(value: object) -> None:
+    with pytest.raises(DecodeError, match="a value that JSON does not have"):
+        body_object({"a": value}, Limits())
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,14 @@ def test_late_signature_signs_the_reasoning_of_its_index(
     assert blocks_of(thought("a"), thought("b"), *contents) == blocks
 
 
+def test_reasoning_behind_a_call_without_a_name_keeps_its_index() -> None:
+    """It is held until the name comes, when other details may have come, too."""
+    nameless = {"tool_calls": [{"index": 0, "id": "x", "function": {"arguments": ""}}]}
+    named = {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": A}}]}
+    found = blocks_of(thought("a"), nameless, thought("c", 1), signed(), named, signed(1))
+    assert found == (Reasoning(("a",)), X, Reasoning(("c",), "s==", "anthropic"))
+
+
 def test_signature_behind_a_call_ends_its_reasoning() -> None:
     """Targets with one open block at a time hold the call until then."""
     events = decode(chunk(thought("a")), chunk(F), chunk(signed()), END).events

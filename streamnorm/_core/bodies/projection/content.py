@@ -178,8 +178,9 @@ class ContentProjector:
     def _keep_calls(self, message: InputMessage) -> None:
         """Record the calls of a message that stays as its JSON."""
         for call in message.tool_calls:
-            self._called[call.id] = call.name
-            self._ids.keep(call.id)
+            if call.id:  # google-genai sends none, and the results have the names
+                self._called[call.id] = call.name
+                self._ids.keep(call.id)
 
     def project_system(self, system: tuple[Text, ...], *, same_dialect: bool) -> tuple[Text, ...]:
         """Return the projected instructions of the request.

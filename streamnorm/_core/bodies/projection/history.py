@@ -287,20 +287,25 @@ def _plain_text(block: Document) -> Document | None:
 
     Vertex AI refuses `application/json` (agno-agi/agno#3964).
     """
-    media_type = (block.media_type or "").partition(";")[0].lower()
+    media_type = _media_type(block)
     if block.data is None or not (media_type in _TEXTUAL or media_type.endswith(_TEXTUAL_SUFFIXES)):
         return None
     try:
         data = b64decode(block.data).decode()
     except ValueError:  # of Base64 and of UTF-8
         return None
-    return structs.replace(block, media_type="text/plain", data=data)
+    return structs.replace(block, media_type="text/plain", data=data) if data.strip() else None
 
 
 def _has_known_type(block: Document, target: BodyCapabilities) -> bool:
     """Return whether the target reads documents of a media type; one without a type is a PDF."""
-    types, media_type = target.document_types, (block.media_type or _PDF).lower()
+    types, media_type = target.document_types, _media_type(block) or _PDF
     return types is None or media_type in types or media_type.startswith("text/")
+
+
+def _media_type(block: Document) -> str:
+    """Return the media type of a document without its parameters; "" if it has none."""
+    return (block.media_type or "").partition(";")[0].strip().lower()
 
 
 def write_as_text(block: Document, losses: Losses) -> Text:

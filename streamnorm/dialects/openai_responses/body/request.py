@@ -273,8 +273,13 @@ def _needs_encrypted_reasoning(writing: Writing) -> bool:
     that do not reason refuse the name: "Encrypted content is not supported with this model".
     """
     request, target = writing.part, writing.context.capabilities
+    # Servers that run other models take reasoning back as it is, but for an issuer of its own.
+    is_encrypted = target.stored_reasoning or (
+        target.reasoning_issuer != REQUEST_CAPABILITIES.reasoning_issuer
+    )
     return (
-        not is_same_dialect(request, DIALECT)
+        is_encrypted
+        and not is_same_dialect(request, DIALECT)
         and _store_to_wire(request.store, writing) is False
         and target.returns_reasoning
         and target.has_field("include")

@@ -227,7 +227,7 @@ DOCX = f"{OFFICE}.wordprocessingml.document"
 
 
 def test_document_of_a_type_that_the_target_lacks_is_a_loss() -> None:
-    pdfs = (Document("application/PDF", "aGk="), Document(None, "aGk="))
+    pdfs = (Document("application/PDF; x=1", "aGk="), Document(None, "aGk="))
     asked = request(user("Read:", *pdfs, Document(DOCX, "aGk="), Document("text/csv", "a,b")))
     done = Projection(asked, document_types=frozenset({"application/pdf"}))
     assert done.messages == [("user", (Text("Read:"), *pdfs, Document("text/csv", "a,b")))]
@@ -253,8 +253,9 @@ def test_document_of_a_textual_type_that_the_target_lacks_is_plain_text(
     assert written.lost == {"document_as_text": 1, "media_type": 1}
 
 
-def test_document_of_a_textual_type_that_is_no_text_is_a_loss() -> None:
-    asked = request(user("Read:", Document("application/json", "/w==")))
+@pytest.mark.parametrize("data", ["/w==", "IAo="])
+def test_document_of_a_textual_type_that_is_no_text_is_a_loss(data: str) -> None:
+    asked = request(user("Read:", Document("application/json", data)))
     done = Projection(asked, document_types=frozenset({"application/pdf"}))
     assert done.messages == [("user", (Text("Read:"),))]
     assert done.lost == {"document_dropped": 1}

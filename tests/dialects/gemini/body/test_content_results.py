@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.gemini.bodies import Written, blocks_of, contents_of, request_of
 
-from streamnorm import DecodeError, Document, Image, OpaqueBlock, Text, ToolResult
+from streamnorm import (
+    DecodeError,
+    Document,
+    Image,
+    OpaqueBlock,
+    Text,
+    ToolResult,
+    decode_request,
+    encode_request,
+)
 
 PNG = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0="}}
 IMAGE = Image("image/png", "iVBORw0=")
@@ -147,3 +157,26 @@ def test_a_result_of_another_form_is_refused(value: dict[str, Any], path: str) -
     with pytest.raises(DecodeError) as caught:
         blocks_of({"functionResponse": value})
     assert caught.value.path == f"$.contents[0].parts[0].functionResponse.{path}"
+
+
+def test_results_without_ids_keep_the_names_of_their_functions() -> None:
+    """google-genai sends no ids: the n-th result is that of the n-th call."""
+    calls = [{"functionCall": {"name": name, "args": {}}} for name in "fg"]
+    results = [{"functionResponse": {"name": name, "response": {"output": "a"}}} for name in "fg"]
+    asked = decode_request(
+        {
+            "contents": [
+                {"role": "user", "parts": [{"text": "q"}]},
+                {"role": "model", "parts": calls},
+                {"role": "user", "parts": results},
+            ]
+        },
+        "gemini",
+    )
+    *before, last = asked.messages
+    blocks = tuple(structs.replace(block, content=(Text("b"),)) for block in last.tool_results)
+    changed = structs.replace(last, blocks=blocks)
+    encoded = encode_request(structs.replace(asked, messages=(*before, changed)), "gemini")
+    parts = encoded.body["contents"][2]["parts"]
+    assert [part["functionResponse"]["name"] for part in parts] == ["f", "g"]
+    assert encoded.losses == ()

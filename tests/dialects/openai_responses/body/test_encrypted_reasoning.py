@@ -83,6 +83,11 @@ def test_servers_that_read_signed_reasoning_are_asked(server: str) -> None:
     assert sent("gpt-5", server, reasoning=HIGH).body["include"] == [ENCRYPTED]
 
 
+@pytest.mark.parametrize("server", ["deepseek", "sglang", "vllm"])
+def test_servers_that_read_reasoning_as_it_is_are_not_asked(server: str) -> None:
+    assert "include" not in sent("gpt-oss-120b", server, reasoning=HIGH).body
+
+
 @pytest.mark.parametrize("more", [{}, {"store": False}, {"include": []}])
 def test_requests_of_the_dialect_stay_as_they_are(more: dict[str, Any]) -> None:
     body = {"model": "gpt-5", "input": "Hi", "reasoning": {"effort": "high"}, **more}
