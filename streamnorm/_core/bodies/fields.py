@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from math import isfinite
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from streamnorm._core.blocks import ToolCall, ToolResult
 from streamnorm._core.bodies.request import InputMessage, Request, Source
@@ -540,15 +540,12 @@ def _non_finite_path(value: object) -> str | None:
     """Return the path below `value` of the first number that is not finite, or None."""
     if isinstance(value, float):
         return None if isfinite(value) else ""
-    if is_object(value):
-        for name, item in value.items():
-            if (path := _non_finite_path(item)) is not None:
-                return f".{name}{path}"
-    elif isinstance(value, list | tuple):
-        items: Sequence[object] = value
-        for number, item in enumerate(items):
-            if (path := _non_finite_path(item)) is not None:
-                return f"[{number}]{path}"
+    items: Iterable[tuple[object, object]] = value.items() if is_object(value) else ()
+    if isinstance(value, list | tuple):
+        items = enumerate(cast("Sequence[object]", value))
+    for key, item in items:
+        if (path := _non_finite_path(item)) is not None:
+            return f"[{key}]{path}" if isinstance(key, int) else f".{key}{path}"
     return None
 
 
