@@ -109,11 +109,12 @@ def tests_of(module: Path, *, own: bool) -> tuple[str, ...]:
 
     Args:
         module: The module.
-        own: Whether only those of its folder.
+        own: Whether only those of its folder, and of the rooms if they use it.
     """
+    rooms = ("tests/dialects",) if module.parts[1] == "_core" else ()
     found = dict.fromkeys(
         str(file.relative_to(ROOT))
-        for place in (*_own_tests(module), *(() if own else _tests_above(module)))
+        for place in (*_own_tests(module), *(rooms if own else _tests_above(module)))
         for file in ([ROOT / place] if place.endswith(".py") else _test_files(ROOT / place))
     )
     return tuple(found)

@@ -7,8 +7,9 @@
 Each mutant is a copy of the project with one small change; it is killed if a test fails.  Asked are
 the tests that run the changed line; where that serves all tests, those named like the changed
 module first, then those that run the line, then all that its area has.  `--quick` asks the tests
-in the folder of the module alone, and of them as many as take twenty seconds: in a tenth of the
-time it prints more survivors than there are, never fewer.
+in the folder of the module alone, those of the rooms, too, if it is of the core, and of them as
+many as take twenty seconds: in a tenth of the time it prints more survivors than there are, never
+fewer.
 Of each area, module, package or line so many mutants are tried.  Survivors are printed with their
 line: some change nothing that is visible, all others are missing tests.  Those of the first kind
 stand in `survivors.toml` with their reasons, and do not count; an entry is stale if its mutant is
@@ -113,7 +114,7 @@ class Scope:
     """Which tests are asked of a mutant.
 
     Attributes:
-        is_quick: Whether these are those of the folder of its module alone.
+        is_quick: Whether these are those of the folder of its module, or of the rooms.
     """
 
     is_quick: bool = False
