@@ -9,11 +9,11 @@ Agents decide by the words of these errors whether to send the request again.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from typing import Any, cast
 
 from streamnorm._core.errors import (
-    CredentialsError,
     DecodeError,
     EncodeError,
     LimitExceeded,
@@ -34,11 +34,22 @@ from streamnorm._core.failures import stream_error_of
 # have no built-in base.
 _TIMEOUTS = frozenset({"TimeoutError", "TimeoutException"})
 _NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientConnectorError"})
-# Of httpx, aiohttp and requests.  aiohttp raises its own as the cause of a `ClientPayloadError`.
-_UNDECODABLE = frozenset({"DecodingError", "ContentEncodingError", "ContentDecodingError"})
+# Of httpx and aiohttp; that of urllib3 is in `_is_undecodable`.  aiohttp raises its own as the
+# cause of a `ClientPayloadError`.
+_UNDECODABLE = frozenset({"DecodingError", "ContentEncodingError"})
 _NOT_OF_ITS_CODING = "a body that is not of its content-encoding, expected one that is"
+# Of httpx and httpcore, of aiohttp, of urllib3 and botocore; others are an `OSError`.
+_NETWORK = _TIMEOUTS | {
+    "NetworkError",
+    "RemoteProtocolError",
+    "ClientConnectionError",
+    "ClientPayloadError",
+    "ConnectionError",
+    "HTTPClientError",
+    "ProtocolError",
+}
 # What a caller's mistake or a fault of a program raises; no network and no peer does.
-_FAULTS = (
+_BUILTIN_FAULTS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -48,8 +59,11 @@ _FAULTS = (
     RuntimeError,  # also `StreamError` of httpx: a body that was read before
     TypeError,
     ValueError,
-    # Of this library; stores and played connections break as the network does.
-    CredentialsError,
+)
+# Of this library; stores and played connections break as the network does, and credentials that
+# cannot be refreshed most often do.
+_FAULTS = (
+    *_BUILTIN_FAULTS,
     DecodeError,
     EncodeError,
     LocalProtocolError,
@@ -115,8 +129,7 @@ def broken_connection(
     # The source is a stream of this library.
     if isinstance(cause, UpstreamError | NotAStream):
         return cast("StreamError", stream_error_of(cause))
-    if _is_undecodable(cause):
-        return StreamError("malformed", _NOT_OF_ITS_CODING)
+    cause = _network_error_behind(cause) or cause
     names = _class_names(cause)
     when = (
         f"after {_count(events)}, before the message was complete"
@@ -126,6 +139,8 @@ def broken_connection(
     if not names.isdisjoint(_TIMEOUTS):
         message = f"connection timed out {when}"
         return StreamError("stalled", message, retryable=True, extra=resume_token)
+    if _is_undecodable(cause):
+        return StreamError("malformed", _NOT_OF_ITS_CODING)
     # Another request would fail the same way, so the text must not read like a lost connection.
     if is_fault(cause):
         return StreamError("transport", f"the source failed {when}", retryable=False)
@@ -146,14 +161,34 @@ def is_fault(cause: BaseException) -> bool:
     names = _class_names(cause)
     # h2 raises it as well where a request meets a connection that the peer is closing
     # (encode/httpcore#679), h11 for what the caller sends, such as a header with a line break.
-    if "LocalProtocolError" in names and any(
-        type(each).__module__.startswith("h2.") for each in _causes(cause)
-    ):
+    if "LocalProtocolError" in names and any(_is_of_h2(each) for each in _causes(cause)):
         return False
     if not names.isdisjoint(_MISTAKES):
         return True
     # An `SSLCertVerificationError` is a `ValueError`, too.
-    return isinstance(cause, _FAULTS) and not isinstance(cause, OSError)
+    if not isinstance(cause, _FAULTS) or isinstance(cause, OSError):
+        return False
+    return _network_error_behind(cause) is None
+
+
+def _network_error_behind(fault: BaseException) -> BaseException | None:
+    """Return the network error that led to a fault of an HTTP client; None if none did.
+
+    After a GOAWAY, httpcore closes responses of HTTP/2 twice, and raises a `KeyError` in place of
+    its `RemoteProtocolError` (encode/httpx#3072, pydantic/httpx2#808).
+    """
+    if not isinstance(fault, _BUILTIN_FAULTS):
+        return None
+    behind = fault.__cause__ or _handled_by_source(fault)
+    if behind is None:
+        return None
+    if isinstance(behind, OSError) or _is_of_h2(behind):
+        return behind
+    return None if _class_names(behind).isdisjoint(_NETWORK) else behind
+
+
+def _is_of_h2(exc: BaseException) -> bool:
+    return type(exc).__module__.startswith("h2.")
 
 
 def _is_undecodable(cause: BaseException) -> bool:
@@ -162,11 +197,30 @@ def _is_undecodable(cause: BaseException) -> bool:
     Clients report a body that ends early by the same classes, but of themselves: no library
     that decodes has raised before.
     """
-    return any(
-        not _class_names(each).isdisjoint(_UNDECODABLE)
-        and (each.__cause__ or each.__context__) is not None
-        for each in _causes(cause)
-    )
+    for each in _causes(cause):
+        names = _class_names(each)
+        decoding = each.__cause__
+        if decoding is None and "ContentEncodingError" in names:
+            # aiohttp raises it without `from` (`DeflateBuffer.feed_data`).
+            decoding = _handled_by_source(each)
+        is_of_urllib3 = type(each).__module__.startswith("urllib3") and "DecodeError" in names
+        if decoding is not None and (is_of_urllib3 or not names.isdisjoint(_UNDECODABLE)):
+            return True
+    return False
+
+
+def _handled_by_source(exc: BaseException) -> BaseException | None:
+    """Return the exception that a source was handling when it raised another one.
+
+    What its caller was handling is none: the caller's frame is not in the traceback.
+    """
+    handled = exc.__context__
+    if handled is None or handled.__traceback__ is None:
+        return None
+    # The traceback of an exception begins in the frame that handles it.
+    handler = handled.__traceback__.tb_frame
+    frames = (frame for frame, _ in traceback.walk_tb(exc.__traceback__))
+    return handled if any(frame is handler for frame in frames) else None
 
 
 def _class_names(exc: BaseException) -> set[str]:
@@ -174,12 +228,17 @@ def _class_names(exc: BaseException) -> set[str]:
 
 
 def _causes(exc: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and those that led to it, each once: they may lead to each other."""
+    """Yield an exception and its causes, each once: they may lead to each other.
+
+    `__context__` is none, as it may be an exception that the caller handles while it reads.
+    """
     known = set[int]()
     while exc is not None and id(exc) not in known:
         known.add(id(exc))
         yield exc
-        exc = exc.__cause__ or exc.__context__
+        # httpcore and requests wrap an exception without `from`, as an argument.
+        wrapped = (each for each in exc.args if isinstance(each, BaseException))
+        exc = exc.__cause__ or next(wrapped, None)
 
 
 def _count(events: int) -> str:

@@ -144,6 +144,26 @@ async def test_request_that_cannot_be_sent_is_a_broken_connection(family: Any, e
         await stream.aclose()
 
 
+@families
+async def test_connection_that_the_peer_closes_while_the_request_is_sent_was_lost(
+    family: Any,
+) -> None:
+    """After a GOAWAY, httpcore raises a `KeyError` (encode/httpx#3072, pydantic/httpx2#808)."""
+
+    def close(request: Any) -> Any:
+        try:
+            raise family.RemoteProtocolError("ConnectionTerminated", request=request)
+        except family.RemoteProtocolError:
+            {}.pop(5)
+            raise
+
+    async with family.AsyncClient(transport=family.MockTransport(close)) as client:
+        stream = streamnorm.connect(client, "GET", "http://x", errors="yield")
+        assert [event async for event in stream] == [
+            StreamError("transport", "connection lost before the first event", retryable=True)
+        ]
+
+
 MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "json": ({"json": {"a": {1}}}, ("TypeError",)),
     "header": ({"headers": {"x": 1}}, ("TypeError", "AttributeError")),
@@ -176,6 +196,14 @@ async def test_request_that_the_client_refuses_raises_the_clients_exception(
         assert not isinstance(raised.value, streamnorm.StreamnormError)
         assert outcomes == [stream.outcome] == [Abandoned()]
         assert client._transport._pool.connections == []
+        # Loggers follow both, to their end.
+        led: list[BaseException] = []
+        exc: BaseException | None = raised.value
+        while exc is not None:
+            assert exc not in led
+            led.append(exc)
+            exc = exc.__cause__ or exc.__context__
+        assert {type(each).__module__.partition(".")[0] for each in led}.isdisjoint({"streamnorm"})
 
 
 @families
