@@ -146,12 +146,13 @@ class Stream(_StreamBase[T]):
         self._idle = False
         try:
             while not pump.ended:
+                mistake: Exception | None = None
                 try:
                     data = await self._reader.read()
                 except StopAsyncIteration:
                     pump.close()
                 except NotSent as exc:
-                    raise exc.mistake from exc.mistake.__cause__
+                    mistake = exc.mistake
                 except Exception as exc:  # noqa: BLE001 - whatever a source raises breaks the stream, and the pump says how
                     pump.abort(exc)
                 else:
@@ -159,6 +160,11 @@ class Stream(_StreamBase[T]):
                     if item is not None:
                         self._idle = True
                         return item
+                if mistake is not None:
+                    try:
+                        raise mistake  # not where `NotSent` is handled, which would be its context
+                    finally:
+                        del mistake  # its traceback has this frame
                 if pump.pending and not pump.ended:
                     self._idle = True
                     return pump.pending.pop()
