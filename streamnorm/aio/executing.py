@@ -331,12 +331,16 @@ def _json_form(value: object) -> object:
     Raises:
         TypeError: It has none.
     """
-    dump = getattr(value, "model_dump", None)  # of pydantic, whose models msgspec does not know
-    if callable(dump):
-        return dump(mode="json", by_alias=True)
     if isinstance(value, PurePath):
         return str(value)
-    raise TypeError(f"result holds a value of type {type(value).__name__}, expected JSON")
+    dump = getattr(value, "model_dump", None)  # of pydantic, whose models msgspec does not know
+    form: object = dump(mode="json", by_alias=True) if callable(dump) else value
+    try:
+        # Without the hook: objects that answer every attribute, such as mocks, dump such objects.
+        return msgspec.to_builtins(form, str_keys=True)
+    except TypeError as exc:
+        found = type(value).__name__
+        raise TypeError(f"result holds a value of type {found}, expected JSON") from exc
 
 
 def exception_result(call: ToolCall, exc: BaseException) -> ToolResult:

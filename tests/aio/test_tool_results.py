@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -125,6 +126,32 @@ def test_a_result_of_mcp_is_read(kind: type[MCPResult]) -> None:
 def test_a_value_without_json_form_is_an_error() -> None:
     with pytest.raises(TypeError, match=r"^result holds a value of type object, expected JSON$"):
         result_of(CALL, [object()])
+
+
+class Dumped:
+    def __init__(self, form: object) -> None:
+        self.form = form
+
+    def model_dump(self, **_: object) -> object:
+        return self.form
+
+
+class Proxy:
+    """An object with a method of every name, as those of `MagicMock` and of remote calls."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("is_error", "isError"):
+            raise AttributeError(name)
+        return lambda **_: self
+
+
+@pytest.mark.parametrize("form", [lambda proxy: proxy, lambda proxy: {"a": [proxy]}])
+def test_an_object_that_answers_every_attribute_has_no_json_form(
+    form: Callable[[object], object],
+) -> None:
+    for value in (form(Proxy()), form(Dumped(form(Proxy())))):
+        with pytest.raises(TypeError, match=r"^result holds a value of type \w+, expected JSON$"):
+            result_of(CALL, value)
 
 
 class Silent(Exception):
