@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamnorm._registry import encoder
 from streamnorm.cli import console
 from streamnorm.cli.logs import redact
-from streamnorm.recording.files import OutputFile
+from streamnorm.cli.output_files import OutputFile
 from streamnorm.recording.format import split_name
 
 if TYPE_CHECKING:

@@ -376,7 +376,8 @@ def _import(arguments: argparse.Namespace) -> int:
 
 @console.clean_up_at_sigterm()
 def _export(arguments: argparse.Namespace) -> int:
-    from streamnorm.recording.importing import export_har
+    from streamnorm.cli.output_files import write_output
+    from streamnorm.recording.importing.har import encode_har
     from streamnorm.recording.library import Library
 
     console.check_output("--out", arguments.out)
@@ -390,7 +391,7 @@ def _export(arguments: argparse.Namespace) -> int:
     for recording in recordings:
         _check_is_no_source(out, recording)
     is_stdout = console.is_stdout(out)
-    export_har(recordings, out)
+    write_output(out, encode_har(recordings))
     if not is_stdout:  # which then has the HAR alone
         console.write([os.fsencode(arguments.out), b"\n"])
     return 0

@@ -1,9 +1,8 @@
-"""The files of recordings, HAR files and pages: private, and replaced once complete."""
+"""The files of recordings: private, and replaced once complete."""
 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -37,66 +36,17 @@ def part_of(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-class OutputFile:
-    """A file that replaces the one at its path once it is complete; only its owner can read it.
-
-    The target of a symbolic link is replaced.  What is no regular file, such as a device or a
-    FIFO, is written to.
-
-    Args:
-        path: Path of the file.
-
-    Attributes:
-        file: The file to write.
-
-    Raises:
-        OSError: It cannot be created or opened.
-    """
-
-    file: BinaryIO
-
-    def __init__(self, path: Path) -> None:
-        self._replaced: Path | None = None
-        if _can_replace(path):
-            self._replaced = Path(os.path.realpath(path))
-            self.file = create_part(self._replaced)
-        else:
-            self.file = os.fdopen(os.open(path, os.O_WRONLY), "wb")
-
-    def close(self, *, is_complete: bool) -> None:
-        """Move a complete file to its path; delete an incomplete one.
-
-        Raises:
-            OSError: It cannot be written.
-        """
-        if self._replaced is None:
-            self.file.close()
-            return
-        part = part_of(self._replaced)
-        try:
-            self.file.close()
-            if is_complete:
-                os.replace(part, self._replaced)
-        finally:
-            part.unlink(missing_ok=True)
-
-
-def _can_replace(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
-        return True
-
-
 def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write an `OutputFile`.
+    """Write a file that only its owner can read, atomically; a symbolic link is replaced.
 
     Raises:
         OSError: It cannot be written.
     """
-    out, is_complete = OutputFile(path), False
+    part = part_of(path)
     try:
-        write(out.file)
-        is_complete = True
-    finally:
-        out.close(is_complete=is_complete)
+        with create_part(path) as out:
+            write(out)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

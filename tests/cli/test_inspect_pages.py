@@ -8,8 +8,7 @@ import pytest
 from support.cli.inspect_command import END, ROOT
 from support.openai_chat.chunks import content
 
-from streamnorm.cli import main
-from streamnorm.recording import files
+from streamnorm.cli import main, output_files
 
 RECORDING = ROOT / "recordings/openai_chat/openai/parallel-tools-interleaved-two.sse"
 
@@ -56,7 +55,7 @@ def test_full_disk_leaves_the_earlier_page(
 ) -> None:
     out = tmp_path / "page.html"
     out.write_text("of yesterday")
-    monkeypatch.setattr(files, "create_part", lambda _: open("/dev/full", "wb", 0))  # noqa: SIM115
+    monkeypatch.setattr(output_files, "create_part", lambda _: open("/dev/full", "wb", 0))  # noqa: SIM115
     assert main(["inspect", str(RECORDING), "--html", str(out)]) == 2
     assert "No space left on device" in capfd.readouterr().err
     assert out.read_text() == "of yesterday"

@@ -14,7 +14,6 @@ import pytest
 from support.openai_chat.chunks import content
 
 from streamnorm.cli import main
-from streamnorm.recording import Recording
 
 SOURCE = Path(__file__).parents[2] / "recordings" / "openai_chat" / "openai" / "text.sse"
 Out = pytest.CaptureFixture[str]
@@ -102,6 +101,27 @@ def test_standard_output_has_the_har_alone(stream: Path) -> None:
     assert done.stdout.endswith(b"}\n")
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("mode", ["ab", "wb"])
+def test_har_on_a_redirected_standard_output_replaces_nothing(
+    stream: Path, tmp_path: Path, mode: str, *, by_name: bool
+) -> None:
+    log = tmp_path / "log.txt"
+    log.write_bytes(b"before\n")
+    log.chmod(0o644)
+    out = log if by_name else "/dev/stdout"
+    with log.open(mode) as file:
+        command = [sys.executable, "-m", "streamnorm", *arguments("export", stream, out)]
+        assert subprocess.run(command, stdout=file, timeout=60).returncode == 0
+        subprocess.run([sys.executable, "-c", "print('after')"], stdout=file, check=True)
+    before, har, after = log.read_bytes().partition(STARTS["export"])
+    assert before == (b"before\n" if mode == "ab" else b"")
+    assert har
+    assert after.endswith(b"}\nafter\n")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o644
+    assert not log.with_name("log.txt.part").exists()
+
+
 def test_page_on_standard_output_is_refused(stream: Path) -> None:
     command = [sys.executable, "-m", "streamnorm", *arguments("inspect", stream, "/dev/stdout")]
     done = subprocess.run(command, capture_output=True, timeout=60)
@@ -158,11 +178,3 @@ def test_signal_leaves_no_part_of_a_page(number: int, status: int, tmp_path: Pat
         process.send_signal(number)
         assert process.wait(60) == status
     assert list(tmp_path.iterdir()) == []
-
-
-def test_saved_recording_replaces_the_target_of_a_link(tmp_path: Path) -> None:
-    (tmp_path / "b.sse").write_bytes(b"data: 0\n\n")
-    (tmp_path / "a.sse").symlink_to("b.sse")
-    Recording(b"data: 1\n\n").save(tmp_path / "a.sse")
-    assert (tmp_path / "a.sse").is_symlink()
-    assert (tmp_path / "b.sse").read_bytes() == b"data: 1\n\n"

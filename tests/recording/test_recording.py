@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -253,6 +254,25 @@ def test_file_is_replaced_atomically(tmp_path: Path) -> None:
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"before"]
     replace_file(path, lambda out: out.write(b"after"))
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"after"]
+
+
+@pytest.mark.parametrize("name", ["a.sse", "a.json"])
+def test_saved_file_replaces_a_link_and_not_its_target(tmp_path: Path, name: str) -> None:
+    """A link in a directory of recordings does not choose another file that is overwritten."""
+    target = tmp_path / "target"
+    target.write_bytes(b"before")
+    (tmp_path / name).symlink_to(target)
+    recording(b"data: 1\n\n").save(tmp_path / "a.sse")
+    assert target.read_bytes() == b"before"
+    assert not (tmp_path / name).is_symlink()
+    assert Recording.load(tmp_path / "a.sse").body == b"data: 1\n\n"
+
+
+@pytest.mark.parametrize("name", ["a.sse", "a.json"])
+def test_saved_file_replaces_a_fifo(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    recording(b"data: 1\n\n").save(tmp_path / "a.sse")
+    assert Recording.load(tmp_path / "a.sse").body == b"data: 1\n\n"
 
 
 # Playing

@@ -228,17 +228,22 @@ def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
         RecordingError: The file cannot be written.
     """
     path = check_path(path)
+    text = encode_har(recordings)
+    try:
+        replace_file(path, lambda out: out.write(text))
+    except OSError as exc:
+        raise RecordingError(f"{path}: {exc.strerror}") from exc
+
+
+def encode_har(recordings: Iterable[Recording]) -> bytes:
+    """Return the HAR file that `export_har` writes."""
     log = {
         "version": "1.2",
         "creator": {"name": "streamnorm", "version": streamnorm.__version__},
         "entries": [_describe_exchange(recording) for recording in recordings],
         "comment": _COMMENT,
     }
-    text = msgspec.json.format(msgspec.json.encode({"log": log}), indent=2) + b"\n"
-    try:
-        replace_file(path, lambda out: out.write(text))
-    except OSError as exc:
-        raise RecordingError(f"{path}: {exc.strerror}") from exc
+    return msgspec.json.format(msgspec.json.encode({"log": log}), indent=2) + b"\n"
 
 
 def _describe_exchange(recording: Recording) -> dict[str, Any]:
