@@ -69,7 +69,10 @@ async def open_stream(arguments: argparse.Namespace) -> AsyncGenerator[LogReader
                 return
     where = "under the given scope"
     if arguments.scope is None and arguments.client_keys is None:
-        where = "without a scope: those of a gateway's clients need --client-keys or --scope"
+        where = (
+            "without a scope: those of a gateway's clients that send a key need --client-keys or"
+            " --scope"
+        )
     raise console.UsageError(f"no stream has this id {where}")
 
 

@@ -48,7 +48,9 @@ BEGIN = [content("It "), content("snows.")]
 ANSWER = [*BEGIN, chunk({}, "stop") + DONE]
 SECRET = "sk-proj-" + "a1B2c3D4" * 6
 KEY = "key-of-a-client"
-NO_SCOPE = "without a scope: those of a gateway's clients need --client-keys or --scope"
+NO_SCOPE = (
+    "without a scope: those of a gateway's clients that send a key need --client-keys or --scope"
+)
 PRODUCER = """
 import sys
 import anyio
