@@ -179,7 +179,7 @@ def _network_error_behind(fault: BaseException) -> BaseException | None:
     """
     if not isinstance(fault, _BUILTIN_FAULTS):
         return None
-    behind = fault.__cause__ or _handled_by_source(fault)
+    behind = fault.__cause__ or handled_by_source(fault)
     if behind is None:
         return None
     if isinstance(behind, OSError) or _is_of_h2(behind):
@@ -202,14 +202,14 @@ def _is_undecodable(cause: BaseException) -> bool:
         decoding = each.__cause__
         if decoding is None and "ContentEncodingError" in names:
             # aiohttp raises it without `from` (`DeflateBuffer.feed_data`).
-            decoding = _handled_by_source(each)
+            decoding = handled_by_source(each)
         is_of_urllib3 = type(each).__module__.startswith("urllib3") and "DecodeError" in names
         if decoding is not None and (is_of_urllib3 or not names.isdisjoint(_UNDECODABLE)):
             return True
     return False
 
 
-def _handled_by_source(exc: BaseException) -> BaseException | None:
+def handled_by_source(exc: BaseException) -> BaseException | None:
     """Return the exception that a source was handling when it raised another one.
 
     What its caller was handling is none: the caller's frame is not in the traceback.

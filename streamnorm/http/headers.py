@@ -22,7 +22,7 @@ from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
-from streamnorm._core.source_failures import broken_connection
+from streamnorm._core.source_failures import broken_connection, handled_by_source
 
 # Headers with the same meaning for every provider.
 _REQUEST_HEADERS = (
@@ -281,5 +281,5 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
         if isinstance(current, BaseExceptionGroup):
             # isinstance cannot narrow the type of the members
             pending += cast("BaseExceptionGroup[BaseException]", current).exceptions
-        elif cause := current.__cause__ or current.__context__:
+        elif cause := current.__cause__ or handled_by_source(current):
             pending.append(cause)

@@ -143,6 +143,16 @@ def test_errors_that_cause_each_other_end() -> None:
     )
 
 
+async def test_exception_that_the_caller_handles_is_no_reason(tmp_path: Path) -> None:
+    """Callers ask another provider in an `except` block."""
+    with serving(reset) as address:
+        try:
+            raise ssl.CertificateError
+        except ssl.CertificateError:
+            found = await reason(f"http://{address}", tmp_path)
+    assert found == "connection lost before the first event"
+
+
 def test_refusal_by_one_of_several_addresses() -> None:
     group = ExceptionGroup("attempts", [OSError(101, "-"), ConnectionRefusedError(111, "-")])
     error = httpx.ConnectError("-")
