@@ -267,12 +267,15 @@ def client_scope(received: ClientRequest, client: Dialect) -> str:
     """Return the scope of a client: a digest of its API keys, which separates clients' data.
 
     A key is the same scope in every header.  Several different keys in one request form a
-    separate scope, since any of them may be the key that was checked.
+    separate scope, since any of them may be the key that was checked.  A request whose signature
+    was verified has the scope of its access key.
 
     Args:
         received: The request.
         client: The client's dialect.
     """
+    if received.signed_by:  # each request has a signature of its own
+        return scope_of(f"AWS4-HMAC-SHA256 {received.signed_by}\n")
     found = [received.headers.get(name, "").strip() for name in client.endpoints.key_headers]
     return scope_of_keys({_without_scheme(key) for key in found if key})
 

@@ -251,6 +251,21 @@ def test_scope_is_that_of_the_key_in_any_header() -> None:
     assert client_scope(bare, RESPONSES) != client_scope(other, RESPONSES)
 
 
+def test_scope_of_a_verified_signature_is_that_of_its_access_key() -> None:
+    def scope(signature: str, **verified: str) -> str:
+        headers = {"authorization": f"AWS4-HMAC-SHA256 Credential=AKID/day, Signature={signature}"}
+        received = ClientRequest(method="POST", path="/", headers=headers, body=b"", **verified)
+        return client_scope(received, RESPONSES)
+
+    assert scope("a", signed_by="AKID") == scope("b", signed_by="AKID")
+    assert scope("a", signed_by="AKID") != scope("a", signed_by="OTHER")
+    # An id that nobody has verified opens nothing: it is no secret.
+    assert scope("a") not in (scope("b"), scope("a", signed_by="AKID"))
+    bearer = {"authorization": "Bearer AKID"}
+    unsigned = ClientRequest(method="POST", path="/", headers=bearer, body=b"")
+    assert client_scope(unsigned, RESPONSES) != scope("a", signed_by="AKID")
+
+
 def test_clients_of_two_dialects_expect_a_store() -> None:
     stored = {name for name, known in DIALECTS.items() if known.stored is not None}
     assert stored == {"openai_responses", "gemini_interactions"}

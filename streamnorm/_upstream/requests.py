@@ -111,6 +111,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
         decoded: The body as `body_object` returned it, or its replacement for an upstream of
             another dialect; never modified.  None before decoding.
         released_bytes: Size of a released body.
+        signed_by: Id of the access key whose signature of the request was verified; "" without.
     """
 
     method: str
@@ -120,6 +121,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     query: tuple[tuple[str, str], ...] = ()
     decoded: dict[str, Any] | None = None
     released_bytes: int = 0
+    signed_by: str = ""
 
     def __repr__(self) -> str:
         return f"ClientRequest({self.method!r}, …)"

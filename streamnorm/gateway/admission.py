@@ -219,6 +219,7 @@ class Admission:
         if signature is not None and self._access_keys is not None:
             target, digest = _spelt_target(scope), body_hash.hexdigest()
             self._access_keys.verify(signature, received.method, target, received.headers, digest)
+            received = structs.replace(received, signed_by=signature.key_id)
         if decoder is not None and size:
             with self._decoding():
                 decoder.close()

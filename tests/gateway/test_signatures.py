@@ -11,17 +11,20 @@ from random import Random
 from typing import Any
 from urllib.parse import unquote
 
+import httpx
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from support.bedrock.signatures import KEY_ID, SECRET
 from support.gateway.calls import NOWHERE, POSTS, asked, body_of, called, opened
+from support.gateway.servers import served_gateway
 from support.http.raw_http import EMPTY_RESPONSE, raw_upstream
 
 from streamnorm._upstream.requests import RequestRefused
-from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
+from streamnorm.gateway import Config, ConfigError, Gateway, LogConfig, UpstreamConfig
 from streamnorm.gateway.signatures import AccessKeys
+from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
 
@@ -438,6 +441,32 @@ async def test_list_has_no_models_that_nobody_has_configured() -> None:
         assert (status, listed) == (200, {"inferenceProfileSummaries": []})
         status, found = await asked(app, "/inference-profiles/m", method="GET")
     assert (status, found["inferenceProfileId"]) == (200, "m")
+
+
+async def test_stream_is_found_by_its_access_key_alone() -> None:
+    """A signature is another one for each request, and at each second."""
+    body = b'{"messages": [{"role": "user", "content": [{"text": "Snow?"}]}]}'
+    provider = FakeProvider(["It snows."] * 2)
+    named = [("content-type", "application/json"), ("x-streamnorm-stream", "s-1")]
+    log, target = LogConfig(url="memory:"), "/model/m/converse"
+    async with (
+        served_gateway(provider.app(), log=log, **KEYS) as gateway,
+        httpx.AsyncClient(base_url=gateway.url) as http,
+    ):
+        host = gateway.url.removeprefix("http://")
+
+        async def ask_signed(seconds: int, key: tuple[str, str] = (KEY_ID, SECRET)) -> Any:
+            at = datetime.now(UTC) + timedelta(seconds=seconds)
+            headers = signed(target, body, host=host, sent_host=host, key=key, at=at, headers=named)
+            return await http.post(target, content=body, headers=headers)
+
+        first, again = [await ask_signed(each) for each in (0, 9)]
+        assert (first.status_code, again.status_code) == (200, 200)
+        assert first.json()["output"] == again.json()["output"]
+        assert len(provider.requests) == 1
+        other = "AKIDOTHER", "other-secret"
+        assert (await ask_signed(0, other)).status_code == 200
+        assert len(provider.requests) == 2
 
 
 async def test_list_needs_a_key_too() -> None:
