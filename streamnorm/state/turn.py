@@ -93,12 +93,14 @@ def previous_not_found(id: str, noun: str = "response", missing: str | None = No
     )
 
 
-def previous_not_ended(id: str, noun: str = "response") -> StateError:
+def previous_without_output(id: str, noun: str = "response") -> StateError:
     """Return the error for a `previous_response_id` of a response that has no complete output."""
     return StateError(
-        f"Previous {noun} with id {_quote_id(id)} is not completed. "
-        "Wait for its end, or send the whole conversation as `input` instead.",
+        f"Previous {noun} with id {_quote_id(id)} has no complete output. "
+        "Send the whole conversation as `input` instead.",
+        # It may have failed: the code by which agents do so, as where nothing is stored.
         status=400,
+        code=f"previous_{noun}_not_found",
         param=f"previous_{noun}_id",
     )
 
@@ -236,7 +238,7 @@ class Turn:
                 missing = _missing_in(found.chain, previous)
                 raise previous_not_found(previous, self.form.noun, missing)
             if not has_ended(found.chain[0], self.form):
-                raise previous_not_ended(previous, self.form.noun)
+                raise previous_without_output(previous, self.form.noun)
             history = chain
         seen = {item.id for item in history}
         for id in references:

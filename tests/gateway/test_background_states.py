@@ -127,7 +127,7 @@ async def test_input_is_listed_while_the_response_is_made() -> None:
         begun = await client.responses.create(**REQUEST)
         [item] = [item async for item in client.responses.input_items.list(begun.id)]
         assert item.to_dict()["content"] == [{"type": "input_text", "text": "Snow?"}]
-        with pytest.raises(openai.BadRequestError, match="is not completed"):
+        with pytest.raises(openai.BadRequestError, match="no complete output"):
             await client.responses.create(model="m", input="And?", previous_response_id=begun.id)
 
 

@@ -192,7 +192,12 @@ def test_response_without_a_complete_output_is_not_continued(status: str) -> Non
     store.put("a", StoredResponse("resp_1", None, body, (), ()))
     error = refused(store, previous_response_id="resp_1", input="Go on.")
     assert (error.status, error.param) == (400, "previous_response_id")
-    assert "'resp_1' is not completed" in str(error)
+    # By this code agents send their whole input again.
+    assert error.code == "previous_response_not_found"
+    assert str(error) == (
+        "Previous response with id 'resp_1' has no complete output. "
+        "Send the whole conversation as `input` instead."
+    )
 
 
 def test_store_that_finds_another_response_is_not_believed() -> None:
