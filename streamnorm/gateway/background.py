@@ -87,9 +87,11 @@ class BackgroundResponses:
         """
         scope, id = (client_scope(received, client), turn.id) if asked is None else asked.key
         if asked is not None:
-            # The same request joins: it gets the id of the same response.
-            digest = hashlib.sha256(f"{scope}\n{id}".encode()).hexdigest()[:32]
-            id = require_stored_answers(client).id_prefix + digest
+            # The same request joins: it gets the id of the same response.  Another one under its
+            # header gets another: the store keeps a response longer than the log knows of which
+            # request it is.
+            digest = hashlib.sha256(f"{scope}\n{id}\n".encode() + asked.fingerprint)
+            id = require_stored_answers(client).id_prefix + digest.hexdigest()[:32]
             turn.rename(id)
         echoed = reader_of(client).echoed_fields
         fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}

@@ -53,7 +53,7 @@ from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import Found, Lookup, StoredResponse
-from streamnorm.state.turn import CheckedTurn, forbid_storing
+from streamnorm.state.turn import CheckedTurn, forbid_storing, has_ended
 
 if TYPE_CHECKING:
     from streamnorm.gateway.websocket_answers import SocketAnswer
@@ -202,6 +202,8 @@ class ResponseState:
 
     async def announce(self, response: dict[str, Any]) -> None:
         """Store a response in the background that no upstream has begun, with its input.
+
+        A complete response of the same request stays.
 
         Args:
             response: The response.
@@ -373,6 +375,11 @@ class StoredState(ResponseState):
 
     async def announce(self, response: dict[str, Any]) -> None:
         with store_refusals(), state_refusals(_STATUS):
+            # A request that is sent again, of which the log knows no more: its answer is replaced
+            # by the next one that is complete, and not by one that may fail.
+            known = (await self._store.afind(self._scope, Lookup(self.id))).chain
+            if known and has_ended(known[0], self._turn.form):
+                return
             stored = await self._bodies.run(self.size, partial(self._turn.unended, response))
         if not await self._store.aput(self._scope, stored, stored.size):
             found = f"background: a request of {self.size} bytes, which the store has no room for"
