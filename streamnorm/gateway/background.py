@@ -133,15 +133,24 @@ class BackgroundResponses:
         query = dict(received.query)
         streams = asked.operation == "response" and query.get("stream", "false") != "false"
         if asked.operation == "delete":
-            if state != "running":
-                return False  # the store forgets it, and nothing of the log is found without it
-            raise RequestRefused(f"{form.noun} that is not complete, cancel it in place of that")
+            if state == "running":
+                problem = f"{form.noun} that is not complete, cancel it in place of that"
+                raise RequestRefused(problem)
+            with log_refusals():
+                await self._streams.forget(key)
+            if state == "complete":
+                return False
+            # The log alone may have had it: the store of another process, or one that forgot it.
+            await self._store.adelete(scope, asked.response_id)
+            call.status = 200
+            await send_json(exchange, 200, _JSON, dumps(form.deleted(asked.response_id)))
+            return True
         if asked.operation == "cancel" and state == "running":
             with log_refusals():
                 state = (await self._streams.cancel(key)).state
         found = await self._store.afind(scope, Lookup(asked.response_id))
-        if not found.chain and state != "running":
-            return False  # it was deleted
+        if not found.chain and state == "complete":
+            return False  # the store had it, and has forgotten it
         if streams:
             await self._stream(key, client, query, exchange, call)
             return True
@@ -179,11 +188,15 @@ class BackgroundResponses:
         key, headers = asked.key, asked.headers
         call.stream, response = key, background.response
         with log_refusals():
-            is_new = await self._streams.begin(asked, attempts, client, call, headers)
+            begin = partial(self._streams.begin, asked, attempts, client, call, headers)
+            is_new = await begin()
+            state = "running" if is_new else (await self._streams.status(key)).state
+            if state in ABSENT:
+                # It could not be stored at another gateway, or was deleted: its id is free again.
+                is_new, state = await begin(), (await self._streams.status(key)).state
             if is_new:
                 await background.wait()
             else:
-                state = (await self._streams.status(key)).state
                 found = await self._store.afind(scope, Lookup(key[1]))
                 response = await self._current(key, client, state, found, response)
         call.status = 200

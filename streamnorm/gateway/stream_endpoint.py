@@ -37,7 +37,7 @@ from streamnorm.gateway.streams import (
 from streamnorm.log.records import Key
 
 _PATH = re.compile(r"^/streams/(?P<response_id>[^/]+)$")
-# Answers in the background have routes of their own: the log does not know which were deleted.
+# Answers in the background have routes of their own: the log does not know which the store lacks.
 _ANSWERS = tuple([known.stored.id_prefix for known in DIALECTS.values() if known.stored])
 _NO_CONTENT = 204
 _JSON = [(b"content-type", b"application/json")]

@@ -21,7 +21,7 @@ from contextlib import (
     suppress,
 )
 from functools import partial
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import anyio
 from msgspec import Struct, structs
@@ -279,6 +279,21 @@ class LoggedStreams:
             status = await self.status(key)
         return status
 
+    async def forget(self, key: Key) -> None:
+        """Remove a stream that has ended; its id is free then.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        scope, id = key
+        # One that takes its place and never begins leaves nothing.
+        with suppress(_NeverBegins, LogError):
+            async with self._log.produce(id, _never_begin, scope=scope, replaces=True):
+                pass
+        # A store that fails at the end of that keeps a stream without bytes.
+        if (await self.status(key)).state not in ABSENT:
+            raise StoreError("a stream could not be removed")
+
     async def status(self, key: Key) -> StreamStatus:
         """Return the status of a stream."""
         scope, id = key
@@ -399,6 +414,14 @@ class LoggedStreams:
             _check_outcome(followed.outcome, followed.dialect, client)
         call.outcome = call.outcome or followed.outcome
         return dumps(last_answer(last, noun))
+
+
+class _NeverBegins(Exception):
+    """A stream has no source."""
+
+
+def _never_begin() -> NoReturn:
+    raise _NeverBegins
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Responses in the background that are continued, or asked for again."""
+"""Responses in the background that are asked for again, deleted, or forgotten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any
 import openai
 import pytest
 from support.gateway.background import gateway_with_log, polled, sdk
+from support.gateway.upstreams import ANSWER, StepUpstream
 
+from streamnorm.gateway import LogConfig, storing
+from streamnorm.log import Log
+from streamnorm.log.memory import MemoryLogStore
+from streamnorm.log.records import Record
+from streamnorm.state import StoreError
 from streamnorm.testing import FakeProvider, faults
 
 pytestmark = pytest.mark.anyio
@@ -17,6 +23,36 @@ REQUEST: dict[str, Any] = {"model": "m", "input": "Snow?", "background": True}
 KEYED: dict[str, Any] = {**REQUEST, "extra_headers": {"idempotency-key": "i-1"}}
 KEYS: dict[str, Any] = {"client_keys": "env:KEYS", "environ": {"KEYS": "k"}}
 CLIENT_KEYS = pytest.mark.parametrize("settings", [KEYS, {}], ids=["keys", "none"])
+
+
+async def streamed(client: openai.AsyncOpenAI, **request: Any) -> Any:
+    """Return the response of the last event of a stream."""
+    events = [event async for event in await client.responses.create(**request, stream=True)]
+    return events[-1].response
+
+
+@CLIENT_KEYS
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+async def test_request_of_a_deleted_response_is_answered_anew(
+    settings: dict[str, Any], *, is_stream: bool
+) -> None:
+    provider = FakeProvider(["It snows.", "It rains."])
+    async with gateway_with_log(provider.app(), **settings) as gateway, sdk(gateway) as client:
+        for text in ("It snows.", "It rains."):
+            if is_stream:
+                id = (await streamed(client, **KEYED)).id
+            else:
+                begun = await client.responses.create(**KEYED)
+                assert (begun.status, begun.output) == ("queued", [])
+                id = begun.id
+            assert (await polled(client, id)).output_text == text
+            await client.responses.delete(id)
+            for _ in range(2):
+                with pytest.raises(openai.NotFoundError):
+                    await client.responses.retrieve(id)
+                with pytest.raises(openai.NotFoundError):
+                    await client.responses.delete(id)
+    assert len(provider.requests) == 2
 
 
 @CLIENT_KEYS
@@ -52,6 +88,34 @@ async def test_other_request_under_a_key_is_another_response() -> None:
         assert (await client.responses.retrieve(snow.id)).output_text == "It snows."
 
 
+@pytest.mark.parametrize("ends", ["failed", "cut", "cancelled"])
+async def test_log_alone_tells_how_a_response_ended(ends: str, tmp_path: Path) -> None:
+    steps: dict[str, Any] = {"failed": [faults.http(429)], "cut": [["Hi.", faults.cut(event=2)]]}
+    upstream = (
+        StepUpstream([ANSWER[0], 60.0]) if ends == "cancelled" else FakeProvider(steps[ends]).app()
+    )
+    settings = {"log": LogConfig(url=f"sqlite:{tmp_path / 'log.db'}"), "retries": 0}
+    async with (
+        gateway_with_log(upstream, **settings) as one,
+        gateway_with_log(upstream, **settings) as other,
+        sdk(one) as first,
+        sdk(other) as second,
+    ):
+        begun = await first.responses.create(**REQUEST)
+        if ends == "cancelled":
+            await first.responses.cancel(begun.id)
+        status = (await polled(first, begun.id)).status
+        found = await second.responses.retrieve(begun.id)  # of a store of its own
+        assert (found.id, found.status) == (begun.id, status)
+        assert status == ("cancelled" if ends == "cancelled" else "failed")
+        await second.responses.delete(begun.id)
+        for ask in (second.responses.retrieve, second.responses.delete):
+            with pytest.raises(openai.NotFoundError):
+                await ask(begun.id)
+        with pytest.raises(openai.NotFoundError):
+            await second.responses.retrieve(begun.id, stream=True)
+
+
 async def test_failed_response_is_not_continued() -> None:
     provider = FakeProvider([faults.http(429)])
     async with gateway_with_log(provider.app(), retries=0) as gateway, sdk(gateway) as client:
@@ -59,3 +123,52 @@ async def test_failed_response_is_not_continued() -> None:
         with pytest.raises(openai.BadRequestError, match="no complete output") as raised:
             await client.responses.create(model="m", input="?", previous_response_id=failed.id)
     assert raised.value.code == "previous_response_not_found"
+
+
+class UnfreeingLog(MemoryLogStore):
+    """The store of a log that releases no id."""
+
+    async def afree(self, *_: Any) -> None:
+        raise StoreError("down")
+
+
+async def test_response_that_the_log_keeps_is_not_said_to_be_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = UnfreeingLog(ttl_s=100)
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(store))
+    provider = FakeProvider(["It snows."])
+    async with gateway_with_log(provider.app()) as gateway, sdk(gateway) as client:
+        begun = await client.responses.create(**REQUEST)
+        await polled(client, begun.id)
+        with pytest.raises(openai.InternalServerError) as raised:
+            await client.responses.delete(begun.id)
+    assert raised.value.status_code == 503
+
+
+class LateLog(MemoryLogStore):
+    """The store of a log whose first stream another gateway begins, and removes."""
+
+    def __init__(self) -> None:
+        super().__init__(ttl_s=100)
+        self.is_taken = True
+
+    async def aclaim(self, scope: str, id: str, record: Record, **options: Any) -> Any:
+        claimed = await super().aclaim(scope, id, record, **options)
+        if self.is_taken:
+            self.is_taken = False
+            await self.afree(scope, id, record.epoch)
+            return record, False
+        return claimed
+
+
+async def test_request_that_joined_a_removed_response_is_answered_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = LateLog()
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(store))
+    provider = FakeProvider(["It snows."])
+    async with gateway_with_log(provider.app()) as gateway, sdk(gateway) as client:
+        begun = await client.responses.create(**KEYED)
+        assert (await polled(client, begun.id)).output_text == "It snows."
+    assert len(provider.requests) == 1

@@ -173,6 +173,29 @@ async def test_refused_or_cut_request_is_a_failed_interaction() -> None:
         assert (cut.status, len(cut.errors)) == ("failed", 1)
 
 
+async def test_log_alone_tells_that_an_interaction_failed(tmp_path: Path) -> None:
+    upstream = FakeProvider([faults.http(429)]).app()
+    settings: dict[str, Any] = {
+        **LOG,
+        "log": LogConfig(url=f"sqlite:{tmp_path / 'log.db'}"),
+        "retries": 0,
+    }
+    async with (
+        served_gateway(upstream, **settings) as one,
+        served_gateway(upstream, **settings) as other,
+        sdk(one.url) as first,
+        sdk(other.url) as second,
+    ):
+        id = (await polled(first, (await begun(first)).id)).id
+        failed = await second.get(id)  # of a store of its own
+        assert (failed.id, failed.status) == (id, "failed")
+        assert "injected" in failed.errors[0].message
+        await second.delete(id)
+        for ask in (second.get, second.delete):
+            with pytest.raises(NotFoundError):
+                await ask(id)
+
+
 async def test_interaction_that_no_upstream_began_before_the_gateway_stopped(
     tmp_path: Path,
 ) -> None:
