@@ -200,6 +200,19 @@ def test_response_without_a_complete_output_is_not_continued(status: str) -> Non
     )
 
 
+def test_response_that_has_not_ended_is_stored_with_its_input() -> None:
+    turn = CheckedTurn({"model": "m", "input": [{"role": "user", "content": "Hi", "id": "msg_1"}]})
+    turn.expand(Found())
+    stored = turn.unended({"id": turn.id, "status": "queued", "output": []})
+    assert (stored.id, stored.previous, stored.output) == (turn.id, None, ())
+    assert [item.id for item in stored.input] == ["msg_1"]
+    assert json.loads(stored.body) == {"id": turn.id, "status": "queued"}
+    store = MemoryStore()
+    store.put("a", stored)
+    error = refused(store, previous_response_id=turn.id, input="Go on.")
+    assert error.code == "previous_response_not_found"
+
+
 def test_store_that_finds_another_response_is_not_believed() -> None:
     other = StoredResponse("resp_2", None, b"{}", (), ())
     turn = Turn({"previous_response_id": "resp_1"})
