@@ -302,6 +302,10 @@ def example_body(example: dict[str, Any], dialect: str) -> dict[str, Any]:
     return body if dialect == "gemini" else {"model": "m", **body}
 
 
+# Without it a model begins anew at each call of a tool (openai/openai-agents-python#919).
+ENCRYPTED = {("Effort, limits, sampling, identity", "openai_responses")}
+
+
 @needs_requests
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("example", EXAMPLES or [{}], ids=[e["title"] for e in EXAMPLES] or None)
@@ -313,7 +317,10 @@ def test_worked_example_comes_out_as_written_down(example: dict[str, Any], targe
         return
     repair: RepairPolicy = "fill" if "repair=fill" in example["title"] else "error"
     made = encode_request(request, target, repair=repair, missing_tools="drop")
-    assert made.body == example_body(example, target)
+    body = dict(made.body)
+    if (example["title"], target) in ENCRYPTED:
+        assert body.pop("include") == ["reasoning.encrypted_content"]
+    assert body == example_body(example, target)
     lost = LOST[example["title"]]
     found = {loss.feature for loss in made.losses}
     assert found == lost.get("all", set()) | lost.get(target, set())

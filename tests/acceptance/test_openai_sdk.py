@@ -179,7 +179,13 @@ def model_of_first_chunk(_: Reading, theirs: Reading, chunks: Chunks) -> Reading
     return theirs._replace(model=chunks[0].model)
 
 
+def reasoning_once(_ours: Reading, theirs: Reading, _: Chunks) -> Reading:
+    order = {number: list(dict.fromkeys(kinds)) for number, kinds in theirs.order.items()}
+    return theirs._replace(order=order)
+
+
 Explanation = Callable[[Reading, Reading, Chunks], Reading]
+
 
 # Why readings differ: in which streams, and the SDK's reading without that.
 EXPLAINED: dict[str, tuple[str, Explanation]] = {
@@ -207,6 +213,10 @@ EXPLAINED: dict[str, tuple[str, Explanation]] = {
     "Cerebras counts a matched stop sequence in the total alone": (
         "cerebras__maruel-genai__.*-GenStream-Stop",
         total_without_stop,
+    ),
+    "OpenRouter signs Claude's reasoning behind the calls": (
+        "openrouter__fantasy__TestOpenRouterThinking-claude-sonnet-4-thinking-streaming",
+        reasoning_once,
     ),
     "the recorder gave Azure's empty first chunk an id, though no model": (
         "azure__llama-stack__.*",

@@ -15,6 +15,7 @@ from support.gateway.processes import COMMANDS, gateway_process
 from support.gateway.servers import served
 from support.gateway.upstreams import ANSWER, REQUESTS, StepUpstream, opened
 
+from streamnorm._exchange import scope_of_keys
 from streamnorm.log import open_log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -77,7 +78,7 @@ async def test_stream_without_a_client_has_its_grace(
         async with asyncio.timeout(30):
             await gateway.process.wait()
     async with aclosing(open_log(url)) as stored:
-        state = (await stored.status(id)).state
+        state = (await stored.status(id, scope=scope_of_keys(()))).state
     assert state == ("complete" if is_short else "truncated")
 
 

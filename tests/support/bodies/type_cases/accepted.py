@@ -59,7 +59,6 @@ SILENT: tuple[Row, ...] = (
         "the name of the system's messages for models that reason",
     ),
     Row(_REQUESTS, _RESPONSES, r".*\.user_location\.type=approximate$", "the only type"),
-    Row(_REQUESTS, _RESPONSES, r".*\.require_approval=never$", "the only way", _GOOGLE),
     Row(_REQUESTS, _RESPONSES, r".*\[WebSearch\w*\](\.type=|$)", "another name of the tool"),
     Row(_REQUESTS, _OPENAI, r"tool_choice\[(function|custom)\]$", "its name chooses the tool"),
     Row(_REQUESTS, _RESPONSES, r"input\[\w+( \w+)?\]\.id$", _BOOKKEEPING),
