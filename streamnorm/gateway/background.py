@@ -22,6 +22,7 @@ from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.attempts import Attempts
 from streamnorm.gateway.config import Config
+from streamnorm.gateway.event_positions import positions_of
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.producing import (
@@ -40,7 +41,6 @@ from streamnorm.gateway.streams import (
     LoggedStreams,
     last_of,
     log_refusals,
-    positions_of,
     send_followed,
 )
 from streamnorm.log import FollowedStream, State

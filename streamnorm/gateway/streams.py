@@ -26,8 +26,7 @@ from typing import NoReturn, TypeAlias
 import anyio
 from msgspec import Struct, structs
 
-from streamnorm._core.codec import Dialect, StoredAnswers
-from streamnorm._core.codec.framing import list_events
+from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import (
     LogError,
     NotAStream,
@@ -37,7 +36,7 @@ from streamnorm._core.errors import (
 )
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import error_outcome, hide_account
-from streamnorm._core.json import compact, dumps, object_in
+from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import MessageSource
 from streamnorm._exchange import client_scope, last_answer
@@ -48,6 +47,7 @@ from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.gateway.admission import too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.config import Config, answer_limits
+from streamnorm.gateway.event_positions import positions_of
 from streamnorm.gateway.messages import ClientStream, send_failure
 from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
 from streamnorm.gateway.producing import (
@@ -508,37 +508,6 @@ async def send_followed(
             await stream.send(first)
         await stream.send_all(chunks)
         call.outcome = call.outcome or followed.outcome
-
-
-def positions_of(
-    form: StoredAnswers,
-) -> Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]:
-    """Return a function that adds event positions to a followed stream.
-
-    Args:
-        form: How answers of their dialect are stored.
-    """
-    return aiter if form.event_id is None else partial(_add_event_ids, field=form.event_id)
-
-
-async def _add_event_ids(chunks: AsyncIterator[bytes], field: str) -> AsyncGenerator[bytes]:
-    """Yield events with the cursor in their `id:` copied into the payload."""
-    async for data in chunks:
-        yield b"".join([_add_event_id(event, field) for event in list_events(data)])
-
-
-def _add_event_id(event: bytes, field: str) -> bytes:
-    # An event that nobody can read on from has no `id:`, and the last of all is no object.
-    head, id_field, cursor = event.rstrip(b"\n").rpartition(b"\nid: ")
-    if not (id_field and head.endswith(b"}")):
-        return event
-    # An event that no decoder knows is passed on as it came, with the id that its vendor gave it.
-    if b'"%b"' % field.encode() in head:
-        start, _, data = head.partition(b"\ndata: ")
-        if field in (fields := object_in(data.decode())):
-            stated = compact({**fields, field: cursor.decode()}).encode()
-            return b"%b\ndata: %b%b%b\n\n" % (start, stated, id_field, cursor)
-    return b'%b,"%b":"%b"}%b%b\n\n' % (head[:-1], field.encode(), cursor, id_field, cursor)
 
 
 async def last_of(followed: FollowedStream[bytes]) -> bytes:
