@@ -27,6 +27,7 @@ from streamnorm import (
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Losses
+from streamnorm._core.losses.executed_calls import without_executed_calls
 from streamnorm.dialects.gemini.body import CODEC
 from streamnorm.recording import Recording
 
@@ -41,8 +42,8 @@ def assert_comes_back(message: Message) -> None:
     body = CODEC.write_response(message, None, losses)
     projected, lost = project(message_events(message), "gemini", extras=True)
     # Fields that only the vendor of the answer knows are no content.
-    counted = tuple(loss for loss in losses.list() if loss.feature != "extra")
-    assert counted == lost
+    counted = {loss for loss in losses.list() if loss.feature != "extra"}
+    assert counted == set(lost)  # a stream may count a call when a later block has come
     if any(isinstance(event, StreamError) for event in projected):
         assert body["candidates"][0]["finishReason"] == "MALFORMED_FUNCTION_CALL"
         return
@@ -63,8 +64,9 @@ def json_values(events: list[Event]) -> Message:
 
 @given(messages())
 def test_a_written_message_is_read_as_projected(message: Message) -> None:
+    """Calls that an agent has executed are left out before the room writes the message."""
     if message.stop_reason is not None:
-        assert_comes_back(message)
+        assert_comes_back(without_executed_calls(message, Losses()))
 
 
 @each_recording_of("gemini", "anthropic", "openai_chat", "openai_responses", "gemini_interactions")
