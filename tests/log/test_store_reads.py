@@ -64,7 +64,8 @@ def test_start_that_the_tail_has_lost_is_read_with_the_record() -> None:
 
     from_start, resumed = asyncio.run(run())
     assert resumed == 1  # the rest is in the tail
-    assert resumed < from_start < 20  # of 64 KB, since its client may be slow
+    # Of 64 KB and less, since its client may be slow, and never one for each of the 12,000.
+    assert resumed < from_start < 50
 
 
 def test_resumed_stream_of_another_process_is_read_at_once() -> None:
