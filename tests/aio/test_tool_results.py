@@ -140,7 +140,7 @@ class Proxy:
     """An object with a method of every name, as those of `MagicMock` and of remote calls."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("is_error", "isError"):
+        if name.startswith("__") or name in ("is_error", "isError"):
             raise AttributeError(name)
         return lambda **_: self
 

@@ -135,7 +135,7 @@ def test_other_failures_to_connect_have_the_words_of_the_system() -> None:
 
 def test_errors_that_cause_each_other_end() -> None:
     error, inner = httpx.ConnectError("-"), OSError("-")
-    error.__cause__, inner.__context__ = inner, error
+    error.__cause__, inner.__cause__ = inner, error
     expected = "connection error: the provider could not be reached"
     assert (reason_of(error), reason_of(inner)) == (
         expected,

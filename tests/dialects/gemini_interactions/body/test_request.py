@@ -318,6 +318,8 @@ def test_agent_is_no_model_of_another_provider(to: str) -> None:
     assert (own.body, own.losses) == (TO_AGENT, ())
 
 
-def test_request_without_model_or_agent_is_left_to_the_url() -> None:
-    encoded = translate_request({"input": "Hi"}, to="openai_chat", dialect="gemini_interactions")
+@pytest.mark.parametrize("more", [{}, {"webhook_config": {"uris": []}}])
+def test_request_without_model_or_agent_is_left_to_the_url(more: dict[str, Any]) -> None:
+    body = {"input": "Hi", **more}
+    encoded = translate_request(body, to="openai_chat", dialect="gemini_interactions")
     assert not encoded.body.get("model")
