@@ -110,17 +110,12 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
     try:
         value = _ANY.decode(text)
     except FAST_ERRORS:
-        return decode_refused(text, max_depth=max_depth, pieces=pieces)
+        return clean_tree(decode_uncleaned(text, max_depth=max_depth), pieces)
     # msgspec raises RecursionError at a depth that depends on the caller's stack, so that the bound
     # is checked here.
     if _may_nest(text, max_depth) and too_deep(value, max_depth):
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
     return value  # msgspec lets no lone surrogate pass
-
-
-def decode_refused(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset()) -> Any:
-    """Decode JSON text that msgspec has rejected, as `decode_any` does."""
-    return clean_tree(decode_uncleaned(text, max_depth=max_depth), pieces)
 
 
 def decode_uncleaned(text: str, *, max_depth: int) -> Any:

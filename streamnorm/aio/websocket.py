@@ -83,7 +83,7 @@ def _timeouts(client: object, options: Mapping[str, Any]) -> Timeouts:
 
 
 def _check_loop() -> None:
-    """Check that the loop is that of asyncio, which `websockets` needs.
+    """Check that the event loop is one of asyncio, which `websockets` needs.
 
     Raises:
         LocalProtocolError: It is another loop, such as trio's.

@@ -230,7 +230,7 @@ class BackgroundResponses:
             key: Scope and id of its stream.
             client: The client's dialect.
             state: State of the stream.
-            found: What the store has of the response.
+            found: The stored response and its chain; an empty chain if the store lacks it.
             unbegun: The response before it began, if the store has none of it; {} if that is
                 unknown.
         """

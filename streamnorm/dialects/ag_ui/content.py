@@ -76,7 +76,7 @@ _PART_ID = re.compile(r"(.*)\.([0-9]{1,6})", re.DOTALL)
 
 
 def part_id(span_id: str, number: int) -> str:
-    """Return the id of a reasoning message: that of its span, and its number there."""
+    """Return the id of a reasoning message: the id of its span and its number in the span."""
     return f"{span_id}.{number}"
 
 

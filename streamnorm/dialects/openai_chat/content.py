@@ -52,11 +52,11 @@ class ReasoningDetail(Struct):
     """Content of a `reasoning_details` entry or of a plain reasoning field.
 
     Attributes:
-        text: Its text.
+        text: Text of the detail.
         signature: Signature of the text with the same index.
         encrypted: Reasoning that only its issuer can read.
         opaque: The entry, if all of its content is unknown.
-        signed_index: Its index, if its vendor signs the text of an index; else None.
+        signed_index: Index of the detail if the vendor signs the text at an index; else None.
         entry: The entry; None for a plain field.
     """
 
