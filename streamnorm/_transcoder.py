@@ -532,8 +532,10 @@ class Transcoder:
 
     def _write_pending_usage(self) -> None:
         """Accumulate and write the usage that frames of the delta run reported."""
-        usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
-        if usage is not None:
+        run = None if self._forwarder is None else self._forwarder.run
+        if run is None or not run.reports_usage:
+            return
+        if (usage := run.pending_usage()) is not None:
             self._accumulator.take([usage])
             if self._passthrough is None:
                 self._writer.count(usage)

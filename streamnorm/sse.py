@@ -12,7 +12,6 @@ parsing its lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -191,12 +190,6 @@ class SSEDecoder:
         if not out or type(out[-1]) is not Frame:
             self.frames -= 1
         return out
-
-    def payload_reader(
-        self, prefix: bytes, decode: Callable[[bytes], str | None]
-    ) -> Callable[[bytes], str | None] | None:
-        """Return None: SSE has no reader of payloads that is faster than parsing the lines."""
-        return None
 
     def as_event_stream(self, data: bytes) -> bytes:
         """Return the bytes of a read unchanged: they are server-sent events already."""

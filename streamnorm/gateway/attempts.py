@@ -143,7 +143,7 @@ _UNSIGNED = StreamError(
 _STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
 
-class AnswerReports:
+class _AnswerReports:
     """Reports the losses and the outcome of an answer once no other upstream will be asked.
 
     Pumps report here and not to the `Attempts`, which refer to them: they are freed without the
@@ -200,7 +200,8 @@ class Attempts:
         retries: How often the same upstream is asked again.
         limits: Bounds of answers.
         request_limits: Bounds of the request.
-        reports: Takes the losses and the outcome of the answer that the client gets.
+        on_loss: Called with each loss of the answer that the client gets.
+        on_end: Called with the outcome of that answer.
         has_left: Returns whether the client has left; then no further upstream is asked.
         page: The route of the page that asks; None for any other client.
         is_logged: Whether the log gets the answer: then it is a stream, whatever was asked for.
@@ -226,7 +227,8 @@ class Attempts:
         retries: int,
         limits: Limits,
         request_limits: Limits,
-        reports: AnswerReports,
+        on_loss: OnLoss,
+        on_end: Callable[[Outcome], None],
         has_left: Callable[[], bool],
         page: Page | None = None,
         is_logged: bool = False,
@@ -247,7 +249,7 @@ class Attempts:
         self._retries = retries
         self._limits = limits
         self._request_limits = request_limits
-        self._reports = reports
+        self._reports = _AnswerReports(on_loss, on_end)
         self._has_left = has_left
         self._page = page
         self._is_logged = is_logged

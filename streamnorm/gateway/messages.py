@@ -29,7 +29,6 @@ from streamnorm.asgi.responses import (
     send_json,
 )
 from streamnorm.gateway.attempts import (
-    AnswerReports,
     Attempts,
     CompleteResponse,
     FailedAttempt,
@@ -215,7 +214,8 @@ class MessageEndpoint:
             retries=self._config.retries,
             limits=self._limits,
             request_limits=self._request_limits,
-            reports=AnswerReports(partial(add_loss, call), end),
+            on_loss=partial(add_loss, call),
+            on_end=end,
             has_left=lambda: logged is None and exchange.has_left,
             page=page,
             is_logged=logged is not None,

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from streamnorm._core.codec.framing import Splitter
+from streamnorm._core.codec.framing import AnySplitter, PayloadSplitter
 from streamnorm._core.codec.templates import (
     CountPair,
     Digits,
@@ -89,7 +89,7 @@ class DeltaRun(ABC):
     prefix: bytes = b"data: "
     padding: re.Pattern[bytes] = re.compile(rb"(?!)")
     delta: Delta
-    framing: Splitter = _NO_FRAMING
+    framing: AnySplitter = _NO_FRAMING
     reports_usage: bool = False
     counts: Digits | None = None
     counts_before: Digits | None = None
@@ -103,7 +103,9 @@ class DeltaRun(ABC):
         self.idle_frames = 0
         self.makes_deltas = True
         self._has_refused = False  # the event that the last read ended
-        self._lines = _NO_FRAMING  # the framing, if events are lines
+        # The framing, by whether events are lines.
+        self._lines = _NO_FRAMING
+        self._payloads: PayloadSplitter | None = None
         self._event_end = _EVENT_END  # of the last read of one event
         self._templates = Templates(takes_fresh=self.takes_fresh)
         self._read_payload: ReadText | None = None  # of the templates
@@ -123,11 +125,13 @@ class DeltaRun(ABC):
             payload: JSON of the frame, on one line.
         """
 
-    def read_from(self, framing: Splitter) -> None:
+    def read_from(self, framing: AnySplitter) -> None:
         """Set the framing of the events that follow."""
         self.framing = framing
         if isinstance(framing, SSEDecoder):
             self._lines = framing
+        else:
+            self._payloads = framing
         self._choose_readers()
 
     def learn(
@@ -176,12 +180,13 @@ class DeltaRun(ABC):
     def _choose_readers(self) -> None:
         """Set `text_of` and `text_of_read`, which compare bytes with the templates, if any."""
         templates = self._templates
-        text_of: ReadText = self.decode
         has_templates = templates.last is not None
-        if has_templates and self.framing is not self._lines:
-            text_of = templates.text_reader(self, b"", b"", self.decode)
-        if (reader := self.framing.payload_reader(self.prefix, text_of)) is not None:
-            self.text_of, self.text_of_read = text_of, reader
+        if self._payloads is not None:
+            text_of: ReadText = self.decode
+            if has_templates:
+                text_of = templates.text_reader(self, b"", b"", self.decode)
+            self.text_of = text_of
+            self.text_of_read = self._payloads.payload_reader(self.prefix, text_of)
         elif has_templates:
             self.text_of = templates.text_reader(self, self.prefix, b"", self._text_of_lines)
             self._compare_reads()

@@ -345,22 +345,6 @@ class Splitter(Protocol):
         """Return the events that `data` completes, in order."""
         ...
 
-    def payload_reader(
-        self, prefix: bytes, decode: Callable[[bytes], str | None]
-    ) -> Callable[[bytes], str | None] | None:
-        """Return a fast decoder of chunks that end at most one event, which bypasses `split`.
-
-        It returns "" for a read that only begins an event.  It returns None for any other read,
-        and if `decode` returns None: then nothing changes, and `split` reads the same bytes.  From
-        now on, `split` returns events of the delta run as their payloads alone.  None, and nothing
-        changes, if events are lines.
-
-        Args:
-            prefix: What precedes the payload in the lines of an event of the delta run.
-            decode: Reads a payload.
-        """
-        ...
-
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
         """Return the parsed frame of an event from `split`."""
         ...
@@ -372,6 +356,29 @@ class Splitter(Protocol):
     def unterminated(self) -> Frame | None:
         """Return the unterminated last event; None if it cannot be read."""
         ...
+
+
+class PayloadSplitter(Splitter, Protocol):
+    """A splitter of events that are no lines."""
+
+    def payload_reader(
+        self, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> Callable[[bytes], str | None]:
+        """Return a fast decoder of chunks that end at most one event, which bypasses `split`.
+
+        It returns "" for a read that only begins an event.  It returns None for any other read,
+        and if `decode` returns None: then nothing changes, and `split` reads the same bytes.  From
+        now on, `split` returns events of the delta run as their payloads alone.
+
+        Args:
+            prefix: What precedes the payload in the lines of an event of the delta run.
+            decode: Reads a payload.
+        """
+        ...
+
+
+AnySplitter: TypeAlias = SSEDecoder | PayloadSplitter
+"""The reading half of any framing."""
 
 
 class FrameWriter(Protocol):
@@ -440,7 +447,7 @@ class Framing(Struct, frozen=True, eq=False):
     name: str
     media_type: str
     suffix: Literal[".sse", ".eventstream", ".ws.jsonl"]
-    splitter: Callable[[Limits], Splitter]
+    splitter: Callable[[Limits], AnySplitter]
     passthrough: Callable[[Any], StreamPassthrough]
     layout: StreamLayout
     writer: Callable[[], FrameWriter] | None = None
