@@ -167,7 +167,8 @@ class Image(BaseBlock, frozen=True, tag="image"):
         url: URL of the image, if `data` is None.
         file_id: Id of an uploaded file, if both are None.
         detail: Resolution for the model: `low`, `high`, `original` or `auto`.
-        issuer: Vendor that has the uploaded file.
+        signature: Opaque proof of the image's origin, byte for byte.
+        issuer: Vendor that has the uploaded file, or can verify the signature.
     """
 
     media_type: str | None = None
@@ -175,6 +176,7 @@ class Image(BaseBlock, frozen=True, tag="image"):
     url: str | None = None
     file_id: str | None = None
     detail: str | None = None
+    signature: str | None = None
     issuer: str | None = None
 
 

@@ -27,7 +27,16 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.errors import LossyEncoding
 
-__all__ = ["Capabilities", "Loss", "Losses", "Note", "OnLoss", "OnNote", "ReasoningField"]
+__all__ = [
+    "Capabilities",
+    "Loss",
+    "Losses",
+    "Note",
+    "OnLoss",
+    "OnNote",
+    "ReasoningField",
+    "drop_signature",
+]
 
 T = TypeVar("T")
 
@@ -150,6 +159,14 @@ class Losses(Struct, eq=False, kw_only=True):
     def list(self) -> tuple[Loss, ...]:
         """Return the losses with their counts, in order of first appearance."""
         return tuple(structs.replace(loss, count=count) for loss, count in self.counts.items())
+
+
+def drop_signature(image: Image, losses: Losses) -> Image:
+    """Return an image without its signature, which is lost."""
+    if image.signature is None:
+        return image
+    losses.add("signature", "Image", "dropped")
+    return structs.replace(image, signature=None, issuer=None)
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

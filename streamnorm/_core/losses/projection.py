@@ -14,6 +14,7 @@ from collections.abc import Callable
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
+    Image,
     Reasoning,
     RedactedReasoning,
     Refusal,
@@ -43,7 +44,7 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import EventGrammar
 from streamnorm._core.json import compact
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.losses import Capabilities, Losses
+from streamnorm._core.losses import Capabilities, Losses, drop_signature
 from streamnorm._core.losses.executed_calls import ExecutedCalls
 from streamnorm._core.losses.reducers import (
     Boundaries,
@@ -521,10 +522,13 @@ class SignatureCarriers:
         """Return an event, and the block that carries its signature if the target needs it."""
         match event:
             case BlockStart(index, block):
-                if isinstance(block, self._carried_types) and self._has_choice(event):
+                is_written = self._target.choices or not event.choice
+                if is_written and isinstance(block, self._carried_types):
                     self._open[index] = event
                 if isinstance(block, ToolCall):
                     return self._start_call(event, block)
+                if isinstance(block, Image) and Image not in self._target.signed:
+                    return [structs.replace(event, block=drop_signature(block, self._losses))]
                 # Google has no redacted thought: what is redacted for others is a signature there.
                 if isinstance(block, RedactedReasoning) and self._is_signature(block):
                     start = structs.replace(event, block=Reasoning())
@@ -577,9 +581,8 @@ class SignatureCarriers:
             event = structs.replace(event, block=call)
         if signed is None:
             return [event]
-        return (
-            [*self._carrier(event, signed), event] if event.index in self._open else [event, signed]
-        )
+        is_open = event.index in self._open
+        return [*self._carrier(event, signed), event] if is_open else [event, signed]
 
     def _carrier(self, start: BlockStart, signed: SignatureDelta) -> list[Event]:
         id = start.block.id if isinstance(start.block, ToolCall) else ""
@@ -595,6 +598,3 @@ class SignatureCarriers:
     def _is_signature(self, block: RedactedReasoning) -> bool:
         """Return whether the target writes redacted reasoning as a signature."""
         return bool(block.data) and block.issuer == self._signature_issuer is not None
-
-    def _has_choice(self, start: BlockStart) -> bool:
-        return self._target.choices or not start.choice

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from streamnorm._core.blocks import (
     Block,
     Citation,
+    Image,
     OpaqueBlock,
     Reasoning,
     ServerToolCall,
@@ -164,7 +165,10 @@ class CandidateBlocks:
             # A thought may be an image, too, and is no file of the answer.
             case "inlineData" | "fileData" if is_object(value) and not part.get("thought"):
                 self._revoke_finish(field)
-                self._add_block(_file_from_wire(field, value), extra, events)
+                file = _file_from_wire(field, value)
+                if isinstance(file, Image):
+                    file, extra = _sign_image(file, extra)
+                self._add_block(file, extra, events)
             # Google adds data fields with its models; the part goes back in the history as it came.
             case _:
                 self._revoke_finish(field)
@@ -415,6 +419,16 @@ class CandidateBlocks:
         for _ in range(self._calls.unfinished):
             self._opener.note("unfinished_arguments", "tool call")
         return MessageStop(reason, raw, choice=self._choice, extra=self.extra or None)
+
+
+def _sign_image(image: Image, extra: dict[str, Any]) -> tuple[Image, dict[str, Any]]:
+    """Return an image with the signature among the other fields of its part, and the rest."""
+    wire = string_of(extra, "thoughtSignature")
+    if not wire:
+        return image, extra
+    signature, issuer, _ = signature_from_wire(wire)
+    extra = {key: value for key, value in extra.items() if key != "thoughtSignature"}
+    return structs.replace(image, signature=signature, issuer=issuer), extra
 
 
 def _file_from_wire(field: str, value: dict[str, Any]) -> Block:

@@ -205,7 +205,7 @@ class GeminiEncoder(Encoder):
         self._open[event.index] = _OpenBlock(
             block, tail, joined, joined.size, self._joined_start, extra
         )
-        part = complete_part(block, event.extra, extra)
+        part = complete_part(block, event.extra, extra, is_own=self.extras)
         return b"" if part is None else self._part(part)
 
     def _block_stop(self, event: BlockStop) -> bytes:
@@ -324,7 +324,7 @@ class GeminiEncoder(Encoder):
 
 
 def complete_part(
-    block: Block, fields: dict[str, Any] | None, extra: dict[str, Any]
+    block: Block, fields: dict[str, Any] | None, extra: dict[str, Any], *, is_own: bool
 ) -> dict[str, Any] | None:
     """Return a block without deltas as a part; None for a block with deltas.
 
@@ -332,6 +332,7 @@ def complete_part(
         block: The block.
         fields: Unknown fields of the block in any dialect.
         extra: Google's fields among them, which are written.
+        is_own: Whether the block came from Google itself.
     """
     match block:
         case RedactedReasoning():
@@ -339,6 +340,9 @@ def complete_part(
             return {"text": "", "thought": True, **signed, **extra}
         case ServerToolResult(_, kind, content):
             return {kind: content, **extra}
+        case Image(signature=str(signature)):
+            wire = signature_to_wire(Signed(signature, block.issuer), extras=is_own)
+            return {**_file(block), "thoughtSignature": wire, **extra}
         case Image() | Document():
             return {**_file(block), **extra}
         case OpaqueBlock(_, kind, data):

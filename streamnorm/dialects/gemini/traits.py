@@ -133,7 +133,7 @@ CAPABILITIES = Capabilities(
     reasoning_parts=False,
     redacted_reasoning=True,
     redacted_as_signature_of="google",
-    signed=(Text, Reasoning, ToolCall),
+    signed=(Text, Reasoning, ToolCall, Image),
     # Arguments are an object (`args`).
     custom_tools=False,
     namespaces=False,

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from streamnorm._core.blocks import (
+    Image,
     Reasoning,
     ServerToolCall,
     ServerToolResult,
@@ -475,7 +476,12 @@ class MessageBlocks:
         block = file_from_wire(text_field(value, "mediaType"), text_field(value, "url"))
         if block is None:
             return False
-        self.opener.add_whole(block, events, _other_fields(value, _FILE_FIELDS))
+        extra = _other_fields(value, _FILE_FIELDS)
+        signed = signature_from_wire(value.get("providerMetadata"))
+        if isinstance(block, Image) and signed is not None:
+            del extra["providerMetadata"]
+            block = structs.replace(block, signature=signed.signature, issuer=signed.issuer)
+        self.opener.add_whole(block, events, extra)
         return True
 
     def finish(self, events: list[Event]) -> None:

@@ -423,7 +423,11 @@ def file_to_wire(file: Image | Document) -> Chunk:
         if media_type.startswith("text/"):
             data = base64.b64encode(data.encode("utf-8", "replace")).decode()
         url = f"data:{media_type};base64,{data}"
-    return {"type": "file", "url": url or "", "mediaType": media_type}
+    fields = {"type": "file", "url": url or "", "mediaType": media_type}
+    if not isinstance(file, Image) or file.signature is None:
+        return fields
+    # `@ai-sdk/google` writes and reads the signature of an image here.
+    return with_metadata(fields, signature_to_wire(Signed(file.signature, file.issuer)))
 
 
 def file_from_wire(media_type: str, url: str) -> Image | Document | None:

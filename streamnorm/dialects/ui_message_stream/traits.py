@@ -123,7 +123,7 @@ CAPABILITIES = Capabilities(
     redacted_reasoning=True,
     redacted_as_signature_of=None,
     # In `providerMetadata`, which is sent back with the history.
-    signed=(Reasoning, Text, ToolCall),
+    signed=(Reasoning, Text, ToolCall, Image),
     # `inputEncoding` is of late releases of v6 and v7; v5 refuses it.
     custom_tools=False,
     namespaces=False,

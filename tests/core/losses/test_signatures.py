@@ -8,6 +8,7 @@ from streamnorm import (
     BlockStart,
     BlockStop,
     Event,
+    Image,
     JSONDelta,
     Loss,
     LossyEncoding,
@@ -91,6 +92,25 @@ def test_without_reasoning_signatures_are_not_carried() -> None:
     events, losses = project([*BEGIN, *call(0), STOP], "anthropic", reasoning=None)
     assert events[2:-1] == call(0, block=UNSIGNED)
     assert losses == (Loss("signature", "ToolCall", 1, "dropped"),)
+
+
+@pytest.mark.parametrize("dialect", ["gemini", "ui_message_stream"])
+def test_signature_of_an_image_stays_on_it(dialect: str) -> None:
+    signed: list[Event] = [
+        BlockStart(0, Image("image/png", "AAAA", signature="s", issuer="google")),
+        BlockStop(0),
+    ]
+    assert projected(*signed, to=dialect) == (signed, [])
+
+
+def test_signature_of_an_image_is_lost_where_images_are_not_signed() -> None:
+    signed = Image("image/png", "AAAA", signature="s", issuer="google")
+    plain: list[Event] = [BlockStart(0, Image("image/png", "AAAA")), BlockStop(0)]
+    assert projected(BlockStart(0, signed), BlockStop(0), to="gemini_interactions") == (
+        plain,
+        ["signature Image"],
+    )
+    assert projected(*plain, to="gemini_interactions") == (plain, [])
 
 
 @pytest.mark.parametrize("dialect", ["gemini", "openai_chat"])

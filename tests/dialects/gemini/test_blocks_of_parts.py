@@ -263,8 +263,26 @@ def encoded(text: str) -> str:
     ids=str,
 )
 def test_data_is_an_image_or_a_document(value: dict[str, Any], block: Block) -> None:
-    assert one({"inlineData": value, "thoughtSignature": "c2ln"}) == whole(
-        block, {"thoughtSignature": "c2ln"}
+    assert one({"inlineData": value, "partMetadata": {}}) == whole(block, {"partMetadata": {}})
+
+
+def test_image_has_its_signature() -> None:
+    """An image without it was refused: "Image part is missing a thought_signature"."""
+    image = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
+    signed = Image("image/png", "QUJD", signature="c2ln", issuer="google")
+    assert one({**image, "thoughtSignature": "c2ln"}) == whole(signed)
+    assert one({**image, "thoughtSignature": "c2ln", "partMetadata": {}}) == whole(
+        signed, {"partMetadata": {}}
+    )
+    # `sn1.vertex.s.1` in Base64: another vendor's, written by this library.
+    foreign = Image("image/png", "QUJD", signature="s.1", issuer="vertex")
+    assert one({**image, "thoughtSignature": "c24xLnZlcnRleC5zLjE="}) == whole(foreign)
+
+
+def test_signature_of_a_document_stays_a_field() -> None:
+    document = {"inlineData": {"mimeType": "application/pdf", "data": "QUJD"}}
+    assert one({**document, "thoughtSignature": "c2ln"}) == whole(
+        Document("application/pdf", "QUJD"), {"thoughtSignature": "c2ln"}
     )
 
 

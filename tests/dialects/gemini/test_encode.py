@@ -202,6 +202,13 @@ def test_refusal_is_text_and_a_stop_for_safety() -> None:
             {"fileData": {"mimeType": "image/png", "fileUri": "gs://a"}},
         ),
         (
+            Image("image/png", "aWNl", signature="c2ln", issuer="google"),
+            {
+                "inlineData": {"mimeType": "image/png", "data": "aWNl"},
+                "thoughtSignature": "c2ln",
+            },
+        ),
+        (
             Document("application/pdf", "aWNl"),
             {"inlineData": {"mimeType": "application/pdf", "data": "aWNl"}},
         ),
@@ -210,7 +217,7 @@ def test_refusal_is_text_and_a_stop_for_safety() -> None:
             {"inlineData": {"mimeType": "text/plain", "data": "aWNl"}},
         ),
     ],
-    ids=["image", "image elsewhere", "document", "text"],
+    ids=["image", "image elsewhere", "signed image", "document", "text"],
 )
 def test_files_are_parts(block: Image | Document, part: dict[str, Any]) -> None:
     assert encode(BlockStart(0, block), BlockStop(0)) == [chunk(part)]

@@ -225,6 +225,18 @@ def test_files() -> None:
     assert [type(event) for event in found[4:]] == [Opaque, Opaque]
 
 
+def test_signed_image() -> None:
+    file = {"type": "file", "url": "data:image/png;base64,AA==", "mediaType": "image/png"}
+    signature = {"google": {"thoughtSignature": "s"}}
+    found = middle({**file, "providerMetadata": signature}, {**file, "providerMetadata": {"a": {}}})
+    assert found == [
+        BlockStart(0, Image("image/png", "AA==", signature="s", issuer="google")),
+        BlockStop(0),
+        BlockStart(1, Image("image/png", "AA=="), extra={"providerMetadata": {"a": {}}}),
+        BlockStop(1),
+    ]
+
+
 def test_other_chunks_are_opaque() -> None:
     metadata = {"type": "message-metadata", "messageMetadata": {"usage": {"outputTokens": 1}}}
     assert middle({"type": "data-x", "data": 1}, STEP, metadata, {"type": "reset-step"}) == [

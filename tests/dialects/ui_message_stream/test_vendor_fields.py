@@ -91,6 +91,12 @@ def test_fields_of_the_protocol_are_written_back() -> None:
             "mediaType": "image/png",
             **named,
         },
+        {
+            "type": "file",
+            "url": "https://a.example/",
+            "mediaType": "image/png",
+            "providerMetadata": {"google": {"thoughtSignature": "s"}},
+        },
         {"type": "finish-step"},
         {
             "type": "finish",

@@ -348,6 +348,10 @@ class ContentProjector:
                 losses.add("image_dropped", "messages", "dropped from an assistant message")
                 return None
             case Image() | Document() | Audio() | Video():
+                if isinstance(block, Image) and not self._keeps_signature(
+                    block, same_dialect=same_dialect
+                ):
+                    block = structs.replace(block, signature=None)  # the issuer has its file, too
                 return project_media(
                     block, target, losses, same_dialect=same_dialect, fills=self._fills
                 )
@@ -399,8 +403,7 @@ class ContentProjector:
     def _project_text(self, block: Text, *, same_dialect: bool) -> Text | None:
         """Return a text with the citations and the signature that the target accepts."""
         block = self._project_citations(block)
-        if block.signature is not None and not (same_dialect or self._can_verify(block, "text")):
-            self._losses.add("signature_dropped", "messages", "dropped")
+        if not self._keeps_signature(block, same_dialect=same_dialect):
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
 
@@ -425,8 +428,7 @@ class ContentProjector:
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not target.namespaces:
             call = structs.replace(call, namespace=None)
-        if call.signature is not None and not (same_dialect or self._can_verify(call, "tool_call")):
-            self._losses.add("signature_dropped", "messages", "dropped")
+        if not self._keeps_signature(call, same_dialect=same_dialect):
             call = structs.replace(call, signature=None, issuer=None)
         if properties := self._names.properties_of(name):
             call = structs.replace(call, arguments=rename_arguments(call.arguments, properties))
@@ -434,9 +436,18 @@ class ContentProjector:
             call = wrap_call(call, target.dialect)
         return call
 
-    def _can_verify(self, block: Text | ToolCall, tag: str) -> bool:
-        """Return whether the target can verify a block's signature and has a field for it."""
-        return block.issuer == self._target.reasoning_issuer and tag in self._target.signed
+    def _keeps_signature(self, block: Text | ToolCall | Image, *, same_dialect: bool) -> bool:
+        """Return whether a block goes as it is: the target can verify its signature, if any.
+
+        The target must have a field for it, too.
+        """
+        target, tag = self._target, block.__struct_config__.tag
+        if block.signature is None or same_dialect:
+            return True
+        if block.issuer == target.reasoning_issuer and tag in target.signed:
+            return True
+        self._losses.add("signature_dropped", "messages", "dropped")
+        return False
 
     def _project_tool_reference(self, block: OpaqueBlock) -> InputBlock:
         """Return a tool reference if the target is offered the tool, else text."""

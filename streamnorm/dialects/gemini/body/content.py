@@ -15,6 +15,8 @@ import re
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from msgspec import structs
+
 from streamnorm._core.blocks import (
     Audio,
     Document,
@@ -250,7 +252,9 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
     return part if block.extra is None else add_extra(part, block.extra)
 
 
-def _sign(part: dict[str, Any], block: Text | Reasoning | ToolCall, context: WriteContext) -> None:
+def _sign(
+    part: dict[str, Any], block: Text | Reasoning | ToolCall | Image, context: WriteContext
+) -> None:
     """Add a block's signature to its part, if Google can use the signature."""
     if block.issuer == ISSUER and is_decodable(block.signature or ""):
         part["thoughtSignature"] = block.signature
@@ -292,9 +296,8 @@ def _file_by_uri(media_type: str | None, uri: str, fields: dict[str, Any]) -> Fi
     own = uri.startswith(_OWN_FILES)
     url, id, issuer = (None, uri, ISSUER) if own else (uri, None, None)
     if kind is Image:
-        return Image(
-            media_type, url=url, file_id=id, detail=detail, issuer=issuer, extra=extra_of(fields)
-        )
+        image = Image(media_type, url=url, file_id=id, detail=detail, issuer=issuer)
+        return _complete_image(image, fields)
     return Document(media_type, url=url, file_id=id, issuer=issuer, extra=extra_of(fields))
 
 
@@ -302,14 +305,24 @@ def _inline_file(media_type: str, data: str, fields: dict[str, Any]) -> File | N
     data += "=" * (-len(data) % 4)  # Google reads Base64 without padding, too
     kind = _kind_of(media_type)
     if kind is Image:
-        detail = _take_detail(fields)
-        return Image(media_type, data, detail=detail, extra=extra_of(fields))
+        return _complete_image(Image(media_type, data, detail=_take_detail(fields)), fields)
     if media_type.startswith("text/"):
         try:
             data = base64.b64decode(data, validate=True).decode()
         except (binascii.Error, ValueError):
             return None
     return kind(media_type, data, extra=extra_of(fields))
+
+
+def _complete_image(image: Image, fields: dict[str, Any]) -> Image:
+    """Return an image with the signature and the unknown fields of its part."""
+    signed = _signature_of(fields.get("thoughtSignature"))
+    # The issuer of an uploaded file is Google, which signs its images itself.
+    if signed is not None and image.issuer in (None, signed.issuer):
+        del fields["thoughtSignature"]
+        image = structs.replace(image, signature=signed.signature, issuer=signed.issuer)
+    extra = extra_of(fields)
+    return image if extra is None else structs.replace(image, extra=extra)
 
 
 def _kind_of(media_type: str) -> type[File]:
@@ -352,6 +365,8 @@ def _file_to_wire(block: File, context: WriteContext) -> dict[str, Any]:
         part = {"inlineData": {"mimeType": media_type, "data": data}}
     if isinstance(block, Image) and block.detail in _LEVELS:
         part["mediaResolution"] = {"level": _LEVELS[block.detail]}
+    if isinstance(block, Image) and block.signature is not None:
+        _sign(part, block, context)
     return add_extra(part, block.extra)
 
 

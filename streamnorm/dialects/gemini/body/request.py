@@ -375,7 +375,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     thinking="level",
     efforts=("minimal", "low", "medium", "high", "xhigh"),
     reasoning_issuer=ISSUER,
-    signed=frozenset({"text", "tool_call"}),
+    signed=frozenset({"text", "tool_call", "image"}),
     signature_placeholder="skip_thought_signature_validator",
     service_tiers={"default": "standard", "flex": "flex", "priority": "priority"},
 )

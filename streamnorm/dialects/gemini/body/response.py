@@ -181,7 +181,7 @@ class _ResponseWriter:
             case BlockStart(index, block, _, extra):
                 own = _select_fields(extra, MODIFIERS)
                 self._open[index] = _OpenBlock(block, own)
-                part = complete_part(block, extra, own)
+                part = complete_part(block, extra, own, is_own=False)
                 if part is not None:
                     self._parts.append(part)
             case TextDelta(index, text) | ReasoningDelta(index, text) | JSONDelta(index, text):

@@ -212,7 +212,8 @@ def _file_from_wire(part: dict[str, Any]) -> InputBlock:
     """
     media_type, url = require_str(part, "mediaType"), require_str(part, "url")
     title = get_str(part, "filename")
-    extra = _extra(_PM, _metadata_of(part))
+    metadata = _metadata_of(part)
+    extra = _extra(_PM, metadata)
     if references := get_object(part, "providerReference"):
         issuer, id = next(iter(references.items()))
         if not isinstance(id, str):
@@ -220,9 +221,13 @@ def _file_from_wire(part: dict[str, Any]) -> InputBlock:
         known = file_of_provider(id, issuer, media_type, title)
         return _opaque("file", part) if known is None else structs.replace(known, extra=extra)
     try:
-        return structs.replace(file_at_url(url, media_type, title), extra=extra)
+        file = file_at_url(url, media_type, title)
     except DecodeError as exc:
         raise prefix_path(exc, "$.url") from None
+    signed = signature_from_wire(metadata)
+    if isinstance(file, Image) and signed is not None:
+        return structs.replace(file, signature=signed.signature, issuer=signed.issuer)
+    return structs.replace(file, extra=extra)
 
 
 # Calls and their results
@@ -513,7 +518,10 @@ def _file_to_part(block: Media, losses: Losses) -> dict[str, Any]:
         losses.add("detail", "messages", "dropped")
     if block.data is not None and ";" in (block.media_type or ""):
         losses.add("media_type_parameters", "messages", "dropped")
-    return with_metadata(part, _metadata_in(block, _PM))
+    metadata = _metadata_in(block, _PM)
+    if isinstance(block, Image) and block.signature is not None:
+        metadata = signature_to_wire(Signed(block.signature, block.issuer))
+    return with_metadata(part, metadata)
 
 
 def _default_type(block: Media) -> str:

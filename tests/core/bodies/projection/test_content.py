@@ -112,6 +112,13 @@ def test_signatures_go_to_their_vendor_alone() -> None:
         done = Projection(asked, **target)
         assert done.messages[0][1] == (Text("a"), call("c"))
         assert done.lost == {"signature_dropped": 2}
+    image = Image("image/png", "AAAA", signature="s", issuer="vendor")
+    asked = request(assistant(image), user("r"))
+    media = {"assistant_media": True, "signed": frozenset({"image"})}
+    assert Projection(asked, **media).messages[0][1] == (image,)
+    done = Projection(asked, **media, reasoning_issuer="other")
+    assert done.messages[0][1] == (structs.replace(image, signature=None),)
+    assert done.lost == {"signature_dropped": 1}
     empty = blocks_of(Text(signature="s", issuer="vendor"), role="assistant")
     assert empty.messages == [("assistant", (Text(signature="s", issuer="vendor"),))]
 

@@ -33,6 +33,14 @@ def stored(media_type: str, uri: str) -> dict[str, Any]:
         (inline("video/mp4", "AAAA"), Video("video/mp4", "AAAA")),
         (stored("image/png", URL), Image("image/png", url=URL)),
         (stored("image/png", FILE), Image("image/png", file_id=FILE, issuer="google")),
+        (
+            {**inline("image/png", "AAAA"), "thoughtSignature": "c2ln"},
+            Image("image/png", "AAAA", signature="c2ln", issuer="google"),
+        ),
+        (
+            {**stored("image/png", FILE), "thoughtSignature": "c2ln"},
+            Image("image/png", file_id=FILE, signature="c2ln", issuer="google"),
+        ),
         (stored("text/plain", URL), Document("text/plain", url=URL)),
         (
             stored("application/pdf", "gs://b/c.pdf"),
@@ -80,6 +88,17 @@ def stored(media_type: str, uri: str) -> dict[str, Any]:
 def test_a_file_is_one_block_in_both_directions(part: dict[str, Any], block: InputBlock) -> None:
     assert blocks_of(part) == (block,)
     assert contents_of(block) == [part]
+
+
+def test_foreign_signature_of_an_image_is_not_sent() -> None:
+    """Google reads signatures of its own alone, and the file keeps its issuer."""
+    foreign = {"thoughtSignature": "c24xLnZlcnRleC5zLjE="}
+    assert blocks_of({**stored("image/png", FILE), **foreign}) == (
+        Image("image/png", file_id=FILE, issuer="google", extra={"gemini": foreign}),
+    )
+    written = Written(request_of(Image("image/png", "AAAA", signature="s", issuer="vertex")))
+    assert written.lost == {"signature_dropped": 1}
+    assert written.body["contents"][0]["parts"] == [inline("image/png", "AAAA")]
 
 
 def test_base64_of_the_sdk_is_made_the_common_one() -> None:

@@ -400,6 +400,13 @@ def test_citations_of_a_text_are_not_repeated_by_their_sources() -> None:
         (file("image/png", f"data:image/png;base64,{CAT}"), Image("image/png", CAT)),
         (file("image/*", f"data:image/jpeg;base64,{CAT}"), Image("image/jpeg", CAT)),
         (file("image/*", "https://a.example/x"), Image(None, url="https://a.example/x")),
+        (
+            file(
+                *("image/png", f"data:image/png;base64,{CAT}"),
+                providerMetadata={"google": {"thoughtSignature": "s"}},
+            ),
+            Image("image/png", CAT, signature="s", issuer="google"),
+        ),
         (file("audio/wav", f"data:;base64,{CAT}"), Audio("audio/wav", CAT)),
         (file("video/mp4", "https://a.example/x"), Video("video/mp4", url="https://a.example/x")),
         (

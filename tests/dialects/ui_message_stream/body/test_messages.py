@@ -251,6 +251,7 @@ def test_files() -> None:
         Audio("audio/wav", CAT),
         Video("video/mp4", url="https://a.example/x"),
         Image("image/png", file_id="f", issuer="openai"),
+        Image("image/png", CAT, signature="s", issuer="google"),
     )
     parts, losses = parts_of(*files, role="user")
     assert parts == [
@@ -271,6 +272,12 @@ def test_files() -> None:
             "mediaType": "image/png",
             "url": "",
             "providerReference": {"openai": "f"},
+        },
+        {
+            "type": "file",
+            "mediaType": "image/png",
+            "url": f"data:image/png;base64,{CAT}",
+            "providerMetadata": {"google": {"thoughtSignature": "s"}},
         },
     ]
     assert losses == {"detail", "file_id"}
