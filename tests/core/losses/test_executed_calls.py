@@ -43,7 +43,7 @@ from streamnorm import (
 )
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.json import compact
-from streamnorm._core.limits import StoredBytes
+from streamnorm._core.limits import OBJECT_BYTES, StoredBytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.executed_calls import ExecutedCalls
 from streamnorm.codec import encoder
@@ -308,6 +308,32 @@ def test_executed_call_has_no_sink_while_another_is_held() -> None:
         assert calls.push(event) == []
     assert calls.held_sink(JSONDelta(0, "")) is None
     assert calls.held_sink(JSONDelta(1, "")) is not None
+
+
+def test_ids_of_results_are_counted_once() -> None:
+    stored = StoredBytes(10_000)
+    calls = ExecutedCalls(Losses(), stored)
+    for index in range(2):
+        calls.push(BlockStart(index, ToolResult("c1")))
+        assert stored.bound - stored.left == 2 + OBJECT_BYTES
+
+
+def test_what_is_discarded_is_not_counted() -> None:
+    stored = StoredBytes(10_000)
+    calls = ExecutedCalls(Losses(), stored)
+    for event in [BlockStart(0, ToolCall("c", "look")), JSONDelta(0, "{}")]:
+        calls.push(event)
+    assert stored.left < stored.bound
+    calls.discard()
+    assert stored.left == stored.bound
+
+
+def test_nothing_waits_after_the_end_of_a_choice() -> None:
+    calls = ExecutedCalls(Losses(), StoredBytes())
+    calls.push(BlockStart(0, ToolCall("c", "look")))
+    calls.push(MessageStop("tool_use"))
+    text = BlockStart(1, Text(), choice=1)
+    assert calls.push(text) == [text]
 
 
 def test_same_dialect_keeps_executed_calls() -> None:

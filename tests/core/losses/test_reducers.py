@@ -133,6 +133,16 @@ def test_held_block_that_is_not_written_separates_nothing() -> None:
     assert found.merged == {3: 1}
 
 
+def test_held_block_that_is_open_is_written_when_its_turn_comes() -> None:
+    found, _ = boundaries()
+    found.start(0, 0, ToolCall, signature_only=False)
+    found.start(1, 0, Text, signature_only=False)
+    found.stop(0, written=True)
+    found.stop(1, written=True)
+    found.start(2, 0, Text, signature_only=False)
+    assert found.merged == {2: 1}
+
+
 def test_message_with_a_refusal_stops_with_refusal() -> None:
     body = [BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0)]
     events, _ = project([START, *body, USAGE, MessageStop("end_turn", "stop")], "anthropic")

@@ -13,6 +13,7 @@ from streamnorm import (
     JSONDelta,
     MessageStart,
     Reasoning,
+    ServerToolResult,
     SignatureDelta,
     Text,
     TextDelta,
@@ -86,3 +87,9 @@ def test_signature_of_a_call_that_follows() -> None:
     sizes = stored_after(events, "gemini")
     assert sizes[:4] == [0, 3, 3, 0]
     assert sizes[-1] == 0
+
+
+def test_id_of_a_dropped_result() -> None:
+    """A call that the client would wait for is answered by it, whenever that call comes."""
+    result = ServerToolResult("c1", "web_search_tool_result", [])
+    assert stored_after([BlockStart(0, result), BlockStop(0)], "openai_chat") == [2, 2]
