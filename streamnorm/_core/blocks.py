@@ -345,11 +345,13 @@ class ServerToolResult(BaseBlock, frozen=True, tag="server_tool_result"):
         tool_call_id: Id of the `ServerToolCall`.
         kind: The vendor's type of the result.
         content: The vendor's JSON value.
+        is_error: Whether the execution failed.
     """
 
     tool_call_id: str
     kind: str
     content: Any = None
+    is_error: bool = False
 
 
 class ToolResult(BaseBlock, frozen=True, tag="tool_result"):

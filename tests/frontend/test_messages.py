@@ -79,7 +79,7 @@ def test_reasoning_before_an_item_is_no_part_of_it(page: str) -> None:
 def test_failed_call_of_the_provider_comes_back(page: str, mark: str) -> None:
     error = {"type": "code_execution_tool_result_error", "error_code": "unavailable"}
     call = ServerToolCall("s", "run", '{"a":1}', kind="run")
-    blocks = (call, ServerToolResult("s", "run", error), Text("Hi"))
+    blocks = (call, ServerToolResult("s", "run", error, is_error=True), Text("Hi"))
     history = (HISTORY[0], InputMessage("assistant", blocks))
     written = encode_messages(history, page)
     assert written.losses == ()

@@ -29,9 +29,7 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import (
     clean_tree,
     compact,
-    is_object,
     lone_surrogate_path,
-    string_of,
 )
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
@@ -307,14 +305,6 @@ def clean_messages(messages: list[dict[str, Any]], losses: Losses) -> list[dict[
     losses.add("half_character", "messages", "written as U+FFFD")
     cleaned: list[dict[str, Any]] = clean_tree(messages)
     return cleaned
-
-
-def is_server_error(content: object) -> bool:
-    """Return whether the content of a server tool's result is an error.
-
-    Anthropic's types of them are `web_search_tool_result_error` and alike, one for each tool.
-    """
-    return is_object(content) and string_of(content, "type").endswith("_tool_result_error")
 
 
 def result_text(result: ToolResult, losses: Losses) -> str:

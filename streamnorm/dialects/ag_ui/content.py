@@ -16,7 +16,6 @@ import re
 from typing import Any
 
 from streamnorm._core.blocks import Citation, RedactedReasoning, ServerToolCall, ServerToolResult
-from streamnorm._core.bodies.chats import is_server_error
 from streamnorm._core.events import Opaque, SignatureDelta
 from streamnorm._core.json import (
     clean,
@@ -155,7 +154,7 @@ def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
     """Return the `content` and `metadata` of a result."""
     is_text = isinstance(result.content, str)
     metadata = {PROVIDER_EXECUTED: True, _KIND: result.kind, IS_JSON: not is_text}
-    if is_server_error(result.content):
+    if result.is_error:
         metadata[IS_ERROR] = True
     return {
         "content": result.content if is_text else compact(result.content),
@@ -201,4 +200,4 @@ def result_from_wire(call_id: str, content: Any, metadata: Any) -> ServerToolRes
         content = clean(content)
         if fields.get(IS_JSON) is True and is_json(content):
             content = object_in(f'{{"value":{content}}}').get("value", content)
-    return ServerToolResult(call_id, kind_of(fields), content)
+    return ServerToolResult(call_id, kind_of(fields), content, fields.get(IS_ERROR) is True)

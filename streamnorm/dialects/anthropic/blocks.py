@@ -48,6 +48,7 @@ from streamnorm._core.text import LONG_CHARS, MAX_FRESH, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import (
     CALL_TYPES,
+    RESULT_FIELDS,
     call_from_wire,
     citation_from_wire,
     complete_compaction,
@@ -168,7 +169,7 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
             )
         # By the suffix, since each server tool of the API has a result type of its own.
         case {"type": str(kind), "tool_use_id": str(id)} if kind.endswith("_tool_result"):
-            extra = wire.unknown_fields(block, "type", "tool_use_id", "content")
+            extra = wire.unknown_fields(block, *RESULT_FIELDS)
             return OpenBlock(result_from_wire(kind, id, block), extra)
         case {"type": str(kind)} if kind in CALL_TYPES or kind == "redacted_thinking":
             raise malformed(f"{kind} lacks a field, expected all that are required")

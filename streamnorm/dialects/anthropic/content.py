@@ -178,6 +178,9 @@ def _with_index(data: str, index: int | None) -> str:
 _dumps_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error"})
+"""Fields of a server tool's result."""
+_MCP_RESULT = "mcp_tool_result"
 
 
 def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | ServerToolCall:
@@ -199,12 +202,27 @@ def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
 
 def result_from_wire(kind: str, call_id: str, block: dict[str, Any]) -> ServerToolResult:
     """Return a server tool's result from its `content_block_start`, which holds all of it."""
-    return ServerToolResult(clean(call_id), clean(kind), block.get("content"))
+    content = block.get("content")
+    is_error = block.get("is_error") is True or _is_error(content)
+    return ServerToolResult(clean(call_id), clean(kind), content, is_error)
+
+
+def _is_error(content: object) -> bool:
+    """Return whether a content is an error, such as `web_search_tool_result_error`."""
+    return is_object(content) and string_of(content, "type").endswith("_tool_result_error")
 
 
 def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
     """Return the block of a server tool's result."""
-    return {"type": result.kind, "tool_use_id": result.tool_call_id, "content": result.content}
+    fields: dict[str, Any] = {
+        "type": result.kind,
+        "tool_use_id": result.tool_call_id,
+        "content": result.content,
+    }
+    # MCP's result requires the field; those of the API's own tools are errors by their content.
+    if result.kind == _MCP_RESULT or (result.is_error and not _is_error(result.content)):
+        fields["is_error"] = result.is_error
+    return fields
 
 
 def input_from_wire(block: dict[str, Any], raw: str | None) -> str:

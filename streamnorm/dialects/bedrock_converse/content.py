@@ -229,7 +229,8 @@ def call_extra(tool_use: dict[str, Any]) -> dict[str, Any]:
 
 def result_from_wire(tool_result: dict[str, Any], content: list[Any]) -> ServerToolResult:
     """Return a server tool's result, with type and status as unknown fields."""
-    return ServerToolResult(string_of(tool_result, "toolUseId"), TOOL_RESULT, content)
+    is_error = tool_result.get("status") == "error"
+    return ServerToolResult(string_of(tool_result, "toolUseId"), TOOL_RESULT, content, is_error)
 
 
 def result_to_wire(result: ServerToolResult) -> dict[str, Any]:

@@ -516,7 +516,8 @@ class ResultStep(OpenStep):
         else:
             id = self._answer_server_call(id)
         self._blocks.check_names(id)
-        result = ServerToolResult(id, clean(self.kind) + KIND_SUFFIX, self._result)
+        is_error = self._result.get("is_error") is True
+        result = ServerToolResult(id, clean(self.kind) + KIND_SUFFIX, self._result, is_error)
         events.append(BlockStop(self._blocks.start(result, None, events)))
 
     def _answer_call(self, id: str, name: str) -> str:

@@ -395,7 +395,7 @@ class MessageBlocks:
         if error not in (BROKEN, REFUSED_INPUT, UNFINISHED, CUT):
             id = clean(text_field(value, "toolCallId"))
             call.has_result = True
-            failed = ServerToolResult(id, call.name, error)
+            failed = ServerToolResult(id, call.name, error, is_error=True)
             block = ToolResult(id, (Text(error),), is_error=True)
             self.opener.add_whole(failed if call.by_provider else block, events)
 
@@ -453,12 +453,13 @@ class MessageBlocks:
         else:
             block = result_from_wire(call.id, value["output"])
         output: object = value.get("output")
+        is_error = value["type"] != "tool-output-available"
         if value["type"] == "tool-output-error":
             output = server_error_from_wire(clean(text_field(value, "errorText")))
         # Google executes some calls of functions itself, which only the result says.
         by_provider = call.by_provider or value.get("providerExecuted") is True
         call.has_result = True
-        result = ServerToolResult(call.id, call.name, output) if by_provider else block
+        result = ServerToolResult(call.id, call.name, output, is_error) if by_provider else block
         self.opener.add_whole(result, events, _other_fields(value, _RESULT_FIELDS))
         return True
 

@@ -26,7 +26,6 @@ from streamnorm._core.blocks import (
     ToolResult,
     file_block,
 )
-from streamnorm._core.bodies.chats import is_server_error
 from streamnorm._core.bodies.fields import as_object, get_object, get_str
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Opaque
@@ -379,19 +378,29 @@ def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
     call = {**fields, "toolCallId": result.tool_call_id, "providerExecuted": True}
     if is_refused(result.content):
         return {"type": "tool-output-error", **call, "errorText": REFUSED}
-    if is_server_error(result.content):
-        return {"type": "tool-output-error", **call, "errorText": compact(result.content)}
+    if result.is_error:
+        return {"type": "tool-output-error", **call, "errorText": server_error_to_wire(result)}
     return {"type": "tool-output-available", **call, "output": result.content}
 
 
-def server_error_from_wire(text: str) -> Any:
-    """Return the content of a server tool's failed result from the error's text.
+def server_error_to_wire(result: ServerToolResult) -> str:
+    """Return the text of a server tool's failed result.
 
     The AI SDK, too, writes an error of another type than a text as JSON
     (`src/ui-message-stream/to-ui-message-chunk.ts`).
     """
-    content = object_in(text)
-    return content if is_server_error(content) else text
+    return result.content if isinstance(result.content, str) else compact(result.content)
+
+
+def server_error_from_wire(text: str) -> Any:
+    """Return the content of a server tool's failed result from its text.
+
+    Compact JSON is the value that it was written from.
+    """
+    if text[:1] not in ("{", "[") or not is_json(text):
+        return text
+    content = object_in(f'{{"value":{text}}}').get("value")
+    return content if compact(content) == text else text
 
 
 def result_to_wire(result: ToolResult, fields: Chunk) -> bytes:

@@ -366,7 +366,7 @@ def test_result_of_an_unknown_call_follows_a_call_which_the_thread_needs() -> No
 
 
 def test_failed_result_of_the_provider_is_marked() -> None:
-    block = ServerToolResult("c", "k", {"type": "web_search_tool_result_error"})
+    block = ServerToolResult("c", "k", {"type": "web_search_tool_result_error"}, is_error=True)
     metadata = written(BlockStart(0, block), BlockStop(0))[-1]["metadata"]
     assert metadata == {"providerExecuted": True, "kind": "k", "isJson": True, "isError": True}
 

@@ -70,7 +70,25 @@ BLOCKS: dict[str, tuple[dict[str, Any], Block, dict[str, Any] | None]] = {
     "result of an MCP server": (
         {"type": "mcp_tool_result", "tool_use_id": "m", "content": "ok", "is_error": False},
         ServerToolResult("m", "mcp_tool_result", "ok"),
-        {"is_error": False},
+        None,
+    ),
+    "failed result of an MCP server": (
+        {"type": "mcp_tool_result", "tool_use_id": "m", "content": "no", "is_error": True},
+        ServerToolResult("m", "mcp_tool_result", "no", is_error=True),
+        None,
+    ),
+    "failed search": (
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "s",
+            "content": {"type": "web_search_tool_result_error", "error_code": "unavailable"},
+        },
+        ServerToolResult(
+            *("s", "web_search_tool_result"),
+            {"type": "web_search_tool_result_error", "error_code": "unavailable"},
+            is_error=True,
+        ),
+        None,
     ),
     "result of a tool to come, without content": (
         {"type": "oracle_tool_result", "tool_use_id": "o"},

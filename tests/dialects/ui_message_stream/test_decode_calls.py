@@ -130,7 +130,11 @@ def test_tool_of_the_provider() -> None:
     ("text", "content"),
     [
         ('{"type":"web_fetch_tool_result_error"}', {"type": "web_fetch_tool_result_error"}),
-        ('{"type":"x"}', '{"type":"x"}'),
+        ('[{"type":"text","text":"no"}]', [{"type": "text", "text": "no"}]),
+        # Not as an encoder writes JSON.
+        ('{"type": "x"}', '{"type": "x"}'),
+        ('{"type"', '{"type"'),
+        ("12", "12"),
         ("no", "no"),
     ],
 )
@@ -140,7 +144,15 @@ def test_error_of_a_server_tool_is_its_result(text: str, content: object) -> Non
         tool("input-available", input={}, **by_provider),
         tool("output-error", errorText=text, **by_provider),
     )
-    assert found[3] == BlockStart(1, ServerToolResult("c", "f", content))
+    assert found[3] == BlockStart(1, ServerToolResult("c", "f", content, is_error=True))
+
+
+def test_call_of_a_server_tool_that_a_person_denied_has_failed() -> None:
+    by_provider = {"providerExecuted": True}
+    found = middle(
+        tool("input-available", input={}, **by_provider), tool("output-denied", **by_provider)
+    )
+    assert found[3] == BlockStart(1, ServerToolResult("c", "f", None, is_error=True))
 
 
 def test_error_of_an_input_is_a_failed_result() -> None:
@@ -160,7 +172,7 @@ def test_error_of_an_input_is_a_failed_result() -> None:
         BlockStop(0),
     ]
     found = middle(tool("input-error", input={}, errorText="bad", providerExecuted=True))
-    assert found[-2] == BlockStart(1, ServerToolResult("c", "f", "bad"))
+    assert found[-2] == BlockStart(1, ServerToolResult("c", "f", "bad", is_error=True))
     assert middle(tool("input-error", input="", errorText="bad"))[1] == BlockStop(
         0, is_unfinished=True
     )

@@ -34,7 +34,7 @@ SEARCH_ERROR = {"type": "web_search_tool_result_error", "error_code": "max_uses_
 def test_failed_result_of_the_provider_is_an_output_error() -> None:
     """The AI SDK writes an error of the provider that is no text as JSON, too."""
     call = [BlockStart(0, ServerToolCall("s", "web_search")), BlockStop(0)]
-    block = ServerToolResult("s", "web_search", SEARCH_ERROR)
+    block = ServerToolResult("s", "web_search", SEARCH_ERROR, is_error=True)
     chunk = middle(*call, BlockStart(1, block), BlockStop(1))[-1]
     assert chunk == {
         "type": "tool-output-error",
@@ -42,6 +42,16 @@ def test_failed_result_of_the_provider_is_an_output_error() -> None:
         "providerExecuted": True,
         "errorText": '{"type":"web_search_tool_result_error","error_code":"max_uses_exceeded"}',
     }
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [("no", "no"), ([{"type": "text", "text": "no"}], '[{"type":"text","text":"no"}]')],
+)
+def test_failed_result_of_an_mcp_server_is_an_output_error(content: object, text: str) -> None:
+    block = ServerToolResult("s", "mcp_tool_result", content, is_error=True)
+    chunk = middle(BlockStart(0, block), BlockStop(0))[-1]
+    assert (chunk["type"], chunk["errorText"]) == ("tool-output-error", text)
 
 
 def test_result_of_an_unknown_call_follows_a_call_which_the_client_needs() -> None:

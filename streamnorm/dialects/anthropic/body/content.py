@@ -51,6 +51,7 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, is_object, json_value, string_of
 from streamnorm._core.text import Signed, escape_id, unescape_id
 from streamnorm.dialects.anthropic.content import (
+    RESULT_FIELDS,
     call_to_wire,
     citation_from_wire,
     citation_to_wire,
@@ -92,7 +93,6 @@ _THINKING = frozenset({"type", "thinking", "signature"})
 _REDACTED = frozenset({"type", "data"})
 _CALL = frozenset({"type", "id", "name", "input"})
 _RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
-_SERVER_RESULT = frozenset({"type", "tool_use_id", "content"})
 
 _Value: TypeAlias = "dict[str, Any]"
 _Readers: TypeAlias = "Mapping[str, Callable[[_Value, str | None], InputBlock]]"
@@ -434,7 +434,7 @@ def _unlisted_from_wire(block: _Value) -> InputBlock:
     if not kind.endswith("_tool_result"):
         return opaque_from_wire(kind, block)
     result = result_from_wire(kind, require_str(block, "tool_use_id"), block)
-    mark, extra = split_cache_mark(block, _SERVER_RESULT)
+    mark, extra = split_cache_mark(block, RESULT_FIELDS)
     return structs.replace(result, cache=mark, extra=extra)
 
 

@@ -205,7 +205,8 @@ def _result_from_wire(value: object) -> ToolResult | ServerToolResult:
     id, content = require_str(result, "toolUseId"), get_array(result, "content") or []
     if result.get("type") is not None:
         extra = as_extra(unknown_fields(result, _SERVER_RESULT))
-        return ServerToolResult(id, TOOL_RESULT, content, extra=extra)
+        is_error = result.get("status") == "error"
+        return ServerToolResult(id, TOOL_RESULT, content, is_error, extra=extra)
     try:
         blocks = blocks_from_wire(content, _RESULT_READERS)
     except DecodeError as exc:

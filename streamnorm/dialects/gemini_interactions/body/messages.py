@@ -192,7 +192,9 @@ def _block_of(kind: str, step: dict[str, Any]) -> InputBlock:
         return _server_call_from_wire(kind, step)
     if kind.endswith(RESULT_SUFFIX):
         fields = {name: item for name, item in step.items() if name != "type"}
-        return ServerToolResult(get_str(step, "call_id") or "", kind + KIND_SUFFIX, fields)
+        is_error = fields.get("is_error") is True
+        id = get_str(step, "call_id") or ""
+        return ServerToolResult(id, kind + KIND_SUFFIX, fields, is_error)
     return OpaqueBlock(DIALECT, kind, compact(step))
 
 

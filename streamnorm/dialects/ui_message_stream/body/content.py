@@ -27,7 +27,7 @@ from streamnorm._core.blocks import (
     ToolResult,
     Video,
 )
-from streamnorm._core.bodies.chats import AnswerBlocks, is_server_error, result_text
+from streamnorm._core.bodies.chats import AnswerBlocks, result_text
 from streamnorm._core.bodies.fields import (
     as_object,
     get_bool,
@@ -60,6 +60,7 @@ from streamnorm.dialects.ui_message_stream.content import (
     redacted_to_wire,
     result_from_wire,
     server_error_from_wire,
+    server_error_to_wire,
     signature_from_wire,
     signature_to_wire,
     split_mark,
@@ -268,7 +269,7 @@ def _read_call(kind: str, part: dict[str, Any], step: Step) -> None:
             kind = result_mark if isinstance(result_mark, str) else name
             output, is_error = outcome
             content = server_error_from_wire(output) if is_error else output
-            step.blocks.append(ServerToolResult(id, kind, content, extra=result_extra))
+            step.blocks.append(ServerToolResult(id, kind, content, is_error, extra=result_extra))
         return
     if is_repeated(metadata):
         step.repeated_ids.add(id)
@@ -493,8 +494,8 @@ def server_result_to_part(
         added.append(call)
     # Google executes some calls of functions itself, which only the result says.
     call["providerExecuted"] = True
-    if is_server_error(result.content):
-        call |= {"state": _ERROR, "errorText": compact(result.content)}
+    if result.is_error:
+        call |= {"state": _ERROR, "errorText": server_error_to_wire(result)}
     else:
         call |= {"state": _AVAILABLE, "output": result.content}
     metadata = _metadata_in(result, _RESULT_PM)

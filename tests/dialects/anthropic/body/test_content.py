@@ -93,7 +93,15 @@ BLOCKS: list[tuple[Body, Any]] = [
     (SEARCHED, ServerToolResult("srvtoolu_1", "web_search_tool_result", SEARCHED["content"])),
     (
         {"type": "mcp_tool_result", "tool_use_id": "m", "is_error": False, "content": "ok"},
-        ServerToolResult("m", "mcp_tool_result", "ok", extra={"anthropic": {"is_error": False}}),
+        ServerToolResult("m", "mcp_tool_result", "ok"),
+    ),
+    (
+        {"type": "mcp_tool_result", "tool_use_id": "m", "is_error": True, "content": "no"},
+        ServerToolResult("m", "mcp_tool_result", "no", is_error=True),
+    ),
+    (
+        {"type": "new_tool_result", "tool_use_id": "m", "is_error": True, "content": "no"},
+        ServerToolResult("m", "new_tool_result", "no", is_error=True),
     ),
     ({"type": "tool_result", "tool_use_id": "t1"}, ToolResult("t1")),
     (

@@ -161,7 +161,7 @@ def test_calls_of_the_provider_keep_their_results_beside_them() -> None:
         ServerToolCall("c1", "weather", '{"a":1}', "weather"),
         ServerToolResult("c1", "weather", {"hits": 1}),
         ServerToolCall("c2", "weather", '{"a":1}', "weather"),
-        ServerToolResult("c2", "weather", "no"),
+        ServerToolResult("c2", "weather", "no", is_error=True),
         ServerToolCall("c3", "weather", '{"a":1}', "weather"),
     )
 
