@@ -29,12 +29,15 @@ _MAX_MARKS = 4
 _ANTHROPIC_FORMAT = "anthropic-claude-v1"
 
 _TEXT_MESSAGE = frozenset({"content", "name", "role"})
+# OpenAI accepts `annotations`, which its reference has in answers alone: clients append the message
+# of an answer to the next request as it is (a captured exchange in SigNoz/signoz, May 2026).
+_ASSISTANT_FIELDS = frozenset({"annotations", "audio", "function_call", "refusal", "tool_calls"})
 _MESSAGE_FIELDS = {
     "system": _TEXT_MESSAGE,
     "developer": _TEXT_MESSAGE,
     "user": _TEXT_MESSAGE,
     "function": _TEXT_MESSAGE,
-    "assistant": _TEXT_MESSAGE | {"audio", "function_call", "refusal", "tool_calls"},
+    "assistant": _TEXT_MESSAGE | _ASSISTANT_FIELDS,
     "tool": frozenset({"content", "role", "tool_call_id"}),
 }
 _PART_FIELDS = {

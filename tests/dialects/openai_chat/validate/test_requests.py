@@ -22,6 +22,7 @@ from support.rules.chat import (
 
 from streamnorm._core.codec import RequestFacts
 from streamnorm.dialects.openai_chat.body.validate import request_checks
+from streamnorm.validation import validate_request
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 ASSISTANT = {"role": "assistant", "content": "Hello"}
@@ -488,6 +489,14 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_request_is_refused_as_the_vendor_refuses_it(case: Case) -> None:
     case.check()
+
+
+@pytest.mark.parametrize("calling", [ASSISTANT, CALLING], ids=["text", "calls"])
+def test_message_of_an_answer_is_sent_back_with_its_annotations(calling: dict[str, Any]) -> None:
+    """What the official SDK sends for `messages.append(completion.choices[0].message)`."""
+    fields = {"annotations": [], "audio": None, "function_call": None, "refusal": None}
+    after = RESULT if calling is CALLING else USER
+    assert not validate_request(messages(USER, {**calling, **fields}, after), "openai_chat")
 
 
 @pytest.mark.parametrize("check", request_checks().values(), ids=lambda check: check.__name__)
