@@ -20,8 +20,9 @@ states the framing, unless the dialect has no other.  The answer to a create on 
         "url": "https://api.openai.com/v1/chat/completions",
         "headers": {"content-type": "application/json"},
         "body": {"model": "…"}            its JSON; or "text" for other text, or
-      },                                  "bytes" (a count) for one that is not stored;
-                                          none of them if bodies of requests are not recorded
+      },                                  "bytes" (a count) and "sha256" for one that is not
+                                          stored; none of them if bodies of requests are not
+                                          recorded
       "response": {
         "status": 200,
         "headers": {"content-type": "text/event-stream"},
@@ -203,6 +204,8 @@ class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         body: The decoded JSON body.
         text: The body, if it is text but no JSON.
         bytes: Size of a body that is not stored.
+        sha256: Digest of a body that is not stored, without its multipart boundary and the
+            credentials of the exchange; None if the body was not read.
         sent: What the client sent later, on a WebSocket, in order.
     """
 
@@ -213,6 +216,7 @@ class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     body: Any | UnsetType = UNSET
     text: str | None = None
     bytes: int | None = None
+    sha256: str | None = None
     sent: list[SentMessage] = []
 
 

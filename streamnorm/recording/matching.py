@@ -165,14 +165,16 @@ def same_request(asked: RecordedRequest, recorded: RecordedRequest) -> bool:
     """Return whether two requests have the same query and body.
 
     Numbers are compared by value; the order of an object's members does not count.
-    A recorded request without a body, such as one written by hand, equals any; of a body that is
-    not kept the size counts.
+    A recorded request without a body, such as one written by hand, equals any.  Of a body that is
+    not stored the digest counts, or its size alone if the body was not read when it was recorded.
     """
     if not _same_query(query_of(asked.url), query_of(recorded.url)):
         return False
+    if recorded.sha256 is not None:
+        return asked.sha256 == recorded.sha256
     if recorded.body is UNSET and recorded.text is None and recorded.bytes is None:
         return True
-    if recorded.text is None and recorded.bytes is not None:  # which is not kept
+    if recorded.text is None and recorded.bytes is not None:  # which is not stored
         return asked.bytes in (None, recorded.bytes)
     return _same_json(asked.body, recorded.body) and asked.text == recorded.text
 
@@ -200,8 +202,9 @@ def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
     request = as_http_request(request)
     text = request.text
     size = request.bytes
-    if text is not None and boundary:
-        size, text = len(text.encode()), text.replace(boundary, "boundary")
+    if text is not None:
+        size = len(text.encode())
+        text = text.replace(boundary, "boundary") if boundary else text
     path = rewriter.rewrite_text(path_of(request.url))
     query = urlencode(
         [(name, rewriter.rewrite_text(value)) for name, value in query_of(request.url)]
@@ -213,6 +216,7 @@ def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
         UNSET if request.body is UNSET else rewriter.rewrite_body(request.body),
         None if text is None else rewriter.rewrite_text(text),
         size,
+        request.sha256,
     )
 
 
@@ -394,8 +398,9 @@ def _write_lines(request: RecordedRequest, model: RecordedRequest | None = None)
         yield from _write_json_lines(request.body, None if model is None else model.body)
     if request.text is not None:
         yield from map(_escape, request.text.split("\n"))
-    if request.bytes is not None:
-        yield f"({request.bytes} bytes)"
+    if request.text is None and request.bytes is not None:
+        digest = "" if request.sha256 is None else f", SHA-256 {request.sha256}"
+        yield f"({request.bytes} bytes{digest})"
 
 
 def _write_json_lines(value: Any, model: Any) -> Iterator[str]:

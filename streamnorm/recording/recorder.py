@@ -30,6 +30,7 @@ from streamnorm.recording.format import (
     WireRequest,
     check_path,
     content_type_of,
+    find_content_length,
     framing_name,
     suffix_of,
     write_companion,
@@ -98,11 +99,15 @@ class Recorder:
         Recordings are numbered in the order of these calls, after those that are in the
         directory already.
         """
+        return RecordingWriter(self, *self.redact(request))
+
+    def redact(self, request: WireRequest) -> tuple[RecordedRequest, Secrets]:
+        """Return a request as it is written, and its secrets."""
         secrets = Secrets(self._redact)
         recorded = secrets.scrub_request(request)
         if not self.request_bodies:
-            recorded = structs.replace(recorded, body=UNSET, text=None, bytes=None)
-        return RecordingWriter(self, recorded, secrets)
+            recorded = _drop_body(recorded, None)
+        return recorded, secrets
 
     def take_name(self, slug: str) -> str:
         """Return the name of a new recording, with its folder."""
@@ -133,6 +138,11 @@ def _find_last_number(directory: Path) -> int:
     except OSError:
         return 0
     return max((int(m[1][:9]) for name in names if (m := _NUMBER.fullmatch(name))), default=0)
+
+
+def _drop_body(request: RecordedRequest, size: int | None) -> RecordedRequest:
+    """Return a request without its body, of which the size may be known."""
+    return structs.replace(request, body=UNSET, text=None, bytes=size, sha256=None)
 
 
 class RecordingWriter:
@@ -174,6 +184,19 @@ class RecordingWriter:
         self._scrubber = secrets.open_scrubber()
         # The companion's line of each read.
         self._lines = SpooledTemporaryFile(_LINES_IN_MEMORY_BYTES)  # noqa: SIM115 - closed at the end
+
+    def add_upload(self, request: WireRequest, *, is_whole: bool) -> None:
+        """Record the body of a request that was sent as it was read, before `begin`.
+
+        Args:
+            request: The request, with the bytes that were read.
+            is_whole: Whether they are the whole body.  Otherwise they are only searched for
+                secrets.
+        """
+        recorded, self._secrets = self._recorder.redact(request)
+        if not is_whole and self._recorder.request_bodies:
+            recorded = _drop_body(recorded, find_content_length(request.headers))
+        self._companion = structs.replace(self._companion, request=recorded)
 
     def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Record status and headers of the response."""

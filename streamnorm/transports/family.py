@@ -206,13 +206,17 @@ class Family(Generic[RequestT, ResponseT]):
         self.async_transport: type[AsyncTransport[RequestT, ResponseT]] = package.AsyncBaseTransport
         self._in_memory: type[object] = package.ByteStream
 
+    def is_upload(self, request: RequestT) -> bool:
+        """Return whether the body of a request is sent as it is read."""
+        return not isinstance(request.stream, self._in_memory)
+
     def wire_request(self, request: RequestT) -> WireRequest:
         """Return a request in the form that is compared and recorded.
 
         A body that is not in memory, such as an upload, is not read.
         """
         # Reading an upload would use up the stream that the network transport sends.
-        body = request.read() if isinstance(request.stream, self._in_memory) else None
+        body = None if self.is_upload(request) else request.read()
         if body is not None and len(body) > MAX_REQUEST_BYTES:
             body = None
         headers = tuple(request.headers.multi_items())

@@ -11,6 +11,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Generic, Self, Unpack
 
 import anyio
+from msgspec import structs
 
 from streamnorm._core.errors import RecordingError, RemoteProtocolError
 from streamnorm.http.codings import ResponseDecoder, content_codings
@@ -20,6 +21,7 @@ from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Pl
 from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.recording.recording import Recording
 from streamnorm.transports.family import (
+    MAX_REQUEST_BYTES,
     AnyTransport,
     AsyncTransport,
     Family,
@@ -86,19 +88,19 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
 
     def handle_request(self, request: RequestT) -> ResponseT:
         """Send a request, and record the response as its body is read."""
-        inner = self._sync_inner()
-        sent = self._request_identity(request)
+        inner, base = self._sync_inner(), self._family.sync_stream
+        sent = self._request_identity(request, base)
         with self._recording(sent) as writer:
             response = inner.handle_request(sent)
-        return self._record_body(response, writer, self._family.sync_stream)
+        return self._record_body(response, writer, base)
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send a request, and record the response as its body is read."""
-        inner = self._async_inner()
-        sent = self._request_identity(request)
+        inner, base = self._async_inner(), self._family.async_stream
+        sent = self._request_identity(request, base)
         with self._recording(sent) as writer:
             response = await inner.handle_async_request(sent)
-        return self._record_body(response, writer, self._family.async_stream)
+        return self._record_body(response, writer, base)
 
     def __enter__(self) -> Self:
         self._sync_inner().__enter__()
@@ -138,16 +140,25 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     def _async_inner(self) -> AsyncTransport[RequestT, ResponseT]:
         return self._family.async_inner(self._inner)
 
-    def _request_identity(self, request: RequestT) -> RequestT:
+    def _request_identity(self, request: RequestT, base: type[Any]) -> RequestT:
         """Return a copy of a request whose response must have no content coding.
 
-        A compressed body arrives in other chunks than the server wrote.
+        A compressed body arrives in other chunks than the server wrote.  An upload is kept as it
+        is sent.
+
+        Args:
+            request: The request.
+            base: Base of the bodies that the client accepts.
         """
+        stream = request.stream
+        if self._family.is_upload(request):
+            upload = subclass(_SentUpload, base)  # type: ignore[arg-type]  # classes are hashable
+            stream = upload(stream)
         copy = self._family.request(
             request.method,
             request.url,
             headers=request.headers,
-            stream=request.stream,
+            stream=stream,
             extensions=request.extensions,
         )
         copy.headers["accept-encoding"] = "identity"
@@ -156,12 +167,17 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     @contextmanager
     def _recording(self, request: RequestT) -> Generator[RecordingWriter]:
         """Start to record a request; end the recording if no response arrives."""
-        writer = self._recorder.start(self._family.wire_request(request))
+        upload = request.stream
+        asked = self._family.wire_request(request)
+        writer = self._recorder.start(asked)
         try:
             yield writer
         except BaseException as exc:
             writer.end(_end_of(exc, self._family))
             raise
+        if isinstance(upload, _SentUpload):
+            body, is_whole = upload.body, upload.is_whole
+            writer.add_upload(structs.replace(asked, body=body), is_whole=is_whole)
 
     def _record_body(
         self, response: ResponseT, writer: RecordingWriter, stream: type[Any]
@@ -186,6 +202,74 @@ def _write_whole(response: HTTPResponse, writer: RecordingWriter) -> None:
         writer.end("aborted")
     else:
         writer.end("eof")
+
+
+class _SentUpload:
+    """Body of a request, synchronous or asynchronous, that keeps what is read of it.
+
+    Args:
+        inner: The body to read.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._reads: Any = None
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._has_ended = False
+
+    @property
+    def body(self) -> bytes:
+        """The bytes that were read, up to the bound on recorded requests."""
+        return b"".join(self._pieces)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `body` is all of it."""
+        return self._has_ended and self._size <= MAX_REQUEST_BYTES
+
+    def __iter__(self) -> Self:
+        self._restart(iter(self._inner))
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            data: bytes = next(self._reads)
+        except StopIteration:
+            self._has_ended = True
+            raise
+        self._keep(data)
+        return data
+
+    def __aiter__(self) -> Self:
+        self._restart(aiter(self._inner))
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            data: bytes = await anext(self._reads)
+        except StopAsyncIteration:
+            self._has_ended = True
+            raise
+        self._keep(data)
+        return data
+
+    def close(self) -> None:
+        """Close the inner body."""
+        self._inner.close()
+
+    async def aclose(self) -> None:
+        """Close the inner body."""
+        await self._inner.aclose()
+
+    def _restart(self, reads: Any) -> None:
+        """Begin anew, as a connection that is tried again does."""
+        self._reads, self._pieces, self._size, self._has_ended = reads, [], 0, False
+
+    def _keep(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size <= MAX_REQUEST_BYTES:
+            self._pieces.append(data)
 
 
 class _RecordedBody:

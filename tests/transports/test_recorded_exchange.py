@@ -61,7 +61,7 @@ def test_body_of_a_request_is_recorded(family: FamilyUnderTest, tmp_path: Path) 
 
 @pytest.mark.anyio
 @each_family
-async def test_streamed_upload_passes_and_is_not_stored(
+async def test_streamed_upload_passes_and_is_recorded(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     seen: list[bytes] = []
@@ -81,12 +81,76 @@ async def test_streamed_upload_passes_and_is_not_stored(
 
     assert seen[:2] == [b"firstsecond"] * 2
     assert b"of a file" in seen[2]
-    kept = [recording.request for recording in recorded_in(tmp_path)]
-    assert len(kept) == 3
-    for request in kept:
-        assert request is not None
-        assert request.text is None
-        assert request.body is UNSET
+    written = [recording.request for recording in recorded_in(tmp_path)]
+    assert [request and request.text for request in written[:2]] == ["firstsecond"] * 2
+    assert written[2] is not None
+    assert "\r\n\r\nof a file\r\n" in str(written[2].text)
+
+
+@each_family
+@pytest.mark.parametrize(
+    ("size", "read", "text", "stated"),
+    [(8, 9, "a" * 8, None), (9, 9, None, 9), (8, 4, None, 8)],
+    ids=["bound", "above", "part"],
+)
+def test_recorded_upload_is_bounded_and_whole(
+    family: FamilyUnderTest,
+    size: int,
+    read: int,
+    text: str | None,
+    stated: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server may answer before it has read all."""
+
+    class Server(family.http.BaseTransport):  # type: ignore[misc, name-defined]  # a parameter
+        def handle_request(self, request: Any) -> Any:
+            pieces = iter(request.stream)
+            for _ in range(read):
+                next(pieces, None)
+            return family.http.Response(200, stream=family.http.ByteStream(b"{}"))
+
+    monkeypatch.setattr("streamnorm.transports.recorded.MAX_REQUEST_BYTES", 8)
+    transport = family.transports.RecordingTransport(Server(), tmp_path)
+    headers = {"content-length": str(size)}
+    family.fetch(transport, json=None, content=iter([b"a"] * size), headers=headers)
+    (recording,) = recorded_in(tmp_path)
+    assert recording.request is not None
+    assert (recording.request.text, recording.request.bytes) == (text, stated)
+    assert recording.request.sha256 is None
+
+
+@pytest.mark.anyio
+@each_family
+async def test_secret_of_an_upload_is_replaced_in_its_response(
+    family: FamilyUnderTest, tmp_path: Path
+) -> None:
+    inner = family.answering(family.http.ByteStream(b'{"echo": "cAn4ry-qX8zuk7"}'))
+    transport = family.transports.RecordingTransport(inner, tmp_path)
+    form = {"api_key": "cAn4ry-qX8zuk7"}
+    for content in (b"text", b"\xff\x00"):
+        files = {"file": ("a.wav", content)}
+        family.fetch(transport, json=None, data=form, files=files)
+        await family.async_fetch(transport, json=None, data=form, files=files)
+    written = recorded_in(tmp_path)
+    assert len(written) == 4
+    for recording in written:
+        assert b"cAn4ry" not in recording.body
+        assert "cAn4ry" not in repr(recording.request)
+
+
+@each_family
+def test_upload_without_request_bodies_leaves_no_trace(
+    family: FamilyUnderTest, tmp_path: Path
+) -> None:
+    inner = family.answering(family.http.ByteStream(b"{}"))
+    transport = family.transports.RecordingTransport(inner, tmp_path, request_bodies=False)
+    family.fetch(transport, json=None, files={"file": ("a.wav", b"\xff\x00")})
+    (recording,) = recorded_in(tmp_path)
+    request = recording.request
+    assert request is not None
+    assert (request.body, request.text, request.bytes, request.sha256) == (UNSET, None, None, None)
 
 
 @each_family

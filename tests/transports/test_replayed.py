@@ -402,20 +402,43 @@ def test_header_of_any_text_is_replayed(family: FamilyUnderTest, tmp_path: Path)
     assert "caf\xe9 \u20ac" in answer.headers["content-type"]
 
 
-def test_upload_is_told_from_others_by_its_size(tmp_path: Path) -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        name = b"one" if b"whisper-1" in request.read() else b"two"
-        return httpx.Response(200, content=b"data: %b\n\n" % name)
+def upload(transport: httpx.BaseTransport, language: str, file: bytes, key: str = "") -> str:
+    headers = {"authorization": f"Bearer {key or 'unused'}"}
+    with httpx.Client(transport=transport, headers=headers) as client:
+        form, files = {"language": language, "note": key or "xxxxxxxx"}, {"file": ("a.wav", file)}
+        return client.post("https://a.example/v1/audio", data=form, files=files).text
 
-    def ask(transport: httpx.BaseTransport, model: str) -> str:
-        with httpx.Client(transport=transport) as client:
-            files = {"file": ("a.wav", b"x")}
-            return client.post("https://a.example/v1/a", data={"model": model}, files=files).text
 
-    for model in ("whisper-1", "gpt-4o-transcribe"):
-        ask(RecordingTransport(httpx.MockTransport(answer), tmp_path), model)
+def hear(request: httpx.Request) -> httpx.Response:
+    body = request.read()
+    heard = "Hei" if b"\nnb\r" in body and b"\xff" in body else "Hello"
+    return httpx.Response(200, text=heard, headers={"content-type": "text/plain"})
+
+
+@pytest.mark.parametrize("file", [b"\xff\x00", b"text"], ids=["binary", "text"])
+def test_upload_is_told_from_others_of_its_size(file: bytes, tmp_path: Path) -> None:
+    recorder = RecordingTransport(httpx.MockTransport(hear), tmp_path)
+    for language, key in (("nb", "cAn4ry-qX8zuk7-wNd51"), ("en", "")):
+        upload(recorder, language, file, key)
     replayed = ReplayTransport(tmp_path)
-    assert ask(replayed, "gpt-4o-transcribe") == "data: two\n\n"
+    with pytest.raises(UnrecordedRequest, match="SHA-256" if file == b"\xff\x00" else "language"):
+        upload(replayed, "de", file)
     with pytest.raises(UnrecordedRequest):
-        ask(replayed, "another-model")
-    assert ask(replayed, "whisper-1") == "data: one\n\n"
+        upload(replayed, "en", b"\xfe" + file[1:])
+    assert upload(replayed, "en", file) == "Hello"
+    # Neither the boundary nor the key counts, which are others now.
+    answers = upload(replayed, "nb", file, "another-Key-of-1-test")
+    assert answers == ("Hei" if file == b"\xff\x00" else "Hello")
+
+
+def test_upload_of_an_older_recording_is_told_from_others_by_its_size(tmp_path: Path) -> None:
+    url = "https://a.example/v1/audio"
+    for size in (5, 9):
+        request = RecordedRequest("POST", url, {}, bytes=size)
+        Recording(b"%d" % size, Companion(1, request=request)).save(tmp_path / f"{size}.sse")
+    transport = ReplayTransport(tmp_path)
+    with httpx.Client(transport=transport) as client:
+        assert client.post(url, content=b"\xff" * 9).text == "9"
+        with pytest.raises(UnrecordedRequest):
+            client.post(url, content=iter([b"four"]))
+        assert client.post(url, content=iter([b"fi", b"ves"])).text == "5"

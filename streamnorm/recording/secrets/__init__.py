@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import unquote_plus, urljoin, urlsplit
@@ -20,6 +21,7 @@ from streamnorm._core.codec.framing import SSE, Framing, Rewriter
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import EventStreamDecoder
+from streamnorm.http.codings import CONTENT_ENCODING
 from streamnorm.recording.format import RecordedRequest, WireRequest, find_content_length
 from streamnorm.recording.secrets.credentials import (
     Position,
@@ -31,7 +33,7 @@ from streamnorm.recording.secrets.credentials import (
     strip_url,
     visit_strings,
 )
-from streamnorm.recording.secrets.decoding import text_of
+from streamnorm.recording.secrets.decoding import has_control_characters, text_of
 from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find_tokens
 
 T = TypeVar("T")
@@ -82,6 +84,7 @@ _SHIFT = 8
 # Only a JSON document has credentials in fields; a longer body is a model's output.
 _FIELDS_BYTES = 1024 * 1024
 
+_MASK = b"xxxxxxxx"  # for a secret of any length, in what is digested
 _OPEN_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
 
 
@@ -256,7 +259,8 @@ class Secrets:
         headers = tuple(request.headers.items())
         scrubbed = self.scrub_request(WireRequest(request.method, request.url, headers, body))
         sent = [structs.replace(each, data=self._scrub_json(each.data)) for each in request.sent]
-        return structs.replace(scrubbed, bytes=request.bytes, sent=sent)
+        digest = request.sha256 or scrubbed.sha256
+        return structs.replace(scrubbed, bytes=request.bytes, sha256=digest, sent=sent)
 
     def scrub_response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Collect the credentials in response headers; return the public headers, redacted."""
@@ -351,7 +355,7 @@ class Secrets:
         return kept
 
     def _record_body(self, request: WireRequest) -> RecordedRequest:
-        """Return a request without URL and headers; its body is JSON, text or only a size."""
+        """Return a request without URL and headers; its body is JSON, text, or a size."""
         recorded = RecordedRequest(request.method, "", {})
         if request.body is None:  # an upload, which is sent as it is read
             return structs.replace(recorded, bytes=find_content_length(request.headers))
@@ -366,12 +370,33 @@ class Secrets:
             else:
                 return structs.replace(recorded, body=self._scrub_json(value))
         kinds = [value for name, value in request.headers if name.lower() == "content-type"]
-        fields = sorted(find_in_text(text, ", ".join(kinds)))
+        kind = ", ".join(kinds)
+        fields = sorted(find_in_text(text, kind))
         self._learn(field.value for field in fields)
-        if not is_whole:
-            return structs.replace(recorded, bytes=len(request.body))
+        if not is_whole or has_control_characters(text):
+            # Not of a coded body: where its decoder is installed, it is compared decoded.
+            is_coded = any(name.lower() == CONTENT_ENCODING for name, _ in request.headers)
+            digest = None if is_coded else self._digest(request.body, kind)
+            return structs.replace(recorded, bytes=len(request.body), sha256=digest)
         text = self.scrub_text(self._hide_fields(fields, text))
         return structs.replace(recorded, text=text)
+
+    def _digest(self, body: bytes, kind: str) -> str:
+        """Return the SHA-256 of a body that is not stored, equal for each client and key.
+
+        Clients make up a boundary for each upload, and a short secret could be guessed from the
+        digest of an otherwise known body.
+
+        Args:
+            body: The body.
+            kind: The content type.
+        """
+        boundary = _BOUNDARY.search(kind) if kind.lower().startswith("multipart/") else None
+        if boundary is not None:
+            body = body.replace(f"--{boundary[1]}".encode(), b"--boundary")
+        for value in sorted(self._values, key=len, reverse=True):
+            body = body.replace(value.encode(), _MASK)
+        return sha256(body).hexdigest()
 
     def _hide_fields(self, fields: Iterable[Field], text: str) -> str:
         """Return a text with the spans of credentials masked."""

@@ -15,6 +15,7 @@ _MAX_DECODED_BYTES = 32 * 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL_CHARACTER = re.compile(_CONTROL.pattern.decode())
 
 
 def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]:
@@ -34,6 +35,14 @@ def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]
         return body.decode(encoding), is_whole
     except UnicodeDecodeError:
         return body.decode(encoding, "replace"), False
+
+
+def has_control_characters(text: str) -> bool:
+    """Return whether a text has control characters, as a binary file does that is UTF-8 by chance.
+
+    In JSON, each is an escape of six characters.
+    """
+    return _CONTROL_CHARACTER.search(text) is not None
 
 
 def _decode_body(body: bytes, coding: str) -> tuple[bytes, bool]:
