@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
 
 from streamnorm._answers import decode_message, encode_message
+from streamnorm._core.blocks import Block, Reasoning, ToolCall
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, Encoder, RequestViolation, StreamWriter
 from streamnorm._core.codec.endpoints import Cloud
@@ -23,7 +25,7 @@ from streamnorm._core.events import (
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.json import compact, object_in
 from streamnorm._core.losses import Loss
-from streamnorm._core.messages import accumulate, message_events
+from streamnorm._core.messages import Message, accumulate, message_events
 from streamnorm._registry import decoder, encoder, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.recording.format import Playback, PlaybackEnd, Step
@@ -38,6 +40,8 @@ _CONNECTION_ENDS: dict[str, PlaybackEnd] = {
 }
 
 JSON = {"content-type": "application/json"}
+# Strict rules refuse what is no Base64.
+_SIGNATURE = b64encode(b"signature of a fake provider").decode()
 
 
 class AnswerWriter(Struct, kw_only=True):
@@ -67,6 +71,29 @@ class AnswerWriter(Struct, kw_only=True):
     def dialect(self) -> str:
         """Name of the dialect to write."""
         return self.encoder.dialect
+
+    def sign(self, message: Message) -> Message:
+        """Return a message with the signatures that its vendor demands back.
+
+        Anthropic signs thinking, and Google the first call of a message.
+        """
+        codec = self.spoken.codec
+        if codec is None or codec.capabilities.reasoning_issuer is None:
+            return message
+        can, blocks = codec.capabilities, list[Block](message.blocks)
+        signs_calls = "tool_call" in can.signed
+        if can.stored_reasoning and not signs_calls:  # which is sent back by its id
+            return message
+        for number, block in enumerate(blocks):
+            if not isinstance(block, ToolCall if signs_calls else Reasoning):
+                continue
+            if block.signature is None:
+                blocks[number] = structs.replace(
+                    block, signature=_SIGNATURE, issuer=can.reasoning_issuer
+                )
+            if signs_calls:
+                break
+        return structs.replace(message, blocks=tuple(blocks))
 
     def write_events(self, events: list[Event], id: str) -> Playback:
         """Return events as a stream or a whole body, or an error as an error response.

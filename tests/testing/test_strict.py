@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from typing import Any
 
 import openai
 import pytest
 from support.http.provider_requests import PATHS, ask, chat, messages, post
 
+from streamnorm._core.blocks import Reasoning
 from streamnorm.recording import UnrecordedRequest
 from streamnorm.recording.faults import http
 from streamnorm.recording.format import WireRequest
-from streamnorm.testing import FakeProvider
+from streamnorm.testing import FakeProvider, tool_call
 from streamnorm.validation import RequestViolation
 
 SAYS = (
@@ -42,6 +44,59 @@ def test_refused_request_gets_the_error_of_the_vendor() -> None:
             "code": "integer_below_min_value",
         }
     }
+
+
+SAID: list[Any] = [{"role": "user", "content": "Hi."}]
+
+
+def test_thinking_of_a_fake_is_accepted_in_the_next_turn() -> None:
+    """Anthropic demands each thinking block back with its signature."""
+    turn: list[Any] = [
+        Reasoning(("Hm.",)),
+        tool_call("f"),
+        Reasoning(("So.",), "b3du", "anthropic"),
+        "Hi.",
+    ]
+    provider = FakeProvider([turn, "Hello"], strict=True)
+    options: dict[str, Any] = {"stream": False, "max_tokens": 9}
+    answer = json.loads(provider.respond(messages(messages=SAID, **options)).body)
+    first, call, second, _ = answer["content"]
+    assert b64decode(first["signature"], validate=True)
+    assert second["signature"] == "b3du"
+    result = {"type": "tool_result", "tool_use_id": call["id"], "content": "1"}
+    said: list[Any] = [
+        *SAID,
+        {"role": "assistant", "content": answer["content"]},
+        {"role": "user", "content": [result]},
+    ]
+    assert provider.respond(messages(messages=said, **options)).status == 200
+    assert provider.violations == ()
+
+
+def test_calls_of_a_fake_are_accepted_in_the_next_turn() -> None:
+    """Gemini 3 demands the signature of a step's first call back, and signs no other one."""
+    turn: list[Any] = [Reasoning(("Hm.",)), "One moment.", tool_call("f"), tool_call("g")]
+    provider = FakeProvider([turn, "Hello"], strict=True)
+    url = "https://h/v1beta/models/gemini-3-pro-preview:generateContent"
+    tools = [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}]
+    said: list[Any] = [{"role": "user", "parts": [{"text": "Hi."}]}]
+    answer = json.loads(provider.respond(post(url, {"contents": said, "tools": tools})).body)
+    content = answer["candidates"][0]["content"]
+    signed = [part for part in content["parts"] if "thoughtSignature" in part]
+    assert [part["functionCall"]["name"] for part in signed] == ["f"]
+    results: list[Any] = [
+        {"functionResponse": {"name": name, "response": {}}} for name in ("f", "g")
+    ]
+    said = [*said, content, {"role": "user", "parts": results}]
+    assert provider.respond(post(url, {"contents": said, "tools": tools})).status == 200
+    assert provider.violations == ()
+
+
+@pytest.mark.parametrize("request_of", [chat, response])
+def test_reasoning_that_is_stored_or_text_is_not_signed(request_of: Any) -> None:
+    answer = FakeProvider([[Reasoning(("Hm.",)), "Hi."]]).respond(request_of(stream=False))
+    assert b"encrypted" not in answer.body
+    assert b"signature" not in answer.body
 
 
 def test_dialects_without_a_parameter_have_the_error_of_the_status() -> None:
