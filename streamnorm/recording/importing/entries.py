@@ -300,6 +300,7 @@ class ForeignExchange(Struct, frozen=True):
         end: How the body ended.
         close_code: Code with which the server closed the WebSocket; None for none.
         sent: What the client sent on it besides the create.
+        fields: Fields of a form, also where the file does not hold the body.
     """
 
     request: WireRequest
@@ -311,6 +312,7 @@ class ForeignExchange(Struct, frozen=True):
     end: End = "eof"
     close_code: int | None = None
     sent: tuple[SentMessage, ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"ForeignExchange({self.request!r}, {self.status}, …)"
@@ -352,6 +354,7 @@ def make_recording(exchange: ForeignExchange) -> Recording:
     secrets = Secrets()
     if exchange.companion is not None:
         return _restore(exchange, exchange.companion, secrets)
+    secrets.learn_fields(exchange.fields)
     request = secrets.scrub_request(exchange.request)
     if exchange.sent:
         sent = structs.replace(request, body=UNSET, text=None, sent=list(exchange.sent))

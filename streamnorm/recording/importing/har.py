@@ -178,7 +178,9 @@ def _read_entry(item: _HAREntry) -> ForeignExchange:
     posted_type = "" if asked.post_data is None else asked.post_data.mime_type
     request_headers = _read_headers(asked.headers, posted_type)
     request = WireRequest(asked.method, asked.url, request_headers, _read_posted_body(asked))
-    return ForeignExchange(request, item.response.status, headers, body)
+    posted = [] if asked.post_data is None else asked.post_data.params
+    fields = tuple((each.name, each.value) for each in posted)
+    return ForeignExchange(request, item.response.status, headers, body, fields=fields)
 
 
 def _read_headers(headers: list[_HARHeader], mime_type: str) -> tuple[tuple[str, str], ...]:

@@ -251,6 +251,10 @@ class Secrets:
             headers=self._scrub_headers(request.headers, _REQUEST_HEADERS),
         )
 
+    def learn_fields(self, fields: Iterable[tuple[str, str]]) -> None:
+        """Collect the credentials in fields of a form whose body is not known."""
+        self._learn(value for name, value in fields if is_secret_field(name))
+
     def scrub_recorded(self, request: RecordedRequest) -> RecordedRequest:
         """Collect the credentials in a recorded request, and return it redacted."""
         body: bytes | None = (request.text or "").encode(errors="replace")

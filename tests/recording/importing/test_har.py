@@ -156,13 +156,18 @@ def test_request_body_is_imported_if_present(
     assert (recording.request.body, recording.request.text) == kept
 
 
-def test_secret_of_a_form_is_hidden_in_its_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_secret_of_a_form_is_hidden_in_its_answer(kind: str, tmp_path: Path) -> None:
+    """Of an upload, a file may hold the fields alone."""
     secret = "Zq8vLk3pTn5wYx2c"  # noqa: S105 - of nobody
-    params = [{"name": "client_secret", "value": secret}]
-    data = {"mimeType": "application/x-www-form-urlencoded", "params": params}
+    file = {"name": "file", "fileName": "a.png", "contentType": "image/png"}
+    params = [{"name": "client_secret", "value": secret}, file]
+    data = {"mimeType": kind, "params": params}
     content = {"mimeType": "application/json", "text": f'{{"echo": "{secret}"}}'}
-    kind = {"name": "content-type", "value": data["mimeType"]}
-    exchange = entry(request={"postData": data, "headers": [kind]})
+    header = {"name": "content-type", "value": kind}
+    exchange = entry(request={"postData": data, "headers": [header]})
     exchange["response"]["content"] = content
     (recording,) = imported(tmp_path, exchange)
     assert secret.encode() not in recording.body
