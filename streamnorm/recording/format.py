@@ -109,7 +109,7 @@ class WireRequest(Struct, frozen=True):
         method: HTTP method.
         url: The whole URL.
         headers: Pairs of name and value, in order; a name may occur twice.
-        body: The whole body; None if it is not compared or recorded, as an upload.
+        body: The whole body; None if it is not known, as that of an upload before it is sent.
     """
 
     method: str

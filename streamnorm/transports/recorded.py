@@ -45,7 +45,8 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
 
     The client's reads are those of the inner transport, at their time.  A response that is
     not read to its end is recorded as far as it was read; one that is never closed stays
-    marked as incomplete.  A failure to write is reported once and breaks no exchange.
+    marked as incomplete.  A failure to write is reported once and breaks no exchange.  An upload
+    of up to 64 MiB is kept in memory as it is sent, and recorded when the response arrives.
 
     Requests ask for bodies without compression, so that the recorded reads are those of the
     server; a body that arrives compressed is decoded before it is written.  Secrets are
