@@ -38,7 +38,7 @@ from streamnorm.dialects.openai_chat.traits import CAPABILITIES
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a whole response.
+    """Return the events of a whole response, or the error that stands in it.
 
     Raises:
         DecodeError: The body is no response, or exceeds a bound.
@@ -52,10 +52,11 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     except InvalidJSON as exc:
         raise conversion_error(exc) from exc
     except Fatal as exc:
-        error = exc.error
-        if error.kind == "upstream":
-            raise DecodeError("an error of the provider, expected a response") from exc
-        raise DecodeError(error.message) from exc
+        # OpenRouter relays the error of an upstream in a choice, and DeepSeek names it as the
+        # finish reason, both with status 200.
+        if exc.error.kind == "upstream":
+            return [exc.error]
+        raise DecodeError(exc.error.message) from exc
 
 
 def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:

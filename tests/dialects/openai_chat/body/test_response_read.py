@@ -16,6 +16,7 @@ from streamnorm import (
     Refusal,
     Text,
     ToolCall,
+    UpstreamError,
     Usage,
     accumulate,
     decode_message,
@@ -244,11 +245,42 @@ def test_what_is_no_response_is_refused(body: dict[str, Any], problem: str) -> N
     assert str(caught.value).startswith(problem)
 
 
-def test_an_error_beside_choices_is_no_response() -> None:
-    body = response({"content": "Hi"}, error={"message": "secret", "code": 500})
-    with pytest.raises(DecodeError, match="an error of the provider, expected a resp") as caught:
-        CODEC.read_response(body, ReadContext())
-    assert "secret" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("body", "message", "code", "status", "retryable"),
+    [
+        (
+            response({"content": "Hi"}, error={"message": "died", "code": 500}),
+            "died",
+            "500",
+            500,
+            True,
+        ),
+        # OpenRouter relays the error of an upstream in the choice, and DeepSeek names it as the
+        # reason.
+        (
+            {"choices": [{"message": {"content": "H"}, "error": {"code": 429, "message": "slow"}}]},
+            "slow",
+            "429",
+            429,
+            True,
+        ),
+        (
+            response({"content": "H"}, "insufficient_system_resource"),
+            "the provider ended with 'insufficient_system_resource'",
+            "insufficient_system_resource",
+            503,
+            True,
+        ),
+    ],
+)
+def test_an_error_beside_an_answer_is_the_error_of_its_stream(
+    body: dict[str, Any], message: str, code: str, status: int, retryable: bool
+) -> None:
+    with pytest.raises(UpstreamError) as caught:
+        read(body)
+    error = caught.value
+    assert str(error) == message
+    assert (error.code, error.status, error.retryable) == (code, status, retryable)
 
 
 def test_half_a_character_is_replaced() -> None:
