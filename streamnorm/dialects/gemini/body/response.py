@@ -19,6 +19,7 @@ from streamnorm._core.blocks import Block, Citation, Reasoning, ServerToolCall, 
 from streamnorm._core.bodies.fields import get_object, require_count
 from streamnorm._core.bodies.models import google_models
 from streamnorm._core.bodies.token_count import TokenCount
+from streamnorm._core.bodies.tool_calls import arguments_object
 from streamnorm._core.codec import CountCodec, ReadContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import (
@@ -104,7 +105,8 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         losses: Losses of the projection.
 
     Raises:
-        EncodeError: The message has not ended, or a value nests too deep.
+        EncodeError: The message has not ended, a value nests too deep, or a number of arguments
+            is beyond a double.
     """
     if message.stop_reason is None:
         raise EncodeError(
@@ -220,7 +222,10 @@ class _ResponseWriter:
             case Text() | Reasoning():
                 self._stop_text(index, block)
             case ToolCall() as call if not is_withdrawn:
-                part = tool_call_to_wire(call, block.text, block.signature)
+                # A stream passes on, as text, what no decoded body can hold.
+                whole = structs.replace(call, arguments=block.text)
+                arguments = compact(arguments_object(whole, "error", self._losses, "blocks"))
+                part = tool_call_to_wire(call, arguments, block.signature)
                 self._parts.append({**part, **block.extra})
             case ServerToolCall() as call if not is_withdrawn:
                 self._parts.append({**server_call_to_wire(call, block.text), **block.extra})

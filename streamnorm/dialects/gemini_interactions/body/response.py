@@ -7,14 +7,15 @@ stream, so that an interaction and the stream of a message agree.
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import structs
 
+from streamnorm._core.blocks import ToolCall
 from streamnorm._core.bodies.fields import get_array, read_objects, require_str, unexpected
 from streamnorm._core.bodies.models import google_models
+from streamnorm._core.bodies.tool_calls import arguments_object
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Failed, StreamError
@@ -82,7 +83,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     written = _project_message(message, losses, extras=extras)
     encoder = InteractionsEncoder(extras=extras)
     stream = b"".join([encoder.encode(event) for event in message_events(written)])
-    interaction, steps = _fold(stream)
+    interaction, steps = _fold(stream, losses)
     if created is not None:
         interaction["created"] = _time_to_wire(created)
     return {**interaction, "steps": steps}
@@ -130,8 +131,12 @@ def _project_message(message: Message, losses: Losses, *, extras: bool) -> Messa
     return accumulate(event for event in events if getattr(event, "index", None) not in dropped)
 
 
-def _fold(stream: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the interaction and its steps, assembled from an encoded stream."""
+def _fold(stream: bytes, losses: Losses) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the interaction and its steps, assembled from an encoded stream.
+
+    Raises:
+        EncodeError: The arguments of a call have a number beyond a double.
+    """
     steps: list[dict[str, Any]] = []
     texts: list[TextBuffer] = []
     interaction: dict[str, Any] = {}
@@ -145,7 +150,7 @@ def _fold(stream: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
                 _extend(steps[-1], texts[-1], event["delta"])
             case "step.stop":
                 index: int = event["index"]
-                _finish(steps[index], texts[index].text())
+                _finish(steps[index], texts[index].text(), losses)
             case "interaction.completed":
                 interaction = event["interaction"]
             case _:
@@ -176,7 +181,7 @@ def _extend(step: dict[str, Any], text: TextBuffer, delta: dict[str, Any]) -> No
             step.setdefault("content", []).append(delta)
 
 
-def _finish(step: dict[str, Any], text: str) -> None:
+def _finish(step: dict[str, Any], text: str, losses: Losses) -> None:
     """Add the collected text to a stopped step."""
     match step["type"]:
         case "model_output":
@@ -189,6 +194,8 @@ def _finish(step: dict[str, Any], text: str) -> None:
         case "thought" if text:
             step["summary"] = [{"type": "text", "text": text}, *step.get("summary", ())]
         case "function_call" if text:
-            step["arguments"] = json.loads(text)
+            # A stream passes on, as text, what no decoded body can hold.
+            call = ToolCall("", "", text)
+            step["arguments"] = arguments_object(call, "error", losses, "blocks")
         case _:
             pass

@@ -371,6 +371,22 @@ def test_values_that_nest_too_deep_are_refused() -> None:
     assert caught.value.path == "blocks"
 
 
+def test_half_a_character_of_arguments_is_a_loss() -> None:
+    """UTF-8 cannot encode what the escape stands for."""
+    call = ToolCall("c", "f", '{"s":"\\ud83d"}')
+    body, losses = write(Message("r", "m", (call,), "tool_use"))
+    (part,) = body["candidates"][0]["content"]["parts"]
+    assert part["functionCall"]["args"] == {"s": "\ufffd"}
+    assert losses.list() == (Loss("half_character", "tool call", 1, "written as U+FFFD"),)
+
+
+def test_arguments_beyond_a_double_are_refused() -> None:
+    """JSON has no word for the infinity that Python reads."""
+    with pytest.raises(EncodeError, match="number that no double is near to") as caught:
+        write(Message("r", "m", (ToolCall("c", "f", '{"t":1e400}'),), "tool_use"))
+    assert caught.value.path == "blocks"
+
+
 WEB = {"web": {"uri": "https://a", "title": "A"}}
 UNCITED = {"web": {"uri": "https://b", "title": "B"}}
 

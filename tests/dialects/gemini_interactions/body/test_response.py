@@ -16,6 +16,7 @@ from streamnorm import (
     DecodeError,
     EncodeError,
     Limits,
+    Loss,
     Message,
     Opaque,
     OpaqueBlock,
@@ -334,6 +335,21 @@ def test_interaction_says_what_its_stream_says() -> None:
         calls = [[(c.id, c.name, c.input()) for c in m.tool_calls] for m in (back, message)]
         assert calls[0] == calls[1], recording.name
         assert back.stop_reason == message.stop_reason, recording.name
+
+
+def test_half_a_character_of_arguments_is_a_loss() -> None:
+    """UTF-8 cannot encode what the escape stands for."""
+    message = Message("v1", "m", (ToolCall("c", "f", '{"s":"\\ud83d"}'),), "tool_use")
+    made = encode_message(message, OWN)
+    assert made.body["steps"][0]["arguments"] == {"s": "\ufffd"}
+    assert made.losses == (Loss("half_character", "tool call", 1, "written as U+FFFD"),)
+
+
+def test_arguments_beyond_a_double_are_refused() -> None:
+    """JSON has no word for the infinity that Python reads."""
+    message = Message("v1", "m", (ToolCall("c", "f", '{"t":1e400}'),), "tool_use")
+    with pytest.raises(EncodeError, match="number that no double is near to"):
+        encode_message(message, OWN)
 
 
 def test_interaction_names_the_one_that_it_continues() -> None:
