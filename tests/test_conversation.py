@@ -228,6 +228,26 @@ def test_what_only_a_vendor_knows_goes_back_to_it_alone() -> None:
     }
 
 
+def test_parts_of_a_message_of_responses_go_back_as_one_item() -> None:
+    """OpenAI refuses two items with one id: "Duplicate item found with id msg_1"."""
+    said: dict[str, Any] = {"type": "output_text", "text": "a", "annotations": []}
+    refused: dict[str, Any] = {"type": "refusal", "refusal": "b"}
+    item: dict[str, Any] = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "phase": "final_answer",
+        "content": [said, refused, said],
+    }
+    other = {**item, "id": "msg_2", "content": [said]}
+    body = {"object": "response", "status": "completed", "model": "m", "output": [item, other]}
+    chat = Conversation(Request(model="gpt-5.5", messages=(InputMessage("user", (Text("q"),)),)))
+    chat.append(body, dialect="openai_responses")
+    chat.append(InputMessage("user", (Text("q"),)))
+    assert chat.dump("openai_responses").body["input"][1:-1] == [item, other]
+
+
 def test_items_of_responses_go_back_with_their_ids_and_phases() -> None:
     chat = asked()
     extras = ({"item_id": "msg_1", "phase": "commentary"}, {"item_id": "fc_1"})

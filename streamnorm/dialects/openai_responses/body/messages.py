@@ -497,11 +497,15 @@ class _InputWriter:
                 self.items.append(object_in(block.data))
                 continue
             part = fields.pop("part", {})
-            is_continued = "id" in fields and fields == before
-            before = fields
-            if is_continued:
+            # An answer has the fields of an item with its first part alone.  Two items with one
+            # id are refused: "Duplicate item found with id msg_…" (earendil-works/pi#5151).
+            is_continued = "id" in before and fields.get("id") == before["id"]
+            if is_continued and all(before.get(k, v) == v for k, v in fields.items()):
+                before |= fields
+                self.items[-1] |= fields
                 self.items[-1]["content"].append(_output_part(block, part))
             else:
+                before = fields
                 self.items.append(
                     self._text_to_wire(block, fields, part, f"msg_sn_{number}_{position}")
                 )
