@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from support.streams.content import encode
@@ -21,6 +23,7 @@ from streamnorm import (
     MessageStart,
     MessageStop,
     NotAStream,
+    Opaque,
     RemoteProtocolError,
     Reply,
     Request,
@@ -82,6 +85,58 @@ def test_fed_bytes_are_events_for_the_caller() -> None:
         assert TextDelta(0, "Hi") in events
         assert answer.message.text == "Hi"
     assert len(chat.messages) == 2
+
+
+AUDIO = (
+    {"transcript": "Hi"},  # some servers repeat the id, others begin without one
+    {"id": "audio_1", "data": "AAAA"},
+    {"id": "audio_1", "expires_at": 1790003600},
+)
+
+
+def audio_stream() -> bytes:
+    """Return a stream of gpt-audio, which says all of its answer as sound."""
+    return encode(
+        [
+            MessageStart("c", "gpt-audio"),
+            *(Opaque("openai_chat", "audio", json.dumps(delta)) for delta in AUDIO),
+            MessageStop("end_turn", "stop"),
+        ],
+        "openai_chat",
+    )[0]
+
+
+def audio_body() -> dict[str, Any]:
+    audio = {"id": "audio_1", "data": "AAAA", "expires_at": 1790003600, "transcript": "Hi"}
+    message = {"role": "assistant", "content": None, "audio": audio}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    return {"id": "c", "object": "chat.completion", "model": "gpt-audio", "choices": [choice]}
+
+
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "whole"])
+def test_spoken_answers_go_back_by_their_ids(is_stream: bool) -> None:
+    """OpenAI's assistant message has `audio`, with the id of a previous audio response."""
+    chat = begun()
+    if is_stream:
+        with chat.append_stream(dialect="openai_chat") as answer:
+            answer.feed(audio_stream())
+    else:
+        chat.append(audio_body())
+    chat.append(SAID)
+    for known in (chat, Conversation.from_json(chat.to_json())):
+        made = known.dump("openai_chat")
+        assert made.body["messages"][1] == {"role": "assistant", "audio": {"id": "audio_1"}}
+        assert made.losses == ()
+        assert "audio" in [loss.feature for loss in known.dump("anthropic").losses]
+
+
+def test_sound_without_an_id_cannot_go_back() -> None:
+    body = audio_body()
+    body["choices"][0]["message"] |= {"content": "Hi", "audio": {"data": "AAAA"}}
+    chat = begun()
+    chat.append(body)
+    chat.append(SAID)
+    assert chat.dump("openai_chat").body["messages"][1] == {"role": "assistant", "content": "Hi"}
 
 
 def test_events_have_the_names_of_the_client() -> None:

@@ -43,11 +43,13 @@ def answer_messages(message: Message, dialect: str | None) -> list[InputMessage]
         _with_extra(block, extra, known.name, names)
         for block, extra in zip(message.blocks, extras, strict=True)
     )
+    fields = codec.message_fields(message)
+    own = {known.name: fields} if fields else None
     messages: list[InputMessage] = []
     for role, step in _steps(blocks):
-        part = InputMessage(role, tuple(step))
+        part = InputMessage(role, tuple(step), extra=own)
         # There is no JSON to write again; the source only marks the blocks as of the dialect.
-        messages.append(InputMessage(role, part.blocks, source=Source(known.name, None, part)))
+        messages.append(structs.replace(part, source=Source(known.name, None, part)))
     return messages
 
 

@@ -132,6 +132,8 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
             list of fields can express; it does not change its argument.
         answer_fields: Request names of response fields (`Message.block_extras`) whose names
             differ.
+        message_fields: Function from an answer to fields of the message that it is in a later
+            request, beside those of its blocks.
         count: Reader and writer of token counts; None if the dialect has none.
         models: Reader and writer of model lists; None if the dialect has none.
         revise_response: Function that replaces the model and the time of a response, each if
@@ -151,6 +153,7 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
     reasoning_fields: frozenset[str] = frozenset()
     fit_body: Callable[[dict[str, Any], WriteContext], dict[str, Any]] = lambda body, _: body
     answer_fields: dict[str, str] = {}
+    message_fields: Callable[[Message], dict[str, Any]] = lambda _: {}
     count: CountCodec | None = None
     models: ModelsCodec | None = None
     revise_response: Callable[[dict[str, Any], str | None, float | None], dict[str, Any]] | None = (

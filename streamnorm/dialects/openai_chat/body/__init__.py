@@ -13,6 +13,7 @@ from streamnorm.dialects.openai_chat.body.request import (
 )
 from streamnorm.dialects.openai_chat.body.response import (
     MODELS,
+    message_fields,
     read_response,
     revise_response,
     write_response,
@@ -29,6 +30,7 @@ CODEC = BodyCodec(
     read_response=read_response,
     write_response=write_response,
     revise_response=revise_response,
+    message_fields=message_fields,
     models=MODELS,
     read_reasoning=lambda body: reasoning_from_wire(body, {}),
     reasoning_fields=frozenset(REASONING_FIELDS),

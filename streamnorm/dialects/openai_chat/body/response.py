@@ -23,7 +23,14 @@ from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Opaque, StreamError, Usage
 from streamnorm._core.failures import FailedAnswer, Fatal
-from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
+from streamnorm._core.json import (
+    InvalidJSON,
+    count_of,
+    is_array,
+    is_object,
+    object_in,
+    string_of,
+)
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.projection import Projector
@@ -129,6 +136,19 @@ def _unknown_fields(message: Message) -> _UnknownFields:
             )
         )
     )
+
+
+def message_fields(message: Message) -> dict[str, Any]:
+    """Return the fields that an answer has in a later request beside its text and calls.
+
+    A spoken answer has no text; it goes back by its id (openai 3.54.0,
+    `ChatCompletionAssistantMessageParam.audio`).
+    """
+    for event in message.opaque:
+        # In a stream the id stands in one of many pieces.
+        if event.name == "audio" and (id := string_of(object_in(event.data), "id")):
+            return {"audio": {"id": id}}
+    return {}
 
 
 def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:

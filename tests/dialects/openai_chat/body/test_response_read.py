@@ -283,6 +283,14 @@ def test_an_error_beside_an_answer_is_the_error_of_its_stream(
     assert (error.code, error.status, error.retryable) == (code, status, retryable)
 
 
+def test_only_the_id_of_a_spoken_answer_goes_into_a_later_request() -> None:
+    sound = {"data": "AAAA", "expires_at": 1700003600, "transcript": "Hi"}
+    spoken = read(response({"content": None, "audio": {"id": "audio_1", **sound}}))
+    assert CODEC.message_fields(spoken) == {"audio": {"id": "audio_1"}}
+    for message in ({"content": "Hi", "audio": sound}, {"content": "Hi", "images": [{"id": "i"}]}):
+        assert CODEC.message_fields(read(response(message))) == {}
+
+
 def test_half_a_character_is_replaced() -> None:
     """A decoded object may hold what JSON text cannot."""
     annotation = {"type": "file", "file": {"name": "a\ud83d"}}
