@@ -114,7 +114,7 @@ LOSSES = {
     "image_as_file": ("an uploaded image", "written as a file with its id"),
     "image_dropped": ("an image", "dropped"),
     "is_error": ("the mark of a result that is an error", "`<tool_error>` around its text"),
-    "item_id": ("an id of reasoning that the provider would refuse", "dropped"),
+    "item_id": ("an id of an item that the provider would refuse", "dropped"),
     "json_mode_dropped": ("an answer that is any JSON object", "dropped"),
     "json_asked": ("any JSON object that no message names", "a system message asks for JSON"),
     "late_result": ("a result after the next answer", "written as text of the user"),

@@ -262,6 +262,22 @@ def test_items_of_responses_go_back_with_their_ids_and_phases() -> None:
     assert output == {"type": "function_call_output", "call_id": "c1", "output": "4"}
 
 
+@pytest.mark.parametrize(
+    ("server", "has_id"), [("openai", False), (None, False), ("copilot", True), ("vllm", True)]
+)
+def test_ids_of_another_server_go_to_servers_that_take_them(
+    server: str | None, has_id: bool
+) -> None:
+    """OpenAI says: "Invalid 'input[1].id': … Expected an ID that begins with 'msg'."."""
+    chat = asked()
+    extras = ({"item_id": "chatcmpl-1"},)
+    answer = Message("r", "m", (Text("Hi"),), "end_turn", block_extras=extras)
+    chat.append(answer, dialect="openai_responses")
+    chat.append(InputMessage("user", (Text("q"),)))
+    item = chat.dump("openai_responses", server=server).body["input"][1]
+    assert ("id" in item) is has_id
+
+
 def test_an_answer_of_an_unknown_dialect_loses_the_fields_of_its_vendor() -> None:
     answer = Message("m", "m", (Text("Hi"),), "end_turn", block_extras=({"lang": "en"},))
     chat = asked()

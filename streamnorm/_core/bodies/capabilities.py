@@ -199,7 +199,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             a part of the content, `<think>` tags before the text, or `extra_content` of calls.
         reasoning_answered: Reasoning must be followed by other content of its message.
         reasoning_id_pattern: Regular expression that ids of reasoning match as a whole; other
-            ids are left out; None = any.
+            ids are left out; None = any, of messages and calls, too.
         stored_reasoning: Reasoning without a signature is sent back by its id, which is known
             only if responses are stored.
         reasoning_signed: Details of reasoning without a signature of the issuer are refused.

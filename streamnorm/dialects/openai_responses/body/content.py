@@ -37,6 +37,7 @@ from streamnorm.dialects.openai_responses.content import (
     citation_to_wire,
     opaque_from_wire,
 )
+from streamnorm.dialects.openai_responses.items.types import item_type_of
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
@@ -47,6 +48,7 @@ Owner: TypeAlias = Literal["message", "call", "custom"]
 ISSUER = "openai"
 """Vendor of uploaded files."""
 
+_MAX_ITEM_ID_CHARS = 64
 _MARK = "prompt_cache_breakpoint"
 _TEXTS = frozenset({"input_text", "output_text", "text"})
 _PDF_START = "JVBERi0"  # `%PDF-` in Base64
@@ -266,6 +268,27 @@ def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
         return {"type": "refusal", "refusal": block.text}
     citations = [citation_to_wire(citation, len(block.text)) for citation in block.citations]
     return {"type": "output_text", "text": block.text, "annotations": citations}
+
+
+def without_refused_id(fields: dict[str, Any], kind: str, context: WriteContext) -> dict[str, Any]:
+    """Return an item's unknown fields without an id, of another server, that the target refuses.
+
+    OpenAI demands the prefix of the type ("Expected an ID that begins with 'msg'",
+    CherryHQ/cherry-studio#20237) and at most 64 characters (caozhiyuan/copilot-api#307).  A server
+    that takes any id of reasoning takes any id.
+
+    Args:
+        fields: The unknown fields.
+        kind: Type of the item.
+        context: Context of the writer.
+    """
+    id, prefix = string_of(fields, "id"), item_type_of(kind).id_prefix
+    takes_any = context.capabilities.reasoning_id_pattern is None
+    if takes_any or not id or (id.startswith(prefix) and len(id) <= _MAX_ITEM_ID_CHARS):
+        return fields
+    context.losses.add("item_id", "messages", "dropped")
+    # Only an item with an id has a status.
+    return {name: value for name, value in fields.items() if name not in ("id", "status")}
 
 
 def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:

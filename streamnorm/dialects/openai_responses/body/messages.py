@@ -51,6 +51,7 @@ from streamnorm.dialects.openai_responses.body.content import (
     output_part_to_wire,
     unknown_extra,
     unknown_fields_of,
+    without_refused_id,
 )
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 from streamnorm.dialects.openai_responses.content import (
@@ -497,6 +498,7 @@ class _InputWriter:
                 self.items.append(object_in(block.data))
                 continue
             part = fields.pop("part", {})
+            fields = without_refused_id(fields, "message", self._context)
             # An answer has the fields of an item with its first part alone.  Two items with one
             # id are refused: "Duplicate item found with id msg_…" (earendil-works/pi#5151).
             is_continued = "id" in before and fields.get("id") == before["id"]
@@ -576,7 +578,8 @@ class _InputWriter:
             item[types.ARGUMENTS.key] = call.arguments or "{}"
         if call.namespace is not None:
             item["namespace"] = call.namespace
-        return item | unknown_fields_of(call.extra)
+        fields = unknown_fields_of(call.extra)
+        return item | without_refused_id(fields, item["type"], self._context)
 
 
 def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:

@@ -227,7 +227,7 @@ ITEMS: dict[str, list[dict[str, Any]]] = {
     "output message": [
         {
             "type": "message",
-            "id": "m",
+            "id": "msg_1",
             "role": "assistant",
             "status": "incomplete",
             "content": [
@@ -238,7 +238,7 @@ ITEMS: dict[str, list[dict[str, Any]]] = {
         },
         {
             "type": "message",
-            "id": "n",
+            "id": "msg_2",
             "role": "assistant",
             "status": "completed",
             "content": [{"type": "output_text", "text": "b", "annotations": []}],
@@ -348,7 +348,7 @@ def test_old_messages_are_written_as_they_were_when_new_ones_follow() -> None:
 
 
 def test_opaque_block_among_the_texts_ends_their_message() -> None:
-    fields = {"id": "m", "status": "completed"}
+    fields = {"id": "msg_1", "status": "completed"}
     blocks = (
         Text("a", extra={OWN: fields}),
         OpaqueBlock(OWN, "new", '{"type":"new"}'),
@@ -356,6 +356,40 @@ def test_opaque_block_among_the_texts_ends_their_message() -> None:
     )
     items = write_items(InputMessage("assistant", blocks))
     assert [item["type"] for item in items] == ["message", "new", "message"]
+
+
+@pytest.mark.parametrize(
+    ("message_id", "call_id", "custom_id", "refused"),
+    [
+        ("msg_1", "fc_1", "ctc_1", 0),
+        ("msg" + "x" * 61, "fc" + "x" * 62, "ctc" + "x" * 61, 0),
+        ("", "", "", 0),
+        # LiteLLM's messages have the id of the chunk, Copilot's have hundreds of characters.
+        ("chatcmpl-1", "call_1", "fc_1", 3),
+        ("msg" + "x" * 62, "fc" + "x" * 63, "ctc" + "x" * 62, 3),
+    ],
+)
+def test_ids_that_openai_refuses_are_left_out(
+    message_id: str, call_id: str, custom_id: str, refused: int
+) -> None:
+    def own(id: str) -> dict[str, dict[str, Any]]:
+        return {OWN: {"id": id, "status": "completed"}}
+
+    blocks = (
+        Text("a", extra=own(message_id)),
+        ToolCall("c1", "f", "{}", extra=own(call_id)),
+        ToolCall("c2", "g", "x", "custom", extra=own(custom_id)),
+    )
+    losses = Losses()
+    message, call, custom = write_items(InputMessage("assistant", blocks), losses=losses)
+    if refused:
+        assert message == {"role": "assistant", "content": "a"}
+        assert call == {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+        assert custom == {"type": "custom_tool_call", "call_id": "c2", "name": "g", "input": "x"}
+        assert losses.list() == (Loss("item_id", "messages", refused, "dropped"),)
+        return
+    assert [message["id"], call["id"], custom["id"]] == [message_id, call_id, custom_id]
+    assert losses.list() == ()
 
 
 def test_request_without_messages_has_no_items() -> None:
