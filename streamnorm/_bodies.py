@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from msgspec import Struct, structs
@@ -46,6 +47,7 @@ from streamnorm._core.losses import Loss, Losses
 from streamnorm._registry import DIALECTS, detect_body, detect_path, lookup
 from streamnorm.profiles import Profiles, shipped_profiles
 
+_NUMBERS = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 _REQUEST_FIELDS = frozenset(Request.__struct_fields__)
 
 
@@ -223,6 +225,8 @@ def encode_grown_request(
     losses, repair = Losses(strict=options["strict"]), options["repair"]
     count_cleaned(request, losses)
     is_clean = is_unchanged(request)
+    if not is_clean:
+        _check_numbers(request)
     profiles = options["profiles"] or shipped_profiles()
     # A conversation that is read from one dialect may go on with the answers of another one.
     named = profiles.knows(options["server"], codec.capabilities.dialect)
@@ -276,6 +280,15 @@ def _check_policies(options: EncodeOptions) -> None:
     for name, expected in _POLICIES:
         if (policy := options[name]) not in expected:
             raise ValueError(f"{name} is {policy!r}, expected one of {', '.join(expected)}")
+
+
+def _check_numbers(request: Request) -> None:
+    """Raise `EncodeError` if a sampling option of a program is a number that JSON does not have."""
+    options = {name: getattr(request, name) for name in _NUMBERS}
+    options |= {f"logit_bias.{token}": value for token, value in (request.logit_bias or {}).items()}
+    for path, value in options.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise EncodeError("NaN or Infinity, expected a finite number", path=path)
 
 
 def _check_agent(request: Request, codec: BodyCodec) -> None:

@@ -256,6 +256,26 @@ def test_half_a_character_of_arguments_is_a_loss_where_they_are_an_object() -> N
     assert "half_character" not in [loss.feature for loss in made.losses]
 
 
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini", "anthropic"])
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ({"temperature": float("nan")}, "temperature"),
+        ({"top_p": float("inf")}, "top_p"),
+        ({"frequency_penalty": -float("inf")}, "frequency_penalty"),
+        ({"presence_penalty": float("nan")}, "presence_penalty"),
+        ({"logit_bias": {"7": 1.0, "8": float("nan")}}, "logit_bias.8"),
+    ],
+)
+def test_numbers_of_a_program_that_no_json_has_are_refused(
+    options: dict[str, Any], path: str, dialect: str
+) -> None:
+    asked = Request(model="m", messages=(InputMessage("user", (Text("Hi"),)),), **options)
+    with pytest.raises(EncodeError, match="NaN or Infinity, expected a finite number") as caught:
+        encode_request(asked, dialect)
+    assert caught.value.path == path
+
+
 def test_halves_that_a_program_joins_lose_nothing() -> None:
     asked = Request(model="m", messages=(InputMessage("user", (Text("\ud83d" + "\ude00"),)),))
     encoded = encode_request(asked, "openai_chat", strict=True)
