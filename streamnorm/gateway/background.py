@@ -7,7 +7,7 @@ is answered at once, and its response is polled, streamed behind a `sequence_num
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -17,12 +17,12 @@ from streamnorm._core.codec import Dialect, RequestedOperation, StoredAnswers
 from streamnorm._core.codec.framing import list_events
 from streamnorm._core.events import Failed, Truncated
 from streamnorm._core.json import dumps
-from streamnorm._exchange import client_scope, last_event
+from streamnorm._exchange import client_scope
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.attempts import Attempts
+from streamnorm.gateway.background_events import FAILURES, background_events
 from streamnorm.gateway.config import Config
-from streamnorm.gateway.event_positions import positions_of
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.producing import (
@@ -36,7 +36,6 @@ from streamnorm.gateway.response_state import ResponseState
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.gateway.streams import (
     ABSENT,
-    FAILURES,
     LoggedRequest,
     LoggedStreams,
     last_of,
@@ -152,7 +151,8 @@ class BackgroundResponses:
         if not found.chain and state == "complete":
             return False  # the store had it, and has forgotten it
         if streams:
-            await self._stream(key, client, query, exchange, call)
+            unbegun = _unbegun_in(found, key[1], client)
+            await self._stream(key, client, query, unbegun, exchange, call)
             return True
         if state == "complete" and asked.operation == "response":
             return False
@@ -207,14 +207,16 @@ class BackgroundResponses:
         key: Key,
         client: Dialect,
         query: Mapping[str, str],
+        unbegun: dict[str, Any],
         exchange: Exchange,
         call: CallRecord,
     ) -> None:
         """Send the events after the client's last event."""
         form = require_stored_answers(client)
-        after, part = query.get(form.after, ""), positions_of(form)
+        after, number = query.get(form.after, ""), -1
         if form.event_id is None:  # events have numbers of their own
-            after, part = "", partial(_behind, number=_number_in(query, form.after))
+            after, number = "", _number_in(query, form.after)
+        part = partial(background_events, client=client, unbegun=unbegun, number=number)
         with log_refusals():
             followed = await self._streams.follow(key, None, after, client)
             stream = ClientStream(exchange, followed.ping, self._keepalive_s, lambda _: True)
@@ -238,11 +240,8 @@ class BackgroundResponses:
         with store_refusals(), log_refusals():
             if found.chain and has_ended(found.chain[0], form):
                 return Operation("retrieve", key[1], dialect=client.name).answer(found)
-            if found.chain:
-                unbegun = {**value_of(found.chain[0].body), form.output: []}
-            elif not unbegun:
-                fields = {**form.answer_fields(key[1], None), **form.background_fields}
-                unbegun = unbegun_response(client, fields, "")
+            if found.chain or not unbegun:
+                unbegun = _unbegun_in(found, key[1], client)
             return await self._logged(key, client, state, unbegun)
 
     async def _logged(
@@ -270,6 +269,16 @@ class BackgroundResponses:
 _OPERATIONS = ("response", "cancel", "delete")
 
 
+def _unbegun_in(found: Found, id: str, client: Dialect) -> dict[str, Any]:
+    """Return a response before it began, as it is stored; with its id alone if it is not."""
+    form = require_stored_answers(client)
+    if found.chain:
+        with store_refusals():
+            return {**value_of(found.chain[0].body), form.output: []}
+    fields = {**form.answer_fields(id, None), **form.background_fields}
+    return unbegun_response(client, fields, "")
+
+
 def _status_of(state: State, form: StoredAnswers) -> dict[str, Any]:
     """Return the response fields for a stream's state."""
     match state:
@@ -287,24 +296,6 @@ def _number_in(query: Mapping[str, str], name: str) -> int:
     if text != "-1" and not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
         raise RequestRefused(f"{name}: no sequence number", param=name)
     return int(text)
-
-
-async def _behind(chunks: AsyncIterator[bytes], number: int) -> AsyncGenerator[bytes]:
-    """Yield the events after a sequence number."""
-    is_behind = False
-    async for data in chunks:
-        if not is_behind:
-            events = list_events(data)
-            known = [event for event in events if _number_of(event) <= number]
-            is_behind = len(known) < len(events)
-            data = b"".join(events[len(known) :])
-        if data:
-            yield data
-
-
-def _number_of(event: bytes) -> int:
-    number = last_event(event).get("sequence_number")
-    return number if isinstance(number, int) else -1
 
 
 async def _first_of(followed: FollowedStream[bytes]) -> bytes:

@@ -218,6 +218,21 @@ def failed_source(
     )
 
 
+def unbegun_events(error: StreamError, client: Dialect, unbegun: dict[str, Any]) -> bytes:
+    """Return the events of a response that failed before any upstream began it.
+
+    Args:
+        error: Why it failed.
+        client: The client's dialect.
+        unbegun: The response as it was before.
+    """
+    form = require_stored_answers(client)
+    # Those that each event states anew.
+    states = ("status", "error", "usage", form.output)
+    fields = {name: value for name, value in unbegun.items() if name not in states}
+    return _start(client, fields, str(unbegun.get("model", "")), error)
+
+
 def failed_response(error: StreamError, client: Dialect, unbegun: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON of a response that failed before any upstream began it.
 

@@ -29,10 +29,7 @@ from msgspec import Struct, structs
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import (
     LogError,
-    NotAStream,
-    ProtocolError,
     StoreError,
-    UpstreamError,
 )
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import error_outcome, hide_account
@@ -46,14 +43,13 @@ from streamnorm._upstream.answers import encode_answer, encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.gateway.admission import too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
+from streamnorm.gateway.background_events import FAILURES, background_events
 from streamnorm.gateway.config import Config, answer_limits
-from streamnorm.gateway.event_positions import positions_of
 from streamnorm.gateway.messages import ClientStream, send_failure
 from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
 from streamnorm.gateway.producing import (
     BackgroundAnswer,
     failed_source,
-    require_stored_answers,
 )
 from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus
 from streamnorm.log.log import Mode
@@ -75,10 +71,9 @@ _OWN_IDS = (_CHAT, *[form.id_prefix for form in _STORED.values()])
 _CANCEL_S = 5.0
 _CANCEL_POLL_S = 0.05
 _MIN_CHAT_ID = 16  # characters, as of those that `useChat` makes
-FAILURES = (UpstreamError, NotAStream, ProtocolError)
-"""How a stream fails that has not begun."""
 
 Running: TypeAlias = Callable[[anyio.CancelScope], AbstractContextManager[None]]
+Part: TypeAlias = Callable[[FollowedStream[bytes]], AsyncIterator[bytes]]
 _Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
 
 
@@ -236,9 +231,10 @@ class LoggedStreams:
         """Send the requested stream or answer, when the stream has begun."""
         if is_stream:
             followed = await self.follow(asked.key, None, asked.after, client)
-            part = (
-                aiter if asked.background is None else positions_of(require_stored_answers(client))
-            )
+            part: Part = aiter
+            if asked.background is not None:
+                unbegun = asked.background.response
+                part = partial(background_events, client=client, unbegun=unbegun)
             await send_followed(followed, client, stream, call, headers, part)
         else:
             whole = await self._whole(asked.key, client, call)
@@ -476,7 +472,7 @@ async def send_followed(
     stream: ClientStream,
     call: CallRecord,
     headers: Mapping[str, str],
-    part: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] = aiter,
+    part: Part = aiter,
 ) -> None:
     """Send a stream of the log to a client.
 
@@ -486,7 +482,7 @@ async def send_followed(
         stream: The answer.
         call: Record of the request.
         headers: Further headers of the answer.
-        part: Returns the part of it that the client asked for.
+        part: Returns the part of it that the client gets.
     """
     async with followed:
         chunks = part(followed)

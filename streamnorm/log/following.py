@@ -414,6 +414,12 @@ class FollowedStream(Stream[T]):
         return notes if self._log_reader.is_stored else (*notes, Note("not_stored", "stream", 1))
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether the stream was cancelled, which is known once it has ended."""
+        ending = self._log_reader.ending
+        return ending is not None and ending.state == "cancelled"
+
+    @property
     def reply(self) -> Reply:
         """`Reply` of the stream's request, for `encode_message`."""
         response = {**self._reply.response, **self._log_reader.last_fields}

@@ -40,6 +40,11 @@ def echoed(response: Any) -> dict[str, Any]:
     return {name: found[name] for name in (*ECHOED, "previous_response_id", "store", "background")}
 
 
+async def streamed(client: openai.AsyncOpenAI, id: str, **query: Any) -> list[Any]:
+    """Return the events of a response, as the SDK reads them."""
+    return [event async for event in await client.responses.retrieve(id, stream=True, **query)]
+
+
 async def test_response_repeats_its_request_at_all_times() -> None:
     gate = asyncio.Event()
     upstream = StepUpstream([gate, ANSWER[0], 60.0])
@@ -79,6 +84,49 @@ async def test_cancelled_response_is_itself_until_it_is_deleted(steps: list[Any]
                 await ask(begun.id)
         with pytest.raises(openai.NotFoundError):
             await client.responses.retrieve(begun.id, stream=True)
+
+
+@pytest.mark.parametrize("steps", [[60.0], [ANSWER[0], 60.0]], ids=["unbegun", "begun"])
+async def test_stream_of_a_cancelled_response_ends_as_cancelled(steps: list[Any]) -> None:
+    """OpenAI has no event for it; its SDK accepts this one as an end."""
+    upstream = StepUpstream(steps)
+    async with gateway_with_log(upstream) as gateway, sdk(gateway) as client:
+        begun = await client.responses.create(**REQUEST)
+        await upstream.asked.wait()
+        follower = asyncio.create_task(streamed(client, begun.id))
+        if len(steps) > 1:
+            async with asyncio.timeout(30):
+                while (await client.responses.retrieve(begun.id)).status == "queued":  # noqa: ASYNC110 - it is polled
+                    await asyncio.sleep(0.01)
+        cancelled = await client.responses.cancel(begun.id)
+        events = await streamed(client, begun.id)
+        assert await follower == events
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        assert [event.type for event in events[:2]] == ["response.created", "response.in_progress"]
+        assert {event.type for event in events[2:-1]} <= {
+            "response.output_item.added",
+            "response.content_part.added",
+            "response.output_text.delta",
+        }
+        assert (len(events) > 3) is (len(steps) > 1)
+        assert echoed(events[0].response) == echoed(begun)
+        assert events[-1].type == "response.failed"
+        assert events[-1].response == cancelled
+        for number in range(len(events)):
+            assert await streamed(client, begun.id, starting_after=number) == events[number + 1 :]
+
+
+async def test_stream_of_a_request_that_is_cancelled_ends_as_cancelled() -> None:
+    upstream = StepUpstream([ANSWER[0], 60.0])
+    async with gateway_with_log(upstream) as gateway, sdk(gateway) as client:
+        events = []
+        async for event in await client.responses.create(**REQUEST, stream=True):
+            events.append(event)
+            if event.type == "response.output_text.delta":
+                await client.responses.cancel(events[0].response.id)
+        assert events[-1].type == "response.failed"
+        assert events[-1].response == await client.responses.retrieve(events[0].response.id)
+        assert events[-1].response.status == "cancelled"
 
 
 async def test_failed_response_is_itself_until_it_is_deleted() -> None:

@@ -150,6 +150,13 @@ async def test_cancelling(steps: list[Any]) -> None:
         last = await client.get(first.id)
         assert (last.status, last.created) == ("cancelled", first.created)
         assert last.model == ("m" if len(steps) == 1 else "gpt")  # as the upstream says
+        # The last event is the same for every status.
+        events = [event async for event in await client.get(first.id, stream=True)]
+        assert events[0].event_type == "interaction.created"
+        assert events[-1].event_type == "interaction.completed"
+        ended = events[-1].interaction
+        assert (ended.id, ended.status, ended.model) == (first.id, "cancelled", last.model)
+        assert bool(events[-1].event_id) is (len(steps) > 1)  # of one that never began is nothing
         await client.delete(first.id)
         for ask in (client.get, client.cancel, client.delete):
             with pytest.raises(NotFoundError):

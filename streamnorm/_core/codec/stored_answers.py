@@ -44,6 +44,8 @@ class StoredAnswers(Struct, frozen=True, kw_only=True):
         background_fields: Further fields of an answer that is made in the background.
         queued_status: Status of an answer that no upstream has begun.
         cancelled_fields: Fields of an answer that was cancelled.
+        cancelled_event: Fields of the last event of its stream, beside the answer; the first is
+            the event's type.
         errors: Field with the errors of an answer that failed, where the last event of its
             stream has the error alone; None where the last event has the answer.
         after: Parameter of a query with the position of the last event that the client has.
@@ -70,6 +72,7 @@ class StoredAnswers(Struct, frozen=True, kw_only=True):
     background_fields: dict[str, Any] = {}
     queued_status: str
     cancelled_fields: dict[str, Any]
+    cancelled_event: dict[str, Any]
     errors: str | None = None
     after: str
     event_id: str | None = None

@@ -62,6 +62,8 @@ STORED = StoredAnswers(
     created_fields=on_first_use(f"{__package__}.body.response", "created_fields"),
     queued_status="in_progress",
     cancelled_fields={"status": "cancelled", "errors": []},
+    # The last event is the same for every status.
+    cancelled_event={"event_type": "interaction.completed"},
     errors="errors",
     after="last_event_id",
     event_id="event_id",

@@ -68,6 +68,9 @@ STORED = StoredAnswers(
     background_fields={"background": True},
     queued_status="queued",
     cancelled_fields={"status": "cancelled", "error": None},
+    # The vendor has no event for it (openai 2, `ResponseStreamEvent`; openai-python#2643).  All
+    # clients accept this one as an end without an answer.
+    cancelled_event={"type": "response.failed"},
     after="starting_after",
 )
 
