@@ -275,7 +275,7 @@ def client_scope(received: ClientRequest, client: Dialect) -> str:
         client: The client's dialect.
     """
     if received.signed_by:  # each request has a signature of its own
-        return scope_of(f"AWS4-HMAC-SHA256 {received.signed_by}\n")
+        return scope_of_access_key(received.signed_by)
     found = [received.headers.get(name, "").strip() for name in client.endpoints.key_headers]
     return scope_of_keys({_without_scheme(key) for key in found if key})
 
@@ -291,6 +291,11 @@ def scope_of_keys(keys: Iterable[str]) -> str:
     """Return the scope of a client: a digest of the API keys that it sends."""
     # The digest of what OpenAI's SDK sends: `authorization` alone.
     return scope_of("\n".join(f"Bearer {key}" for key in sorted(keys)) + "\n")
+
+
+def scope_of_access_key(id: str) -> str:
+    """Return the scope of a client: a digest of the id of the access key that it signs with."""
+    return scope_of(f"AWS4-HMAC-SHA256 {id}\n")
 
 
 def _without_scheme(key: str) -> str:

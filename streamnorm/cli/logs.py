@@ -35,7 +35,7 @@ def add_log_options(command: argparse.ArgumentParser) -> None:
         "--client-keys",
         metavar="env:NAME",
         help="with --log, a variable with the key of the gateway's client whose stream it is, or\n"
-        "with the keys of all, separated by commas",
+        "with the keys of all, separated by commas; ID:SECRET is an access key",
     )
     command.add_argument(
         "--save", metavar="FILE", help="with --log, write the stream as a recording without secrets"
@@ -78,7 +78,7 @@ async def open_stream(arguments: argparse.Namespace) -> AsyncGenerator[LogReader
 
 def _list_scopes(arguments: argparse.Namespace) -> Sequence[str]:
     """Return the scopes to search for the stream, in order."""
-    from streamnorm._exchange import scope_of_keys
+    from streamnorm._exchange import scope_of_access_key, scope_of_keys
 
     place: str | None = arguments.client_keys
     if place is None:
@@ -88,8 +88,9 @@ def _list_scopes(arguments: argparse.Namespace) -> Sequence[str]:
         raise console.UsageError(
             "--client-keys: no place of keys, expected env: and the name of a variable"
         )
-    listed = _resolve("--client-keys", place).split(",")
-    return [scope_of_keys([key.strip()]) for key in listed]
+    listed = [key.strip() for key in _resolve("--client-keys", place).split(",")]
+    signing = [id for id, colon, _ in (key.partition(":") for key in listed) if colon]
+    return [scope_of_keys([key]) for key in listed] + [scope_of_access_key(id) for id in signing]
 
 
 def _resolve(option: str, value: str) -> str:

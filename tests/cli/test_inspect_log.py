@@ -249,6 +249,19 @@ def test_stream_of_a_client_is_found_by_its_key(
     assert capsys.readouterr().err == given * 2 + f"streamnorm: no stream has this id {NO_SCOPE}\n"
 
 
+def test_stream_of_a_signed_request_is_found_by_its_access_key(
+    url: str, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable is that of the gateway's `aws_client_keys`."""
+    request = ClientRequest(method="POST", path="/", headers={}, body=b"", signed_by="AKIDONE")
+    store(url, source_of(ANSWER), scope=client_scope(request, lookup("bedrock_converse")))
+    monkeypatch.setenv("KEYS", "AKIDOTHER:other-secret, AKIDONE:one-secret")
+    assert inspect(url, "--client-keys", "env:KEYS") == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("KEYS", "AKIDOTHER:other-secret")
+    assert inspect(url, "--client-keys", "env:KEYS") == 2
+
+
 @pytest.mark.parametrize("key", ["", KEY])
 def test_stream_of_a_gateway_is_found_by_its_id(
     key: str, url: str, capsys: Out, monkeypatch: pytest.MonkeyPatch
