@@ -12,7 +12,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -33,7 +33,7 @@ from streamnorm._core.errors import (
 )
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import error_outcome, hide_account
-from streamnorm._core.json import dumps
+from streamnorm._core.json import dumps, string_of
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import MessageSource
 from streamnorm._exchange import client_scope, last_answer
@@ -50,10 +50,12 @@ from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
 from streamnorm.gateway.producing import (
     BackgroundAnswer,
     failed_source,
+    require_stored_answers,
 )
 from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus
 from streamnorm.log.log import Mode
 from streamnorm.log.records import Key
+from streamnorm.state import Found, Lookup
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
@@ -73,6 +75,7 @@ _CANCEL_POLL_S = 0.05
 _MIN_CHAT_ID = 16  # characters, as of those that `useChat` makes
 
 Running: TypeAlias = Callable[[anyio.CancelScope], AbstractContextManager[None]]
+FindStored: TypeAlias = Callable[[Lookup], Awaitable[Found]]
 Part: TypeAlias = Callable[[FollowedStream[bytes]], AsyncIterator[bytes]]
 _Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
 
@@ -185,6 +188,7 @@ class LoggedStreams:
         call: CallRecord,
         *,
         is_stream: bool,
+        find_stored: FindStored | None,
     ) -> None:
         """Answer a request from the log, when its stream has begun.
 
@@ -195,6 +199,7 @@ class LoggedStreams:
             stream: The answer.
             call: Record of the request.
             is_stream: Whether the client asked for a stream.
+            find_stored: Finds stored responses of the client; None if the answer is not stored.
 
         Raises:
             RequestRefused: There is no such stream, or the log does not answer.
@@ -206,6 +211,11 @@ class LoggedStreams:
             begin = partial(self.begin, asked, attempts, client, call, headers)
             send = partial(self._send, asked, client, stream, call, headers, is_stream=is_stream)
             is_new = await begin()
+            # A response that was deleted is answered anew, and not from the log.
+            is_joined = not (is_new or asked.after)
+            if is_joined and await self._is_deleted(asked.key, find_stored, client):
+                await self.forget(asked.key)
+                is_new = await begin()
             try:
                 try:
                     await send()
@@ -217,6 +227,17 @@ class LoggedStreams:
                     await send()
             except NoAnswer as failed:
                 await send_failure(failed.result, client, stream, call)
+
+    async def _is_deleted(self, key: Key, find_stored: FindStored | None, client: Dialect) -> bool:
+        """Return whether the answer of a stream was stored, and is no longer."""
+        if find_stored is None or (await self.status(key)).state != "complete":
+            return False
+        form = require_stored_answers(client)
+        async with await self.follow(key, None, "", client) as followed:
+            answer = last_answer(await last_of(followed), form.noun)
+        if all(answer.get(name) == value for name, value in form.unstored_fields.items()):
+            return False  # the store had no room for it
+        return not (await find_stored(Lookup(string_of(answer, "id")))).chain
 
     async def _send(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,32 @@ async def test_request_of_a_deleted_response_is_answered_anew(
                 with pytest.raises(openai.NotFoundError):
                     await client.responses.delete(id)
     assert len(provider.requests) == 2
+
+
+@CLIENT_KEYS
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+async def test_request_of_a_deleted_response_at_once_is_answered_anew(
+    settings: dict[str, Any], *, is_stream: bool
+) -> None:
+    request = {name: value for name, value in KEYED.items() if name != "background"}
+    provider = FakeProvider(["It snows.", "It rains."])
+    async with gateway_with_log(provider.app(), **settings) as gateway, sdk(gateway) as client:
+        for text in ("It snows.", "It rains."):
+            for _ in range(2):
+                ask = partial(streamed, client) if is_stream else client.responses.create
+                done = await ask(**request)
+                assert done.output_text == text
+            await client.responses.delete(done.id)
+    assert len(provider.requests) == 2
+
+
+async def test_response_that_is_not_stored_is_answered_once() -> None:
+    provider = FakeProvider(["It snows."])
+    request = {**KEYED, "background": False, "store": False}
+    async with gateway_with_log(provider.app()) as gateway, sdk(gateway) as client:
+        several = [await client.responses.create(**request) for _ in range(2)]
+    assert several[0] == several[1]
+    assert len(provider.requests) == 1
 
 
 @CLIENT_KEYS
