@@ -17,7 +17,7 @@ from streamnorm._core.codec import Dialect, RequestedOperation, StoredAnswers
 from streamnorm._core.codec.framing import list_events
 from streamnorm._core.events import Failed, Truncated
 from streamnorm._core.json import dumps
-from streamnorm._exchange import client_scope
+from streamnorm._exchange import client_scope, store_scope
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.attempts import Attempts
@@ -94,9 +94,21 @@ class BackgroundResponses:
             turn.rename(id)
         echoed = reader_of(client).echoed_fields
         fields = {**({} if echoed is None else echoed(turn.body)), **turn.fields}
-        background = BackgroundAnswer(turn, client, fields, model)
+        stored = store_scope(received, client)
+        key = (scope, id)
+        store_failed = partial(self._store_failed, turn, key, client, stored)
+        background = BackgroundAnswer(turn, client, fields, model, store_failed)
         fingerprint = b"" if asked is None else asked.fingerprint
-        return LoggedRequest((scope, id), fingerprint, "", background)
+        return LoggedRequest(key, fingerprint, "", background)
+
+    async def _store_failed(
+        self, turn: ResponseState, key: Key, client: Dialect, scope: str, state: State
+    ) -> None:
+        """Store a response that failed or was cancelled, which the log forgets sooner."""
+        found = await self._store.afind(scope, Lookup(key[1]))
+        await turn.announce(await self._current(key, client, state, found, {}))
+        if (await self._streams.status(key)).state in ABSENT:  # it was deleted meanwhile
+            await self._store.adelete(scope, key[1])
 
     async def answer(
         self,

@@ -8,7 +8,7 @@ that asked reads the log like any other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Unpack
 
 from streamnorm._core.bodies.request import Reply
@@ -23,7 +23,7 @@ from streamnorm.aio import Stream
 from streamnorm.aio.pump import LargeEventPump, OnEnd
 from streamnorm.gateway.receiving import UpstreamResponse
 from streamnorm.gateway.response_state import ResponseState
-from streamnorm.log import OpenedSource
+from streamnorm.log import OpenedSource, State
 from streamnorm.log.producing import ObservedSource
 
 
@@ -142,19 +142,27 @@ class BackgroundAnswer:
         client: The client's dialect, whose answers are stored.
         fields: Fields of the response.
         model: Name of the model.
+        store_failed: Stores the response when its stream has ended in any state but `complete`.
 
     Attributes:
         fields: As above.
         model: As above.
         response: The response as long as no upstream has begun it.
+        store_failed: As above.
     """
 
     def __init__(
-        self, turn: ResponseState, client: Dialect, fields: dict[str, Any], model: str
+        self,
+        turn: ResponseState,
+        client: Dialect,
+        fields: dict[str, Any],
+        model: str,
+        store_failed: Callable[[State], Awaitable[None]],
     ) -> None:
         self.fields = fields
         self.model = model
         self.response = unbegun_response(client, fields, model)
+        self.store_failed = store_failed
         self._turn = turn
         self._is_announced = asyncio.Event()
         self._failure: RequestRefused | None = None
@@ -228,7 +236,7 @@ def unbegun_events(error: StreamError, client: Dialect, unbegun: dict[str, Any])
     """
     form = require_stored_answers(client)
     # Those that each event states anew.
-    states = ("status", "error", "usage", form.output)
+    states = ("status", "error", "usage", form.output, form.errors)
     fields = {name: value for name, value in unbegun.items() if name not in states}
     return _start(client, fields, str(unbegun.get("model", "")), error)
 

@@ -201,12 +201,12 @@ class ResponseState:
         """Set another id for the answer."""
 
     async def announce(self, response: dict[str, Any]) -> None:
-        """Store a response in the background that no upstream has begun, with its input.
+        """Store a response in the background without output, with its input.
 
         A complete response of the same request stays.
 
         Args:
-            response: The response.
+            response: The response, queued or failed.
 
         Raises:
             RequestRefused: The store does not answer, or has no room for it.

@@ -384,7 +384,9 @@ class LoggedStreams:
                         begun.set_result(run.is_new)
                     if not run.is_new:
                         ours.cancel()  # others produce it
-                    await run.wait()
+                    state = await run.wait()
+                    if asked.background is not None and run.is_new and state != "complete":
+                        await asked.background.store_failed(state)
                     if run.tail.is_broken:
                         _LOG.warning("a stream could not be stored: nobody can resume it")
         except Exception as exc:  # noqa: BLE001 - who waits for the stream raises it

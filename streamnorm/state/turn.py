@@ -331,16 +331,16 @@ class CheckedTurn(Turn):
         self._read(body, form_of(dialect))
 
     def unended(self, response: dict[str, Any]) -> StoredResponse:
-        """Return a response to store until it has ended, so that it is found by then.
+        """Return a response to store that has no complete output: not yet, or because it failed.
 
         Args:
-            response: The response, without output; `expand` was called before.
+            response: The response, whose output is not stored; `expand` was called before.
         """
         return self._with_input(response, ())
 
 
 def has_ended(stored: StoredResponse, form: StoredAnswers) -> bool:
-    """Return whether a stored response has ended; one in the background is stored before.
+    """Return whether a stored response has its output; one in the background is stored before.
 
     Args:
         stored: The response.
@@ -501,9 +501,11 @@ def _retrieve(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[s
     if query.get("stream", "false") != "false":
         raise invalid_value("stream", f"false for {form.noun}s without `background`")
     stored = chain[0]
-    if not stored.body or not has_ended(stored, form):
+    body = value_of(stored.body) if stored.body else {}
+    # One that failed or was cancelled is stored as such; one under way is not known here.
+    if not body or body.get("status") in (form.queued_status, "in_progress"):
         raise response_not_found(operation.id, form.noun)
-    answer = {**value_of(stored.body), form.output: _values_of(stored.output)}
+    answer = {**body, form.output: _values_of(stored.output)}
     if form.include_input is not None and query.get(form.include_input, "false") != "false":
         answer["input"] = _values_of(stored.input)
     return answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -141,6 +143,46 @@ async def test_log_alone_tells_how_a_response_ended(ends: str, tmp_path: Path) -
                 await ask(begun.id)
         with pytest.raises(openai.NotFoundError):
             await second.responses.retrieve(begun.id, stream=True)
+
+
+@pytest.mark.parametrize("ends", ["refused", "cut", "unbegun", "cancelled"])
+async def test_store_has_a_failed_response_when_the_log_has_forgotten_it(
+    ends: str, tmp_path: Path
+) -> None:
+    steps: dict[str, Any] = {
+        "refused": FakeProvider([faults.http(429)]).app(),
+        "cut": FakeProvider([["Hi.", faults.cut(event=2)]]).app(),
+        "unbegun": StepUpstream([60.0]),
+        "cancelled": StepUpstream([ANSWER[0], 60.0]),
+    }
+    settings = {"state": f"sqlite:{tmp_path / 'state.db'}", "retries": 0}
+    async with (
+        gateway_with_log(steps[ends], **settings) as one,
+        gateway_with_log(steps[ends], **settings) as other,  # with a log of its own
+        sdk(one) as first,
+        sdk(other) as second,
+    ):
+        begun = await first.responses.create(**REQUEST)
+        if ends in ("unbegun", "cancelled"):
+            await steps[ends].asked.wait()
+            await first.responses.cancel(begun.id)
+        failed = await polled(first, begun.id)
+        async with asyncio.timeout(30):
+            while True:
+                with suppress(openai.NotFoundError):
+                    found = await second.responses.retrieve(begun.id)
+                    break
+                await asyncio.sleep(0.01)
+        assert found == failed == await second.responses.cancel(begun.id)
+        assert await first.responses.retrieve(begun.id) == failed
+        [item] = [item async for item in second.responses.input_items.list(begun.id)]
+        assert item.type == "message"
+        with pytest.raises(openai.BadRequestError, match="no complete output"):
+            await second.responses.create(model="m", input="?", previous_response_id=begun.id)
+        await first.responses.delete(begun.id)
+        for client in (first, second):
+            with pytest.raises(openai.NotFoundError):
+                await client.responses.retrieve(begun.id)
 
 
 async def test_failed_response_is_not_continued() -> None:

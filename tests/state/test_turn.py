@@ -10,7 +10,16 @@ from support.state.responses import answered, asked, call, message, output, reas
 
 from streamnorm import DecodeError, LocalProtocolError, Reply
 from streamnorm._core.bodies.request import ToolName
-from streamnorm.state import Found, Item, Lookup, MemoryStore, StateError, StoredResponse, Turn
+from streamnorm.state import (
+    Found,
+    Item,
+    Lookup,
+    MemoryStore,
+    Operation,
+    StateError,
+    StoredResponse,
+    Turn,
+)
 from streamnorm.state.turn import CheckedTurn, forbid_storing
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -198,6 +207,20 @@ def test_response_without_a_complete_output_is_not_continued(status: str) -> Non
         "Previous response with id 'resp_1' has no complete output. "
         "Send the whole conversation as `input` instead."
     )
+
+
+@pytest.mark.parametrize("status", ["queued", "failed", "cancelled"])
+def test_failed_response_is_retrieved_and_one_under_way_is_not(status: str) -> None:
+    store = MemoryStore()
+    body = b'{"id": "resp_1", "status": "%b"}' % status.encode()
+    store.put("a", StoredResponse("resp_1", None, body, (), ()))
+    retrieve = Operation("retrieve", "resp_1")
+    found = store.find("a", retrieve.lookup)
+    if status == "queued":
+        with pytest.raises(StateError, match="not found"):
+            retrieve.answer(found)
+    else:
+        assert retrieve.answer(found) == {"id": "resp_1", "status": status, "output": []}
 
 
 def test_response_that_has_not_ended_is_stored_with_its_input() -> None:
