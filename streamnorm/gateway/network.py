@@ -30,13 +30,12 @@ from yarl import URL
 from streamnorm._core.errors import LocalProtocolError, RemoteProtocolError
 from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm._upstream.requests import UpstreamRequest
+from streamnorm.gateway.chunked_body import BrokenFraming, ChunkedBody
 from streamnorm.gateway.config import Config, upstream_timeouts
 from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.receiving import (
     LARGE_BYTES,
     BodyThread,
-    BrokenFraming,
-    ChunkedBody,
     ServerStopping,
     UpstreamResponse,
 )

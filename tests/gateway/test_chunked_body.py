@@ -16,8 +16,8 @@ from hypothesis import given
 from support.draws import Draws, draws
 from support.streams.mutations import chunked as cut
 
+from streamnorm.gateway.chunked_body import BrokenFraming, ChunkedBody
 from streamnorm.gateway.network import Connector, Request, Response, open_session
-from streamnorm.gateway.receiving import BrokenFraming, ChunkedBody
 
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
