@@ -509,19 +509,49 @@ class LargeEventPump(TranscodePump):
 
     _is_fed = False  # ahead of the stream
     _fed: bytes | None = None  # bytes for the client
+    _fault: Exception | None = None  # of the decoding ahead
     _is_closed = False  # ahead of the stream
 
     def feed(self, data: bytes) -> bytes | None:
-        """Process the next chunk, unless `feed_ahead` did; return the client's bytes."""
+        """Process the next chunk, unless that was done ahead; return the client's bytes."""
         if not self._is_fed:
             return super().feed(data)
+        if self._fault is not None:
+            raise self._fault
         fed, self._is_fed, self._fed = self._fed, False, None
         return fed
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether the next chunk was processed ahead of `feed`."""
+        return self._is_fed
 
     def feed_ahead(self, data: bytes) -> None:
         """Process the next chunk ahead of `feed`, which then only returns the written bytes."""
         self._fed = super().feed(data)
         self._is_fed = True
+
+    def pass_on(self, data: bytes, write: Callable[[bytes], bool]) -> bool:
+        """Process the next chunk ahead of `feed`, and write the bytes for the client.
+
+        Args:
+            data: The chunk.
+            write: Returns whether it has written the bytes.
+
+        Returns:
+            Whether nothing is left for the stream; if something is, `feed` has to be called.
+        """
+        if self.ended:
+            return False
+        try:
+            written = super().feed(data)
+            if not self.ended and (written is None or write(written)):
+                return True
+            self._fed = written
+        except Exception as exc:  # noqa: BLE001 - `feed` raises it
+            self._fault = exc
+        self._is_fed = True
+        return False
 
     def close(self) -> None:
         """Process the end of the source, unless `close_ahead` did."""

@@ -36,6 +36,7 @@ from streamnorm._core.messages import MessageSource
 from streamnorm._registry import encoder, lookup
 from streamnorm._upstream.answers import write_cloud_error
 from streamnorm.aio import Stream
+from streamnorm.asgi.writing import WritingSend
 
 
 class _StreamResponse:
@@ -399,6 +400,7 @@ class Exchange:
         has_left: Whether the client has disconnected.
         has_status: Whether the response begins with a status, as over HTTP, which cannot be taken
             back once an event or a ping is sent.
+        can_write: Whether the server can send a chunk without waiting, by `write`.
     """
 
     def __init__(self, send: Send, tasks: TaskGroup, *, cancels: bool = True) -> None:
@@ -406,6 +408,8 @@ class Exchange:
         self.has_left = False
         self.has_status = True
         self._server_send = send
+        self._write = send.write if isinstance(send, WritingSend) else None
+        self.can_write = self._write is not None
         self._cancels = cancels
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
@@ -430,6 +434,15 @@ class Exchange:
         except Exception as exc:
             if not await self._lose_client(exc):
                 raise
+
+    def write(self, body: bytes) -> bool:
+        """Send a chunk of the body if the server need not wait; return whether it was sent."""
+        if self._write is None or self.has_left:
+            return False
+        try:
+            return self._write(body)
+        except (OSError, RuntimeError):  # of a closed connection: `send` tells what it is
+            return False
 
     def leave(self) -> None:
         """Record that the client has disconnected."""
@@ -508,6 +521,15 @@ class EventSender:
         await self._exchange.send(data, more=more)
         self._sent_at = self._clock()
         self._is_sending = False
+
+    def write(self, data: bytes) -> bool:
+        """Send a chunk if nothing has to be waited for; return whether it was sent."""
+        if self._is_sending or self._pinged is not None or len(data) > _MAX_SENT_BYTES:
+            return False
+        if not self._exchange.write(data):
+            return False
+        self._sent_at = self._clock()
+        return True
 
     async def send_all(self, chunks: AsyncIterator[bytes]) -> None:
         """Send chunks as `send` does, then end the response."""

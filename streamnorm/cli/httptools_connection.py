@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from streamnorm.asgi.responses import Message
+from streamnorm.asgi.writing import WritingSend
 from streamnorm.cli.server import MAX_HEAD_BYTES, Connection, Connections, Part
 
 
@@ -71,4 +74,30 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+
+        async def answer(scope: Any, receive: Any, _send: Any) -> None:
+            await app(scope, receive, _CycleSend(cycle))
+
+        super()._start_asgi_task(cycle, answer)
+
+
+class _CycleSend(WritingSend):
+    """The `send` of a request of uvicorn, called `cycle` there."""
+
+    def __init__(self, cycle: Any) -> None:
+        self._cycle = cycle
+
+    def __call__(self, message: Message) -> Awaitable[None]:
+        sending: Awaitable[None] = self._cycle.send(message)
+        return sending
+
+    def write(self, body: bytes) -> bool:
+        """Write a chunk unless the client reads too slowly, or the body has no chunks."""
+        cycle = self._cycle
+        if cycle.flow.write_paused or not cycle.chunked_encoding:
+            return False
+        if cycle.disconnected or cycle.response_complete:
+            return False
+        if body:  # an empty chunk would end it
+            cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+        return True

@@ -67,6 +67,7 @@ class StartedStream(Struct, frozen=True):
         headers: Headers for the client.
         target: The upstream that answers.
         pump: The pump of the stream.
+        answer: What the stream reads.
         opened: The source of the log, of which the stream has the reads; None without one.
     """
 
@@ -74,7 +75,8 @@ class StartedStream(Struct, frozen=True):
     first: bytes
     headers: dict[str, str]
     target: Target
-    pump: TranscodePump
+    pump: LargeEventPump
+    answer: UpstreamResponse
     opened: OpenedSource | None = None
 
     @property
@@ -454,7 +456,7 @@ class Attempts:
                 opened = None
                 if isinstance(stream, ReadsStream):
                     opened = stream.as_source(answer, first, upstream, options, client, written)
-                return StartedStream(stream, first, headers, target, pump, opened)
+                return StartedStream(stream, first, headers, target, pump, answer, opened)
 
     async def _first_event(
         self, stream: Stream[bytes], pump: TranscodePump, *, waits_for_block: bool

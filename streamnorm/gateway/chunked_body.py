@@ -12,6 +12,7 @@ import aiohttp
 
 _HELD_BYTES = 128 * 1024  # beyond which the connection is not read, as aiohttp's bound
 _PIECE_BYTES = 64  # that a piece takes beside its content
+_MAX_PASSED_BYTES = 16 * 1024  # beyond which other connections get their turn first
 _MAX_LINE = 1024  # bytes of a size with its extensions
 _MAX_TRAILER_BYTES = 8 * 1024
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -48,15 +49,22 @@ class ChunkedBody:
     Args:
         pause: Stops the reading of the connection.
         resume: Starts it again.
+
+    Attributes:
+        pass_on: Called with the bytes that arrive while a read waits, unless they are many;
+            returns whether the read goes on waiting, which else returns these bytes.  It raises
+            nothing.  None if a read returns all bytes.
     """
 
     def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self.pass_on: Callable[[bytes], bool] | None = None
         self._pause, self._resume = pause, resume
+        self._loop = asyncio.get_running_loop()
         self._is_paused = self._is_complete = False
         self._pieces: deque[bytes] = deque()
         self._held_bytes = 0
         self._exception: BaseException | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[bytes] | None = None  # of a read that waits; b"" to look again
         self._left = 0  # bytes of the chunk that are still to come
         self._is_in_chunk = self._is_in_trailer = False  # a chunk with the end of its line
         self._rest = b""  # of a line that has not ended
@@ -75,13 +83,13 @@ class ChunkedBody:
             size = _size_in(data[:end]) if 0 < end < _MAX_LINE else 0
             if size and len(data) == end + size + 4 and data.endswith(_END):
                 self._append(data[end + 2 : -2])
-                self._wake()
+                self._deliver()
                 return None
         if self._rest:
             data, self._rest = self._rest + data, b""
         position = self._read_chunks(data)
         self._is_at_size = not (self._is_in_chunk or self._is_in_trailer or self._rest)
-        self._wake()
+        self._deliver()
         return None if position < 0 else data[position:]
 
     @property
@@ -148,21 +156,17 @@ class ChunkedBody:
         while True:
             if self._exception is not None:
                 raise self._exception
-            if pieces := self._pieces:
-                data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-                pieces.clear()
-                self._held_bytes = 0
-                if self._is_paused:
-                    self._is_paused = False
-                    self._resume()
-                return data
+            if self._pieces:
+                return self._take()
             if self._is_complete:
                 return b""
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiter = self._loop.create_future()
             try:
-                await self._waiter
+                data = await self._waiter
             finally:
                 self._waiter = None
+            if data:
+                return data
 
     def is_eof(self) -> bool:
         """Return whether the whole body has arrived."""
@@ -179,9 +183,29 @@ class ChunkedBody:
     def set_exception(self, exc: BaseException, /) -> None:
         """End the body with an exception."""
         self._exception = exc
-        self._wake()
-
-    def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+            waiter.set_result(b"")
+
+    def _take(self) -> bytes:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._held_bytes = 0
+        if self._is_paused:
+            self._is_paused = False
+            self._resume()
+        return data
+
+    def _deliver(self) -> None:
+        """Pass on what has arrived, or wake the read that waits for it."""
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        pass_on = self.pass_on
+        if pass_on is None or self._is_complete or not 0 < self._held_bytes <= _MAX_PASSED_BYTES:
+            waiter.set_result(b"")
+            return
+        data = self._take()
+        if not pass_on(data):
+            waiter.set_result(data)

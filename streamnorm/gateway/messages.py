@@ -271,6 +271,8 @@ class MessageEndpoint:
             await stream.start(begun.headers)
             if begun.first:
                 await stream.send(begun.first)
+            if stream.can_write:
+                begun.answer.pass_on(begun.pump, stream.write)
             await stream.send_all(begun.stream)
         finally:
             call.usage = begun.pump.usage
@@ -330,6 +332,7 @@ class ClientStream(EventSender):
 
     Attributes:
         is_started: Whether status 200 was sent.
+        can_write: Whether the server can send a chunk without waiting, by `write`.
         ping: As above; replaced once an upstream has begun.
     """
 
@@ -345,6 +348,7 @@ class ClientStream(EventSender):
         self._loop = asyncio.get_running_loop()
         super().__init__(exchange, ping, keepalive_s, self._loop.time)
         self.is_started = False
+        self.can_write = exchange.can_write
         self._headers = {**EVENT_STREAM_HEADERS, **(headers or {})}
         if framing is not SSE:
             self._headers |= {"content-type": framing.media_type, **framing.headers}

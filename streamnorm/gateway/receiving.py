@@ -25,7 +25,7 @@ from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.source_failures import SourceStopped
 from streamnorm.aio.pump import LargeEventPump, Pump
 from streamnorm.gateway.chunked_body import BrokenFraming, ChunkedBody
-from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey, read_masked
+from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
 from streamnorm.http.headers import error_type_in
 
@@ -152,14 +152,17 @@ class UpstreamResponse:
         self._decoder: ResponseDecoder | None = None
         self._pieces: Iterator[bytes] = iter(())  # decoded from the last read
         self._rest = b""  # lines of the last read that are still to be returned
-        plain = not (self._coding and content_codings(self._coding))
-        self._uncut_bytes = _LINES_AT_ONCE if plain else sys.maxsize
+        is_coded = bool(self._coding and content_codings(self._coding))
+        self._uncut_bytes = sys.maxsize if is_coded else _LINES_AT_ONCE
+        self._is_coded = is_coded
+        self._mask = None if key is None else KeyMask(key)
         self.read: Callable[[], Awaitable[bytes]] = (
-            self._read_received if plain else self._read_decoded
+            self._read_decoded if is_coded else self._read_received
         )
-        if key is not None:
-            self.read = partial(read_masked, self.read, KeyMask(key))
+        if self._mask is not None:
+            self.read = partial(self._read_masked, self.read, self._mask)
         self._pump: Pump[bytes] | None = None
+        self._passing: LargeEventPump | None = None  # fed where bytes arrive
         self._waits_since: float | None = None  # since when a read is under way
         self._returned_at = start  # when the last read ended
         self._is_decoding = False  # in a thread, what was read
@@ -231,6 +234,21 @@ class UpstreamResponse:
                 self._is_due = False
                 self._check()
 
+    def pass_on(self, pump: LargeEventPump, write: Callable[[bytes], bool]) -> None:
+        """Write what the pump makes of further bytes where they arrive.
+
+        A task that is woken for each event costs as much as its decoding and encoding.  A read
+        that waits goes on waiting then, until something is left for the stream: a chunk that
+        `write` does not take, or the end.
+
+        Args:
+            pump: The pump that decodes ahead.
+            write: Sends a chunk to the client if it need not wait; returns whether it did.
+        """
+        if not self._is_coded and isinstance(self._content, ChunkedBody):
+            self._passing = pump
+            self._content.pass_on = partial(self._pass_on, pump, write)
+
     def keep_reads(self) -> list[bytes]:
         """Return a list that collects all further chunks."""
         kept: list[bytes] = []
@@ -245,7 +263,10 @@ class UpstreamResponse:
     async def close(self) -> None:
         """Close the connection, or return it to the pool if the body has ended."""
         self._timer.cancel()
-        self.read, self._pump = _read_closed, None  # they refer to this object, or to its pump
+        # They refer to this object, or to its pump.
+        self.read, self._pump, self._passing = _read_closed, None, None
+        if isinstance(self._content, ChunkedBody):
+            self._content.pass_on = None
         self._on_close(self)
         if self._lost is not None:
             self._lost.remove_done_callback(self._end_lost)
@@ -311,16 +332,24 @@ class UpstreamResponse:
             raise
         size = pump.waiting_bytes + len(data)
         # Without a line end no event can be complete.
-        if size <= LARGE_BYTES or (ends_at_lines and b"\n" not in data):
+        if pump.is_fed or size <= LARGE_BYTES or (ends_at_lines and b"\n" not in data):
             return data
         with self.suspend_time_limits():
             await bodies.run(size, partial(pump.feed_ahead, data))
         return b""
 
+    def _pass_on(self, pump: LargeEventPump, write: Callable[[bytes], bool], data: bytes) -> bool:
+        """Pass on received bytes; return False if the stream has to read them or what they gave."""
+        if _has_many_lines(data) or pump.waiting_bytes + len(data) > LARGE_BYTES:
+            return False
+        self._waits_since = self._loop.time()
+        if self._mask is not None:
+            data = self._mask.feed(data)
+        return pump.pass_on(data, write)
+
     def _first_lines(self, data: bytes) -> bytes:
         """Return the first lines of a chunk, and store the remaining lines for the next read."""
-        lines = data.count(b"\n") + data.count(b"\r")
-        first = _LINES.match(data) if lines > _LINES_AT_ONCE else None
+        first = _LINES.match(data) if _has_many_lines(data) else None
         if first is None:
             self._rest = b""
             return data
@@ -344,6 +373,21 @@ class UpstreamResponse:
             self._pieces = self._decoder.feed(await self._read_received())
             data = next(self._pieces, None)
         return self._first_lines(data)
+
+    async def _read_masked(self, read: Callable[[], Awaitable[bytes]], mask: KeyMask) -> bytes:
+        """Return the next bytes of a body, with keys masked."""
+        data = b""
+        while not data:
+            try:
+                data = await read()
+            except StopAsyncIteration:
+                if held := mask.close():
+                    return held  # the next read ends again
+                raise
+            if self._passing is not None and self._passing.is_fed:
+                return data  # which was masked where it arrived
+            data = mask.feed(data)
+        return data
 
     def _begin_read(self) -> None:
         self._waits_since = since = self._loop.time()
@@ -405,6 +449,12 @@ class UpstreamResponse:
         if since is not None:
             next_check = min(end, next_check)
         self._timer = self._loop.call_at(next_check, self._check)
+
+
+def _has_many_lines(data: bytes) -> bool:
+    if len(data) <= _LINES_AT_ONCE:
+        return False
+    return data.count(b"\n") + data.count(b"\r") > _LINES_AT_ONCE
 
 
 async def _read_closed() -> bytes:

@@ -7,7 +7,6 @@ gateway's keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
 
 from streamnorm._upstream.requests import Upstream
 
@@ -117,16 +116,3 @@ def _pattern(char: str) -> bytes:
     plain = re.escape(char)
     short = rf"|\\{plain}" if char in _SHORT_ESCAPES else ""
     return rf"(?:\\u{digits}{short}|{plain})".encode()
-
-
-async def read_masked(read: Callable[[], Awaitable[bytes]], mask: KeyMask) -> bytes:
-    """Return the next bytes of a body, with keys masked."""
-    data = b""
-    while not data:
-        try:
-            data = mask.feed(await read())
-        except StopAsyncIteration:
-            if held := mask.close():
-                return held  # the next read ends again
-            raise
-    return data

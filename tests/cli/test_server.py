@@ -53,7 +53,7 @@ class App:
     def __init__(self) -> None:
         self.finish = asyncio.Event()
         self.left = asyncio.Event()
-        self.waiting = 0
+        self.waiting = self.written = 0
         self.has_no_delay: list[bool] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -70,7 +70,7 @@ class App:
             body = b" ".join(name for name, _ in scope["headers"])
         length = (
             []
-            if scope["path"] in ("/wait", "/much", "/stay")
+            if scope["path"] in ("/wait", "/write", "/much", "/stay")
             else [(b"content-length", b"%d" % len(body))]
         )
         await send({"type": "http.response.start", "status": 200, "headers": length})
@@ -83,6 +83,17 @@ class App:
             while (await receive())["type"] != "http.disconnect":
                 pass
             self.left.set()
+            return
+        if scope["path"] == "/write":
+            # As many as are taken at once, then one that waits for the client.
+            self.written = 0
+            while send.write(MANY * b"x"):
+                self.written += 1
+            await send({"type": "http.response.body", "body": b"waits", "more_body": True})
+            assert send.write(b"")
+            assert send.write(b"ok")
+            await send({"type": "http.response.body", "body": b""})
+            assert not send.write(b"late")
             return
         if scope["path"] == "/much":
             await send({"type": "http.response.body", "body": b"x" * 9_000_000, "more_body": True})
@@ -440,6 +451,25 @@ async def test_trailers_are_no_headers(parser: type[Connection]) -> None:
         answer = await client.receive(b"encoding")
         await client.send(CHUNKED.replace(b"/ ", b"/headers ") + b"0\r\n\r\n")
         assert b"x-late" not in answer + await client.receive(b"encoding")
+
+
+@pytest.mark.parametrize("parser", [HttpToolsConnection], ids=["httptools"])
+async def test_chunks_are_written_while_the_client_reads() -> None:
+    async with running(HttpToolsConnection) as server:
+        request = b"GET /write HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n"
+        chunks = _chunks_in(await (await server.client(request)).rest())
+    assert server.app.written > 0
+    assert chunks == [MANY * b"x"] * server.app.written + [b"waits", b"ok"]
+
+
+def _chunks_in(answer: bytes) -> list[bytes]:
+    chunks: list[bytes] = []
+    rest = answer.partition(b"\r\n\r\n")[2]
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        chunks.append(rest[: int(size, 16)])
+        rest = rest[int(size, 16) + 2 :]
+    return chunks[:-1]
 
 
 async def test_pipelined_requests_are_answered_in_turn(parser: type[Connection]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 from collections.abc import AsyncIterator
 
 import anyio
 import pytest
+from support.unloaded_loop import UnloadedLoop
 
 from streamnorm.asgi.responses import Message, open_exchange
+from streamnorm.asgi.writing import WritingSend
 from streamnorm.gateway.messages import ClientStream
 
 pytestmark = pytest.mark.anyio
@@ -81,6 +82,29 @@ async def test_chunk_waits_for_a_blocked_ping() -> None:
     assert server.overlaps == 0
 
 
+async def test_chunk_that_would_wait_is_not_written() -> None:
+    class Writing(SlowServer, WritingSend):
+        __call__ = SlowServer.send
+
+        def write(self, body: bytes) -> bool:
+            self.bodies.append(body)
+            return True
+
+    server = Writing(CHUNK)
+    async with open_exchange(server.receive, server) as exchange:
+        stream = ClientStream(exchange, lambda: PING, 60.0, lambda _: True)
+        await stream.start({})
+        assert stream.write(b"1")
+        assert not stream.write(b"x" * (MIB + 1))
+        sending = asyncio.create_task(stream.send(CHUNK))
+        await server.is_blocked.wait()
+        assert not stream.write(b"2")
+        server.release.set()
+        await sending
+        assert stream.write(b"3")
+    assert server.bodies == [b"", b"1", CHUNK, b"3"]
+
+
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 async def test_large_chunk_is_sent_in_pieces(extra: int) -> None:
     size = 3 * MIB + extra
@@ -115,25 +139,6 @@ async def test_client_that_reads_nothing_is_cut_off(blocked: bytes) -> None:
             await asyncio.Event().wait()
     assert server.is_blocked.is_set()
     assert exchange.has_left
-
-
-class UnloadedSelector(selectors.DefaultSelector):
-    """Time passes only while the event loop waits, however busy the machine is."""
-
-    now_s = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.now_s += timeout or 0
-        return super().select(0)
-
-
-class UnloadedLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._clock = UnloadedSelector()
-        super().__init__(self._clock)
-
-    def time(self) -> float:
-        return self._clock.now_s
 
 
 @pytest.mark.parametrize(("send_s", "is_cut_off"), [(0.6, False), (0.99, False), (2.01, True)])

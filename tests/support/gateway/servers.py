@@ -1,4 +1,4 @@
-"""ASGI applications on loopback ports, served by uvicorn or hypercorn in the test's loop."""
+"""ASGI applications on loopback ports, served in the loop of the test by one of three servers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import hypercorn.asyncio
 import hypercorn.config
 import uvicorn
 
+from streamnorm.cli.server import Connections, Server, choose_connection
+from streamnorm.cli.websocket_connection import WebSocketConnection
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
 from streamnorm.gateway.observing import Observer
 from support.http.strict_upstreams import COMPATIBLE, StrictApp
 
 __all__ = ["SERVERS", "RunningGateway", "ServerName", "gateway_config", "served", "served_gateway"]
 
-ServerName: TypeAlias = Literal["uvicorn", "hypercorn"]
+ServerName: TypeAlias = Literal["streamnorm", "uvicorn", "hypercorn"]
 
-SERVERS: tuple[ServerName, ...] = ("uvicorn", "hypercorn")
-
-_WebSockets: TypeAlias = Literal["none", "websockets-sansio"]
+SERVERS: tuple[ServerName, ...] = ("streamnorm", "uvicorn", "hypercorn")
 
 _STOP_S = 1  # for requests that are still answered when the test ends
+_MAX_CONNECTIONS = 1000
 _IDLE_S = 75  # a connection that is closed as a busy machine writes to it loses the request
 
 
@@ -45,7 +46,7 @@ class RunningGateway(NamedTuple):
 @asynccontextmanager
 async def served(
     app: Any,
-    server: ServerName = "uvicorn",
+    server: ServerName | None = None,
     *,
     stands_for: str | None = COMPATIBLE,
     strict: bool = True,
@@ -57,12 +58,14 @@ async def served(
 
     Args:
         app: The application: a gateway, or an upstream.
-        server: The server.  It stops when the context ends, after a second at the latest.
+        server: The server; None for the one of `streamnorm serve` in front of a gateway, and for
+            uvicorn in front of an upstream.  It stops when the context ends, after a second at
+            the latest.
         stands_for: Name of the provider's server; None is the vendor.
         strict: Whether an upstream refuses; not for what a client sends on purpose, and the
             gateway passes, since it is the client's affair.
-        has_websockets: Whether uvicorn knows WebSockets, as hypercorn always does; without, the
-            application is asked over HTTP.
+        has_websockets: Whether the server knows WebSockets, as hypercorn always does; without,
+            the application is asked over HTTP.
     """
     if strict and not isinstance(app, Gateway):
         app = StrictApp(app, stands_for)
@@ -72,8 +75,10 @@ async def served(
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     if server == "hypercorn":
         running = _hypercorn(app, listener)
+    elif server == "uvicorn" or not isinstance(app, Gateway):
+        running = _uvicorn(app, listener, has_websockets=has_websockets)
     else:
-        running = _uvicorn(app, listener, "websockets-sansio" if has_websockets else "none")
+        running = _streamnorm(app, listener, has_websockets=has_websockets)
     async with running:
         yield url
 
@@ -83,7 +88,7 @@ async def served_gateway(
     upstream: Any,
     dialect: str = "openai_chat",
     *,
-    server: ServerName = "uvicorn",
+    server: ServerName = "streamnorm",
     has_websockets: bool = False,
     observers: tuple[Observer, ...] = (),
     options: Mapping[str, Any] | None = None,
@@ -125,7 +130,7 @@ def gateway_config(
     return Config(upstreams={"local": upstream}, **settings)
 
 
-class _Server(uvicorn.Server):
+class _InLoop(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # they belong to the test
@@ -136,14 +141,42 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(0.002)
 
 
-@asynccontextmanager
-async def _uvicorn(app: Any, listener: socket.socket, ws: _WebSockets) -> AsyncIterator[None]:
+class _Server(_InLoop, Server):
+    pass
+
+
+def _config(app: Any, ws: Any) -> uvicorn.Config:
     config = uvicorn.Config(app, log_config=None, log_level="critical", lifespan="on", ws=ws)
     config.ws_per_message_deflate = False
     config.timeout_keep_alive = _IDLE_S
     config.timeout_graceful_shutdown = _STOP_S
-    server = _Server(config)
-    task = asyncio.create_task(server.serve([listener]))
+    return config
+
+
+@asynccontextmanager
+async def _uvicorn(
+    app: Any, listener: socket.socket, *, has_websockets: bool
+) -> AsyncIterator[None]:
+    server = _InLoop(_config(app, "websockets-sansio" if has_websockets else "none"))
+    async with _running(server, [listener]):
+        yield
+
+
+@asynccontextmanager
+async def _streamnorm(
+    app: Any, listener: socket.socket, *, has_websockets: bool
+) -> AsyncIterator[None]:
+    config = _config(app, WebSocketConnection if has_websockets else "none")
+    connections = Connections(_MAX_CONNECTIONS, keep_alive_s=_IDLE_S)
+    async with _running(_Server(config, listener, connections, choose_connection()), None):
+        yield
+
+
+@asynccontextmanager
+async def _running(
+    server: uvicorn.Server, sockets: list[socket.socket] | None
+) -> AsyncIterator[None]:
+    task = asyncio.create_task(server.serve(sockets))
     try:
         while not server.started:
             if task.done():
