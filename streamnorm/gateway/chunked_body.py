@@ -160,9 +160,15 @@ class ChunkedBody:
                 return self._take()
             if self._is_complete:
                 return b""
-            self._waiter = self._loop.create_future()
+            waiter = self._waiter = self._loop.create_future()
             try:
-                data = await self._waiter
+                data = await waiter
+            except asyncio.CancelledError:
+                # The bytes came first.
+                if waiter.done() and not waiter.cancelled() and (data := waiter.result()):
+                    self._pieces.appendleft(data)
+                    self._held_bytes += len(data)
+                raise
             finally:
                 self._waiter = None
             if data:

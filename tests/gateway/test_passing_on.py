@@ -126,6 +126,25 @@ async def read_again() -> None:
         await asyncio.sleep(0)
 
 
+async def test_read_that_is_cancelled_with_its_bytes_returns_them_to_the_next() -> None:
+    r = Reading()
+    r.is_full = True
+    reading = await r.wait()
+    r.body.feed(cut(b"one"))
+    reading.cancel()
+    r.body.feed(cut(b"two"))
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert await r.body.readany() == b"onetwo"
+    reading = await r.wait()
+    r.body.set_exception(OSError())
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    with pytest.raises(OSError, match=""):
+        await r.body.readany()
+
+
 async def test_events_are_written_as_they_arrive() -> None:
     async with passing() as p:
         sending = await p.begin()
