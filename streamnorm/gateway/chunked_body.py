@@ -160,7 +160,8 @@ class ChunkedBody:
                 return self._take()
             if self._is_complete:
                 return b""
-            waiter = self._waiter = self._loop.create_future()
+            waiter: asyncio.Future[bytes] = self._loop.create_future()
+            self._waiter = waiter
             try:
                 data = await waiter
             except asyncio.CancelledError:
