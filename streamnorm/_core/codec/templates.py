@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _MAX_PAYLOAD_BYTES = 4096
 _PROBE = "?"
 # Visible characters that stand for themselves in a string of JSON.
+_PADDING_CHARACTERS = (ascii_letters + digits).encode()
 _ID_CHARACTERS = bytes({*range(0x21, 0x7F)} - {*b'"\\'})
 _MAX_HEADS = 16  # each is compared with a payload that none fits
 PROBED_COUNTS = (7, 11)
@@ -189,6 +191,8 @@ class Templates:
         start, skip = len(head), len(middle)
         repeats, spaced = last.repeats, last.spaced
         between = b"" if last.counts is None else last.counts.between
+        is_padded = bool(middle) and not repeats and not between
+        filling = b" " if spaced else _PADDING_CHARACTERS
         most = len(between) + MAX_DIGITS
         known = {before + other: of for other, of in self._known.items()}
         if kernel.TemplateReader is not None:
@@ -210,41 +214,42 @@ class Templates:
                     event = framing.held + data
                 if len(event) > framing.safe_bytes:
                     return otherwise(data)
+            ending = tail
             if has_ids:
-                stop = event.rfind(tail, start, -len(end))
-                id = event[stop + len(tail) : -len(end)]
-                if stop < 0 or not id or id.strip(_ID_CHARACTERS) or not event.endswith(end):
+                rest = event.rpartition(tail)[2]
+                if rest == end or rest.lstrip(_ID_CHARACTERS) != end:
                     return otherwise(data)
+                ending += rest
+            elif numbers is not None:
+                number = numbers.next or 0  # a template was learned from a number
+                ending = b"%b%d%b" % (tail, number, end)
+            if is_padded:
+                before, _, rest = event.rpartition(middle)
+                if rest.lstrip(filling) != ending:
+                    return otherwise(data)
+                at = len(before)
             else:
-                rest = tail
-                if numbers is not None:
-                    number = numbers.next or 0  # a template was learned from a number
-                    rest = b"%b%d%b" % (tail, number, end)
-                if not event.endswith(rest):
+                if not event.endswith(ending):
                     return otherwise(data)
-                stop = len(event) - len(rest)
-            if (found := event[:start]) != head:
-                if found not in known:
-                    return otherwise(data)
-                head, (delta, extend, fresh, takes_inner) = found, known[found]
-            at = stop
-            if repeats:
-                texts = event[start:stop]
-                at = start + (len(texts) - skip) // 2
-                text_bytes = event[start:at]
-                if texts != text_bytes + middle + text_bytes:
-                    return otherwise(data)
-            elif skip:
-                at = event.rfind(middle, start - 1, stop)
-                padding = event[at + skip : stop]
-                if between:
-                    first, _, second = counts = padding.partition(between)
+                at = stop = len(event) - len(ending)
+                if repeats:
+                    texts = event[start:stop]
+                    at = start + (len(texts) - skip) // 2
+                    text_bytes = event[start:at]
+                    if texts != text_bytes + middle + text_bytes:
+                        return otherwise(data)
+                elif between:
+                    at = event.rfind(middle, start - 1, stop)
+                    span = event[at + skip : stop]
+                    first, _, second = counts = span.partition(between)
                     # No other number begins with 0 (RFC 8259, section 6).
                     is_zero = first < b"1" or second < b"1"
-                    if is_zero or len(padding) > most or not (first + second).isdigit():
+                    if is_zero or len(span) > most or not (first + second).isdigit():
                         return otherwise(data)
-                elif padding and (padding.strip(b" ") if spaced else not padding.isalnum()):
+            if (found := event[:start]) != head:
+                if (sinks := known.get(found)) is None:
                     return otherwise(data)
+                head, (delta, extend, fresh, takes_inner) = found, sinks
             try:
                 text = _decode_string(event[start - 1 : at + 1])
             except FAST_ERRORS:
