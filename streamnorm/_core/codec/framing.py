@@ -80,9 +80,13 @@ class Passthrough:
 
     def take_event(self, data: bytes) -> bytes:
         """Return the original bytes of the event that `data`, at most one event, completes."""
-        if self._held or self._behind or self._framing.carries:
+        if self._behind:
             return self.take(data)
-        return data if data.isascii() else as_utf8(data)
+        held, self._held = self._held, self._framing.held
+        if self._held:  # `data`, which only begins an event
+            return b""
+        whole = held + data if held else data
+        return whole if whole.isascii() else as_utf8(whole)
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
         """Return the bytes of the events that `data` completes.
