@@ -24,6 +24,7 @@ from streamnorm._core.failures import error_outcome, hide_account, too_large
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Accumulator, Message, UsageAccumulator
+from streamnorm._core.text import BATCH, LONG_CHARS
 from streamnorm._registry import decoder, encoder, framing_of
 from streamnorm.sse import RawFrame, is_whole
 
@@ -211,11 +212,15 @@ class Transcoder:
             if text is not None:
                 written = b""
                 if text:
-                    if run.delta is not forwarder.delta:
-                        forwarder.select(run.delta)
+                    delta, append, fresh, write = forwarder.sinks
                     try:
-                        forwarder.append(text)
-                        if (write := forwarder.write) is not None:
+                        if run.delta is not delta:
+                            _, append, fresh, write = forwarder.select(run.delta)
+                        if len(fresh) < BATCH and len(text) <= LONG_CHARS:
+                            fresh.append(text)
+                        else:
+                            append(text)
+                        if write is not None:
                             written = write(text) or b""
                     except LimitExceeded as exc:
                         written = self._fail(forwarder.fail(exc))
@@ -224,10 +229,9 @@ class Transcoder:
                 if passthrough is not None:
                     written = self._take_event(data) + written
                 return [written] if written else []
-        size = len(data) + self._decoder.unfinished_bytes if len(data) >= DeltaForwarder.LONG else 0
         frames = self._decoder.split(data)
         parts: list[bytes] = []
-        position = 0 if forwarder is None else forwarder.forward(frames, parts, size=size)
+        position = 0 if forwarder is None else forwarder.forward(frames, parts)
         if position == len(frames) and forwarder is not None and forwarder.failure is None:
             if passthrough is None:
                 return [b"".join(parts)] if parts else []

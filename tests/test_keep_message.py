@@ -114,6 +114,6 @@ def test_usage_accumulator_stores_only_start_and_usage() -> None:
     assert (accumulator.start, accumulator.usage) == (start, Usage())
     accumulator.take([UsageUpdate(usage)])
     assert accumulator.usage == usage
-    accumulator.text_sink(0)("a")
+    accumulator.text_sinks(0)[0]("a")
     with pytest.raises(LocalProtocolError):
         accumulator.message()

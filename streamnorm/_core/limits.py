@@ -57,8 +57,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_companion_bytes: int = 256 * 1024 * 1024
 
 
-# More than the batches of a stream's open texts hold.
-_NEAR_BYTES = 1024 * 1024
+NEAR_BYTES = 1024 * 1024
+"""Bytes below which a bound is near: more than the batches of a stream's open texts hold."""
 
 
 class StoredBytes:
@@ -85,7 +85,7 @@ class StoredBytes:
     @property
     def is_near(self) -> bool:
         """Whether the bound is near: each text is then counted as it arrives, not in a batch."""
-        return self.left < _NEAR_BYTES
+        return self.left < NEAR_BYTES
 
     def reserve(self, size: int) -> bool:
         """Count bytes and return True; False, without counting, if they exceed the bound."""

@@ -39,6 +39,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.json import compact, is_object
 from streamnorm._core.limits import (
+    NEAR_BYTES,
     OBJECT_BYTES,
     PART_BYTES,
     USUAL_FIELDS_BYTES,
@@ -46,7 +47,7 @@ from streamnorm._core.limits import (
     text_bytes,
     value_bytes,
 )
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import BATCH, TextBuffer, full_list
 from streamnorm.partial_json import PartialJSON, ValueDelta
 
 
@@ -151,6 +152,7 @@ def unchanged_body(message: Message, dialect: str) -> dict[str, Any] | None:
 # Packing text in batches costs a tenth of packing each delta.
 _BATCH_BYTES = 900  # memory of the text that waits to be packed
 _STRING_BYTES = 48  # memory of a string besides its characters
+_MAX_LENT = 16  # blocks that grow in turn
 _MAX_BYTES_PER_CHAR = 4
 
 
@@ -219,6 +221,7 @@ class Accumulator:
         # bound cannot be exceeded until then.
         self._unchecked_bytes = 0
         self._unpacked: list[TextBuffer] = []
+        self._lent: list[TextBuffer] = []  # whose lists others append to
         self._blocks: dict[int, _Growing] = {}
         self._stops: dict[int, MessageStop] = {}
         self._opaque: list[Opaque] = []
@@ -291,41 +294,21 @@ class Accumulator:
                 return [*events[:number], StreamError("too_large", str(exc), code=exc.limit)]
         return events
 
-    def reserve(self, size: int, count: int) -> Callable[[TextBuffer], None] | None:
-        """Count the text of some deltas before they are appended.
+    def text_sinks(self, index: int, part: int = 0) -> tuple[Callable[[str], None], list[str]]:
+        """Return a function that appends text to an open block, as a delta does, and a list.
 
-        Args:
-            size: At most so many UTF-8 bytes of text.
-            count: At most so many deltas.
-
-        Returns:
-            A function to call with a block's `text_buffer`, after which the text may be appended to
-            the buffer's `fresh`; None if so much text might exceed the bound.
+        Up to `BATCH` texts of at most `LONG_CHARS` may be appended to the list, without a call.
+        It is full where each text must be counted as it arrives.
         """
-        self._pack()
-        if size * _MAX_BYTES_PER_CHAR > self._max_bytes - self._bytes:
-            return None
-        self._unchecked_bytes -= size + count * _STRING_BYTES
-        return self._unpacked.append
+        buffer = self._part(index, part)
+        fresh = self._lend(buffer)
 
-    def text_buffer(self, index: int, part: int = 0) -> TextBuffer:
-        """Return the text of an open block."""
-        return self._part(index, part)
-
-    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
-        """Return a function that appends text to an open block, as a delta does."""
-        buffer, unpacked = self._part(index, part), self._unpacked
-        fresh = buffer.fresh
-
-        def append(text: str) -> None:  # `_append` without its attribute lookups
-            if not fresh:
-                unpacked.append(buffer)
-            fresh.append(text)
-            self._unchecked_bytes -= len(text) + _STRING_BYTES
-            if self._unchecked_bytes < 0:
+        def append(text: str) -> None:
+            if fresh is buffer.fresh and len(fresh) >= BATCH:
                 self._pack()
+            self._append(buffer, text)
 
-        return append
+        return append, fresh
 
     def message(self, choice: int = 0) -> Message:
         """Return the message so far.
@@ -429,23 +412,42 @@ class Accumulator:
         if self._unchecked_bytes < 0:
             self._pack()
 
-    def _pack(self) -> None:
-        """Join and store the text of recent deltas, and count the bytes of the text.
+    def _pack(self, size: int = 0) -> None:
+        """Join and store the text of recent deltas, and count its bytes and `size` others.
 
         Raises:
             LimitExceeded: The message is larger than `max_accumulated_bytes`.
         """
         if self._bytes <= self._max_bytes:
-            for buffer in self._unpacked:
+            for buffer in (*self._unpacked, *self._lent):
                 self._bytes += buffer.pack()
-        for buffer in self._unpacked:
+        for buffer in (*self._unpacked, *self._lent):
             buffer.fresh.clear()  # text beyond the bound was not packed
         self._unpacked.clear()
+        self._bytes += size
         left = self._max_bytes - self._bytes
+        if left < NEAR_BYTES and self._lent:
+            self._take_back()
         self._unchecked_bytes = min(_BATCH_BYTES, left // _MAX_BYTES_PER_CHAR)
         if left < 0:
             message = f"message of {self._bytes} bytes, expected at most {self._max_bytes}"
             raise LimitExceeded(message, limit="max_accumulated_bytes")
+
+    def _lend(self, buffer: TextBuffer) -> list[str]:
+        if self._max_bytes - self._bytes < NEAR_BYTES:
+            return full_list()
+        if buffer not in self._lent:
+            if len(self._lent) >= _MAX_LENT:
+                self._take_back()
+            self._lent.append(buffer)
+        return buffer.fresh
+
+    def _take_back(self) -> None:
+        """Pack the text in the lists that were lent, and fill these so that they take no more."""
+        lent, self._lent = self._lent, []
+        for buffer in lent:
+            self._bytes += buffer.pack()
+            buffer.renew()
 
     def _open(self, event: BlockStart) -> None:
         block = event.block
@@ -461,10 +463,11 @@ class Accumulator:
 
     def _count(self, text: str, overhead: int = 0) -> None:
         size = text_bytes(text) + overhead
-        self._bytes += size
         self._unchecked_bytes -= size
         if self._unchecked_bytes < 0:
-            self._pack()
+            self._pack(size)
+        else:
+            self._bytes += size
 
 
 def _excess_bytes(value: object) -> int:
@@ -501,15 +504,9 @@ class UsageAccumulator(Struct, eq=False):
                 self.start = event
         return events
 
-    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
-        """Return a function that discards text."""
-        return _drop
-
-    def reserve(self, size: int, count: int) -> None:
-        """Return None: no text is counted."""
-
-    def text_buffer(self, index: int, part: int = 0) -> None:
-        """Return None: no text is stored."""
+    def text_sinks(self, index: int, part: int = 0) -> tuple[Callable[[str], None], list[str]]:
+        """Return a function that discards text, and a list that takes none."""
+        return _drop, full_list()
 
     def message(self, choice: int = 0) -> Message:
         """Raise an error: no content is stored.

@@ -59,6 +59,11 @@ def common_prefix_size(one: str | list[str], other: str | list[str]) -> int:
     return low
 
 
+def full_list() -> list[str]:
+    """Return a list of texts that has room for no further one."""
+    return [""] * MAX_FRESH
+
+
 class TextBuffer:
     """A growing text, which may contain lone surrogates.
 
@@ -68,7 +73,8 @@ class TextBuffer:
             and `pack` raise `LimitExceeded` if it exceeds the bound.
 
     Attributes:
-        fresh: The last pieces.  A caller that appends to the list directly must call `pack`.
+        fresh: The last pieces.  A caller that appends to the list directly must call `pack`, and
+            must not fill it beyond `BATCH`.
         counted: Bytes of the text that `stored` has counted.
     """
 
@@ -115,6 +121,11 @@ class TextBuffer:
         self._read = len(self._chunks), len(self._packed)
         unread = b"".join([*self._chunks[chunks:], self._packed])[start:]
         return unread.decode("utf-8", "surrogatepass")
+
+    def renew(self) -> None:
+        """Begin another list of pieces, and fill the one before, which is empty, for its users."""
+        self.fresh.extend(full_list())
+        self.fresh = []
 
     def pack(self) -> int:
         """Join and store the last pieces; return their size in UTF-8 bytes."""
@@ -167,7 +178,7 @@ class FreshTexts:
 
     def close(self) -> None:
         """Accept no more texts in the list, from which all were taken."""
-        self.texts.extend([""] * MAX_FRESH)  # as many as a list may have
+        self.texts.extend(full_list())
         self.texts = []
 
 

@@ -40,7 +40,9 @@ from streamnorm import (
     accumulate,
     message_events,
 )
+from streamnorm._core.limits import NEAR_BYTES
 from streamnorm._core.messages import UsageAccumulator
+from streamnorm._core.text import BATCH
 from streamnorm.partial_json import ValueDelta
 
 
@@ -144,7 +146,7 @@ def test_many_small_deltas_are_joined() -> None:
 def test_block_waits_once_for_its_text_to_be_packed() -> None:
     accumulator = Accumulator()
     accumulator.extend([BlockStart(0, Text()), BlockStart(1, Reasoning())])
-    append = accumulator.text_sink(1)
+    append, _ = accumulator.text_sinks(1)
     for _ in range(500):
         accumulator.push(TextDelta(0, "a"))
         append("b")
@@ -152,17 +154,61 @@ def test_block_waits_once_for_its_text_to_be_packed() -> None:
     assert accumulator.message().blocks == (Text("a" * 500), Reasoning(("b" * 500,)))
 
 
-def test_text_that_might_exceed_the_bound_is_not_counted_in_advance() -> None:
-    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=1_000))
+def test_list_of_a_block_takes_texts_between_those_that_are_appended() -> None:
+    accumulator = Accumulator()
+    accumulator.push(BlockStart(0, Text()))
+    append, fresh = accumulator.text_sinks(0)
+    expected = ""
+    for number in range(100):
+        if len(fresh) < BATCH:
+            fresh.append(f"{number},")
+        else:
+            append(f"{number},")
+        expected += f"{number},"
+        if number % 30 == 7:
+            accumulator.push(TextDelta(0, "|"))
+            expected += "|"
+    assert accumulator.message().text == expected
+
+
+def test_lists_of_many_blocks_are_taken_back() -> None:
+    accumulator = Accumulator()
+    accumulator.extend([BlockStart(index, Text()) for index in range(20)])
+    sinks = [accumulator.text_sinks(index) for index in range(20)]
+    assert [len(fresh) < BATCH for _, fresh in sinks] == [False] * 16 + [True] * 4
+    for _, fresh in sinks[16:]:
+        fresh.append("a")
+    for append, _ in sinks:
+        append("b")
+    expected = ("b",) * 16 + ("ab",) * 4
+    assert accumulator.message().blocks == tuple(map(Text, expected))
+
+
+def test_list_of_a_block_is_taken_back_near_the_bound() -> None:
+    bound = NEAR_BYTES + 100
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=bound))
     accumulator.push(BlockStart(0, Text()))  # {"type":"text"} is 15 bytes
-    assert accumulator.reserve(247, 5) is None  # of four bytes each at most
-    begin = accumulator.reserve(246, 5)
-    assert begin is not None
-    begin(accumulator.text_buffer(0))
-    accumulator.text_buffer(0).fresh.extend(["ab", "c"])
-    accumulator.push(TextDelta(0, "d"))
-    assert accumulator.message().text == "abcd"
-    assert accumulator.reserve(246, 5) is None
+    append, fresh = accumulator.text_sinks(0)
+    fresh += ["é" * 40, "é"]
+    append("a" * 3)
+    assert len(accumulator.message().text) == 44
+    assert len(fresh) < BATCH
+    append("a")
+    assert len(accumulator.message().text) == 45
+    assert len(fresh) >= BATCH
+    append("b" * (NEAR_BYTES - 1))
+    with pytest.raises(LimitExceeded, match=f"message of {bound + 1} bytes, expected at most"):
+        append("c")
+
+
+def test_list_is_full_where_the_bound_is_near_from_the_start() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=1_000))
+    accumulator.push(BlockStart(0, Text()))
+    append, fresh = accumulator.text_sinks(0)
+    assert len(fresh) >= BATCH
+    append("a" * 985)
+    with pytest.raises(LimitExceeded):
+        append("a")
 
 
 TEXT = BlockStart(0, Text())  # {"type":"text"} is 15 bytes
@@ -345,7 +391,9 @@ def test_start_and_usage_are_stored_without_the_message() -> None:
         *(UsageUpdate(Usage(1)), UsageUpdate(Usage(1, 2)), MessageStop("end_turn")),
     ]
     assert accumulator.take(events) is events
-    accumulator.text_sink(0)("more")
+    append, fresh = accumulator.text_sinks(0)
+    append("more")
+    assert len(fresh) >= BATCH
     assert (accumulator.start, accumulator.usage) == (MessageStart("m", "gpt"), Usage(1, 2))
     with pytest.raises(LocalProtocolError, match="keep_message=False"):
         accumulator.message()

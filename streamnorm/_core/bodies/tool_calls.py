@@ -43,7 +43,7 @@ from streamnorm._core.json import (
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas.properties import ArgumentsRenamer
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import full_list
 from streamnorm.partial_json import PartialJSON
 
 if TYPE_CHECKING:
@@ -471,32 +471,23 @@ class RestoringSinks:
         self._accumulator = accumulator
         self._writer = writer
 
-    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
-        """Return a function that appends text to an open block.
+    def text_sinks(self, index: int, part: int = 0) -> tuple[Callable[[str], None], list[str]]:
+        """Return a function that appends text to an open block, and a list that takes short texts.
 
-        The function for a wrapped call discards the arguments: `delta_sink` appends the text
-        that they wrap.
+        Those for a wrapped call take none of its arguments: `delta_sink` appends the text that
+        they wrap.
         """
         if self._restorer.is_wrapped(index):
-            return _drop
-        return self._accumulator.text_sink(index, part)
-
-    def reserve(self, size: int, count: int) -> Callable[[TextBuffer], None] | None:
-        """Count the text of some deltas before they are appended; see `Accumulator.reserve`."""
-        return self._accumulator.reserve(size, count)
-
-    def text_buffer(self, index: int, part: int = 0) -> TextBuffer | None:
-        """Return the text of an open block; None for a wrapped call."""
-        if self._restorer.is_wrapped(index):
-            return None
-        return self._accumulator.text_buffer(index, part)
+            return _drop, full_list()
+        return self._accumulator.text_sinks(index, part)
 
     def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:
         """Return a function that writes further text of the block of `delta`."""
         index, writer = delta.index, self._writer
         if not self._restorer.is_wrapped(index):
             return writer.delta_sink(delta)
-        append, unwrap = self._accumulator.text_sink(index), self._restorer.unwrap
+        append, _ = self._accumulator.text_sinks(index)
+        unwrap = self._restorer.unwrap
         write: Callable[[str], bytes | None] | None = None
 
         def restore(arguments: str) -> bytes | None:

@@ -37,7 +37,7 @@ from streamnorm._core.events import (
     UsageUpdate,
     delta_factory,
 )
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import BATCH, LONG_CHARS, full_list
 from streamnorm.sse import RawFrame, SSEDecoder
 
 _NO_FRAMING = SSEDecoder()
@@ -48,8 +48,8 @@ _MAX_ATTEMPTS = 8
 
 _Append: TypeAlias = Callable[[str], None]
 _Write: TypeAlias = Callable[[str], bytes | None]
-# The delta of a block and part, what appends and writes text, and the text if it is stored.
-_Sinks: TypeAlias = tuple[Delta, _Append, _Write | None, TextBuffer | None]
+# The delta of a block and part, what appends text, the list that takes short ones, what writes it.
+_Sinks: TypeAlias = tuple["Delta | None", _Append, list[str], _Write | None]
 
 
 def part_of(delta: Delta) -> int:
@@ -300,18 +300,13 @@ class DeltaRun(ABC):
 
 
 class TextSinks(Protocol):
-    """An object that returns functions to append text to blocks, such as an accumulator."""
+    """An object that takes the texts of blocks, such as an accumulator."""
 
-    def text_sink(self, index: int, part: int = 0) -> _Append:
-        """Return a function that appends text to an open block."""
-        ...
+    def text_sinks(self, index: int, part: int = 0) -> tuple[_Append, list[str]]:
+        """Return a function that appends text to an open block; see `Accumulator.text_sinks`.
 
-    def text_buffer(self, index: int, part: int = 0) -> TextBuffer | None:
-        """Return the text of an open block; None if it is not stored."""
-        ...
-
-    def reserve(self, size: int, count: int) -> Callable[[TextBuffer], None] | None:
-        """Count the text of some deltas before they are appended; see `Accumulator.reserve`."""
+        Up to `BATCH` texts of at most `LONG_CHARS` may be appended to the list in its place.
+        """
         ...
 
 
@@ -335,37 +330,29 @@ class DeltaForwarder:
         writer: Writes the texts; None if the original bytes are passed on.
 
     Attributes:
-        LONG: Bytes of a read from which it pays to count the text of all its events at once.
         run: The delta run.
         failure: The error of a frame that exceeded a limit, which ends the stream.
-        delta: Delta of the last block and part; None if its sinks are no longer valid.
-        append: Appends text of the last block to the message.
-        write: Returns more text of the last block as bytes; None if the original bytes are passed
-            on.
+        sinks: Delta of the last block and part, None if its sinks are no longer valid; a function
+            that appends its text to the message; a list that takes up to `BATCH` texts of at most
+            `LONG_CHARS` in its place; and a function that returns more text as bytes, None if the
+            original bytes are passed on.
     """
-
-    LONG = 8192
 
     def __init__(self, run: DeltaRun, accumulator: TextSinks, writer: _DeltaSinks | None) -> None:
         self.failure: StreamError | None = None
         self.run = run
-        self.delta: Delta | None = None
-        self.append: _Append = _drop
-        self.write: _Write | None = None
+        self.sinks: _Sinks = _NO_SINKS
         self._accumulator = accumulator
         self._writer = writer
-        self._sinks: dict[int, _Sinks] = {}  # by block
+        self._known: dict[int, _Sinks] = {}  # by block
 
-    def forward(
-        self, frames: list[RawFrame], parts: list[bytes], position: int = 0, *, size: int = 0
-    ) -> int:
+    def forward(self, frames: list[RawFrame], parts: list[bytes], position: int = 0) -> int:
         """Forward frames that only append text to open blocks.
 
         Args:
             frames: The frames of one read.
             parts: The list to append written bytes to.
             position: Index of the first frame to forward.
-            size: Bytes of the frames; 0 if unknown.
 
         Returns:
             The index of the first frame that must be read in full.
@@ -375,11 +362,7 @@ class DeltaForwarder:
         if run.take_refusal():
             return position
         text_of = run.text_of
-        delta, append, write = self.delta, self.append, self.write
-        known = self._sinks
-        begin = self._accumulator.reserve(size, len(frames)) if size else None
-        if begin is not None:
-            delta = None
+        delta, append, fresh, write = self.sinks
         # No slice: where every other frame must be read in full, all slices would be quadratic.
         rest = map(frames.__getitem__, range(position, len(frames))) if position else frames
         try:
@@ -389,33 +372,26 @@ class DeltaForwarder:
                 position += 1
                 if text:
                     if (current := run.delta) is not delta:
-                        sinks = known.get(current.index)  # where blocks alternate
-                        if sinks is None or sinks[0] is not current:
-                            sinks = self.select(current)
-                        delta, append, write, buffer = sinks
-                        if begin is not None and buffer is not None:
-                            begin(buffer)
-                            append = buffer.fresh.append
+                        delta, append, fresh, write = self.select(current)
                         text_of = run.text_of  # the template of a block is learned from its first
-                    append(text)
+                    if len(fresh) < BATCH and len(text) <= LONG_CHARS:
+                        fresh.append(text)
+                    else:
+                        append(text)
                     if write is not None and (written := write(text)):
                         parts.append(written)
                 else:
                     run.idle_frames += 1
         except LimitExceeded as exc:
             self.fail(exc)
-        if begin is None:
-            self.delta, self.append, self.write = delta, append, write
-        elif delta is not None:
-            self.select(delta)
         return position
 
     def invalidate(self, events: list[Event]) -> None:
         """Discard the selected sinks if one of the events may change them."""
         for event in events:
             if type(event) is not TextDelta and type(event) is not JSONDelta:
-                self.delta = None
-                self._sinks.clear()
+                self.sinks = _NO_SINKS
+                self._known.clear()
                 return
 
     def fail(self, exc: LimitExceeded) -> StreamError:
@@ -426,18 +402,20 @@ class DeltaForwarder:
 
     def select(self, delta: Delta) -> _Sinks:
         """Select and return the sinks for the block and part of `delta`."""
-        sinks = self._sinks.get(delta.index)
+        sinks = self._known.get(delta.index)  # where blocks alternate
         if sinks is None or sinks[0] is not delta:
-            append = self._accumulator.text_sink(delta.index, part_of(delta))
+            append, fresh = self._accumulator.text_sinks(delta.index, part_of(delta))
             write = None if self._writer is None else self._writer.delta_sink(delta)
-            buffer = self._accumulator.text_buffer(delta.index, part_of(delta))
-            sinks = self._sinks[delta.index] = (delta, append, write, buffer)
-        self.delta, self.append, self.write, _ = sinks
+            sinks = self._known[delta.index] = (delta, append, fresh, write)
+        self.sinks = sinks
         return sinks
 
 
 def _drop(text: str) -> None:
-    """Discard text; used as the sink until a block is selected."""
+    """Discard text."""
+
+
+_NO_SINKS: _Sinks = (None, _drop, full_list(), None)  # until a block is selected
 
 
 def _read_nothing(data: bytes) -> None:

@@ -280,13 +280,9 @@ class CountedSinks:
         self.asked: list[int] = []
         self.texts: list[list[str]] = [[], []]
 
-    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
+    def text_sinks(self, index: int, part: int = 0) -> tuple[Callable[[str], None], list[str]]:
         self.asked.append(index)
-        return self.texts[index].append
-
-    def text_buffer(self, index: int, part: int = 0) -> None: ...
-
-    def reserve(self, size: int, count: int) -> None: ...
+        return self.texts[index].append, self.texts[index]
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
