@@ -214,7 +214,9 @@ class LoggedStreams:
             # A response that was deleted is answered anew, and not from the log.
             is_joined = not (is_new or asked.after)
             if is_joined and await self._is_deleted(asked.key, find_stored, client):
-                await self.forget(asked.key)
+                # Only of a stream that has ended: another repetition may have begun it already.
+                anew = structs.replace(asked, replaces=True)
+                begin = partial(self.begin, anew, attempts, client, call, headers)
                 is_new = await begin()
             try:
                 try:

@@ -17,7 +17,7 @@ from streamnorm.gateway import LogConfig, storing
 from streamnorm.log import Log
 from streamnorm.log.memory import MemoryLogStore
 from streamnorm.log.records import Record
-from streamnorm.state import StoreError
+from streamnorm.state import Found, Lookup, MemoryStore, StoreError
 from streamnorm.testing import FakeProvider, faults
 
 pytestmark = pytest.mark.anyio
@@ -73,6 +73,54 @@ async def test_request_of_a_deleted_response_at_once_is_answered_anew(
                 assert done.output_text == text
             await client.responses.delete(done.id)
     assert len(provider.requests) == 2
+
+
+class SlowStore(MemoryStore):
+    """A store that is asked for a response twice at once, and answers the second time late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lookups = 0
+        self.is_asked_twice, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def afind(self, scope: str, lookup: Lookup) -> Found:
+        found = await super().afind(scope, lookup)
+        if lookup.response is None:
+            return found
+        self.lookups += 1
+        if self.lookups == 1:
+            await self.is_asked_twice.wait()
+        elif self.lookups == 2:
+            self.is_asked_twice.set()
+            await self.may_answer.wait()
+        return found
+
+
+async def test_repetitions_of_a_deleted_response_get_one_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one that learns last of the deletion joins the answer that the other has begun."""
+    store, go_on = SlowStore(), asyncio.Event()
+    monkeypatch.setattr(storing, "open_store", lambda *_, **__: store)
+    upstream = StepUpstream([*ANSWER], [ANSWER[0], go_on, *ANSWER[1:]])
+    request = {name: value for name, value in KEYED.items() if name != "background"}
+    began: list[str] = []
+
+    async def repeat(client: openai.AsyncOpenAI) -> Any:
+        events = await client.responses.create(**request, stream=True)
+        async for event in events:
+            if event.type == "response.created":
+                began.append(event.response.id)
+                store.may_answer.set()
+                if len(began) == 2:
+                    go_on.set()
+        return event.response
+
+    async with gateway_with_log(upstream, **KEYS) as gateway, sdk(gateway) as client:
+        await client.responses.delete((await streamed(client, **request)).id)
+        one, other = await asyncio.gather(repeat(client), repeat(client))
+    assert one == other
+    assert (one.output_text, len(upstream.requests), upstream.left) == ("ab", 2, 0)
 
 
 async def test_response_that_is_not_stored_is_answered_once() -> None:
