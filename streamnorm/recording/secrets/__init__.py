@@ -84,7 +84,7 @@ _SHIFT = 8
 # Only a JSON document has credentials in fields; a longer body is a model's output.
 _FIELDS_BYTES = 1024 * 1024
 
-_MASK = b"xxxxxxxx"  # for a secret of any length, in what is digested
+_MASK = "xxxxxxxx"  # for a secret of any length, in what is digested
 _OPEN_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
 
 
@@ -382,7 +382,7 @@ class Secrets:
             is_coded = any(name.lower() == CONTENT_ENCODING for name, _ in request.headers)
             digest = None if is_coded else self._digest(request.body, kind)
             return structs.replace(recorded, bytes=len(request.body), sha256=digest)
-        text = self.scrub_text(self._hide_fields(fields, text))
+        text = self.scrub_text(_hide_fields(fields, text, self._hide))
         return structs.replace(recorded, text=text)
 
     def _digest(self, body: bytes, kind: str) -> str:
@@ -395,22 +395,16 @@ class Secrets:
             body: The body.
             kind: The content type.
         """
+        text = _decode(body)  # with each byte that is no text
+        text = _hide_fields(sorted(find_in_text(text, kind)), text, lambda _: _MASK)
         boundary = _BOUNDARY.search(kind) if kind.lower().startswith("multipart/") else None
         if boundary is not None:
-            body = body.replace(f"--{boundary[1]}".encode(), b"--boundary")
+            text = text.replace(f"--{boundary[1]}", "--boundary")
         for value in sorted(self._values, key=len, reverse=True):
-            body = body.replace(value.encode(), _MASK)
-        return sha256(body).hexdigest()
-
-    def _hide_fields(self, fields: Iterable[Field], text: str) -> str:
-        """Return a text with the spans of credentials masked."""
-        pieces: list[str] = []
-        at = 0
-        for start, end, _ in fields:
-            if end > at:
-                pieces += (text[at:start], self._hide(text[max(at, start) : end]))
-                at = end
-        return "".join([*pieces, text[at:]])
+            text = text.replace(value, _MASK)
+        for pattern in self._patterns:
+            text = pattern.sub(lambda match: _MASK if match[0] else "", text)
+        return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _scrub_json(self, value: Any) -> Any:
         """Collect the credentials in decoded JSON, and return it redacted."""
@@ -450,6 +444,17 @@ class Secrets:
         """Return a complete text with "x" for each byte of a secret."""
         # A match may end inside a character where a long text is cut.
         return self.scrub(_encode(text)).decode("utf-8", "replace")
+
+
+def _hide_fields(fields: Iterable[Field], text: str, hide: Callable[[str], str]) -> str:
+    """Return a text with the spans of credentials hidden."""
+    pieces: list[str] = []
+    at = 0
+    for start, end, _ in fields:
+        if end > at:
+            pieces += (text[at:start], hide(text[max(at, start) : end]))
+            at = end
+    return "".join([*pieces, text[at:]])
 
 
 def redact_struct(value: T) -> T:

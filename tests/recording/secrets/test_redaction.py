@@ -289,6 +289,20 @@ def test_body_is_stored_as_json_text_or_size(
     assert (recorded.body is UNSET) == ("body" not in expected)
 
 
+def test_digest_of_a_binary_body_has_no_secret_that_could_be_guessed() -> None:
+    """Neither a short one in a field of its form, nor one that a pattern of the user finds."""
+
+    def digest(password: str, pin: str) -> str | None:
+        part = '--B\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+        body = (part % ("password", password) + part % ("file", f"\0pin {pin}")).encode()
+        kind = ("content-type", "multipart/form-data; boundary=B")
+        secrets = Secrets([re.compile(r"(?<=pin )\d*")])
+        return secrets.scrub_request(request(kind, body=body + b"\xff\r\n--B--\r\n")).sha256
+
+    assert digest("1234", "987654") == digest("98765432", "11") == digest("", "11") is not None
+    assert digest("1234", "none") != digest("1234", "nine")
+
+
 def test_secret_fields_of_a_body_are_replaced_whatever_their_length() -> None:
     secrets = Secrets()
     recorded = secrets.scrub_request(
