@@ -235,4 +235,5 @@ def result_from_wire(tool_result: dict[str, Any], content: list[Any]) -> ServerT
 
 def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
     """Return the `toolResult` of a block's start; the content follows in a delta."""
-    return {"toolUseId": id_to_wire(result.tool_call_id)}
+    status = {"status": "error"} if result.is_error else {}
+    return {"toolUseId": id_to_wire(result.tool_call_id), **status}

@@ -1,4 +1,4 @@
-"""Signatures, redacted reasoning and citations, in both directions.
+"""Signatures, redacted reasoning, citations and results of the provider's tools.
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Signatures are Base64.
 A foreign one is therefore written as the Base64 of a tagged value that names its issuer.
@@ -15,8 +15,8 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from streamnorm._core.blocks import Citation, RedactedReasoning
-from streamnorm._core.json import clean, count_of
+from streamnorm._core.blocks import Citation, RedactedReasoning, ServerToolResult
+from streamnorm._core.json import clean, count_of, is_object
 from streamnorm._core.text import (
     ByteOffsets,
     Signed,
@@ -31,6 +31,9 @@ from streamnorm._core.text import (
 ISSUER = "google"
 """Vendor that issues the signatures of this dialect."""
 
+# The one result of a server tool without a field for a failure (google-genai,
+# `MCPServerToolResultStep`).
+_UNMARKED = "mcp_server_tool_result_step"
 _KINDS = {"url_citation": "web", "file_citation": "retrievedContext", "place_citation": "maps"}
 _URLS, _TITLES = ("url", "document_uri"), ("title", "file_name", "name")
 _MAPPED = frozenset({"type", "start_index", "end_index"})
@@ -145,3 +148,12 @@ def _span_of(citation: Citation, offsets: ByteOffsets, start: int, size: int) ->
     first = min(start + (citation.start or 0), size)
     last = size if citation.end is None else min(start + citation.end, size)
     return {"start_index": offsets.at(first), "end_index": offsets.at(max(first, last))}
+
+
+def result_fields(result: ServerToolResult) -> dict[str, Any]:
+    """Return the fields of the step of a server tool's result, besides its type and call."""
+    content = result.content
+    fields: dict[str, Any] = {**content} if is_object(content) else {"result": content}
+    if result.is_error and result.kind != _UNMARKED:
+        fields["is_error"] = True
+    return fields

@@ -44,7 +44,7 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
-from streamnorm._core.json import dumps, encode_line, is_array, is_object, object_in
+from streamnorm._core.json import dumps, encode_line, is_array, object_in
 from streamnorm._core.limits import OBJECT_BYTES
 from streamnorm._core.rpc_errors import error_to_wire as error_response
 from streamnorm._core.shapes import holds_object
@@ -52,6 +52,7 @@ from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.gemini_interactions.content import (
     citations_to_wire,
     redacted_to_wire,
+    result_fields,
     signature_to_wire,
 )
 from streamnorm.dialects.gemini_interactions.outcome import (
@@ -360,7 +361,7 @@ def _result_to_wire(
     Google sends the result in the delta alone; its clients demand one in the start, too.
     """
     kind = _type_of(result.kind)
-    fields = result.content if is_object(result.content) else {"result": result.content}
+    fields = result_fields(result)
     start = {"type": kind, "call_id": result.tool_call_id, **fields}
     content: Any = fields.get("result")
     is_text = isinstance(content, str)

@@ -192,6 +192,12 @@ def test_tools_of_the_server_are_written() -> None:
     assert found[4] == delta_of(1, toolResult=content)
 
 
+def test_failed_result_of_the_server_says_so() -> None:
+    result = ServerToolResult("s", "toolResult", [], is_error=True)
+    start = written(BlockStart(0, result), BlockStop(0))[0]["contentBlockStart"]["start"]
+    assert start == {"toolResult": {"toolUseId": "s", "status": "error"}}
+
+
 @pytest.mark.parametrize(
     ("citation", "wire"),
     [

@@ -368,6 +368,12 @@ def test_result_of_the_provider_has_its_result_in_a_delta(
     ]
 
 
+def test_failed_result_of_the_provider_says_so() -> None:
+    result = ServerToolResult("s", "code_execution_result_step", [], is_error=True)
+    start = {"type": "code_execution_result", "call_id": "s", "result": [], "is_error": True}
+    assert written(BlockStart(0, result), BlockStop(0))[0] == start
+
+
 def test_own_block_and_its_deltas_are_written_back() -> None:
     block = OpaqueBlock(OWN, "memory", '{"type":"memory","n":1}')
     more = Opaque(OWN, "memory_delta", '{"type":"memory_delta","n":2}', 0)

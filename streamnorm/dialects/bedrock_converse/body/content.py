@@ -67,6 +67,7 @@ from streamnorm.dialects.bedrock_converse.content import (
     id_to_wire,
     redacted_from_wire,
     redacted_to_wire,
+    result_to_wire,
     signature_from_wire,
     signature_to_wire,
 )
@@ -339,8 +340,8 @@ class ContentWriter:
             case ServerToolCall(id, name, arguments):
                 call = ToolCall(id, name, arguments, extra=block.extra)
                 return self._call(call, id, name, {"type": SERVER_TOOL_USE}, path)
-            case ServerToolResult(id, _, content):
-                value = {"toolUseId": id_to_wire(id), "content": content}
+            case ServerToolResult(content=content):
+                value = {**result_to_wire(block), "content": content}
                 unknown = unknown_of(block.extra, DIALECT)
                 return {TOOL_RESULT: value | unknown_fields(unknown, value.keys())}
             case _:

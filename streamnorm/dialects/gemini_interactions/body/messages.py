@@ -50,6 +50,7 @@ from streamnorm.dialects.gemini_interactions.body.content import (
 from streamnorm.dialects.gemini_interactions.content import (
     ISSUER,
     redacted_from_wire,
+    result_fields,
     signature_from_wire,
     signature_to_wire,
 )
@@ -309,9 +310,9 @@ def _steps_of(block: InputBlock, context: WriteContext) -> list[dict[str, Any]] 
             step = server_call_fields(kind, name) | {"id": id}
             step["arguments"] = json_value(arguments or "{}", "arguments")
             return [add_extra(step, block.extra)]
-        case ServerToolResult(id, kind, content):
-            fields = content if is_object(content) else {"result": content}
-            return [{"type": kind.removesuffix(KIND_SUFFIX), "call_id": id, **fields}]
+        case ServerToolResult(id, kind):
+            step = {"type": kind.removesuffix(KIND_SUFFIX), "call_id": id}
+            return [step | result_fields(block)]
         case OpaqueBlock(kind=kind, data=data) if kind not in CONTENTS:
             return [object_in(data)]
         case _:

@@ -396,6 +396,10 @@ def test_server_tools_of_its_own_stay() -> None:
     changed = structs.replace(request.messages[1], blocks=(*request.messages[1].blocks, Text("a")))
     anew = structs.replace(request, messages=(request.messages[0], changed))
     assert encode_request(anew, DIALECT).body["messages"][1]["content"] == [*wire, {"text": "a"}]
+    failed = structs.replace(changed, blocks=(structs.replace(blocks[1], is_error=True),))
+    again = structs.replace(request, messages=(request.messages[0], failed))
+    [result] = encode_request(again, DIALECT).body["messages"][1]["content"]
+    assert result == {"toolResult": {**wire[1]["toolResult"], "status": "error"}}
 
 
 def call(id: str = "c") -> tuple[InputMessage, InputMessage]:

@@ -158,6 +158,19 @@ def test_result_of_the_provider_that_is_no_object() -> None:
     assert written(InputMessage("assistant", (block,))) == ([wire], [])
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [("code_execution_result", {"is_error": True}), ("mcp_server_tool_result", {})],
+)
+def test_failed_result_of_the_provider_says_so_where_it_can(
+    kind: str, fields: dict[str, bool]
+) -> None:
+    for content in ("out", {"result": "out"}):
+        block = ServerToolResult("s", f"{kind}_step", content, is_error=True)
+        wire = {"type": kind, "call_id": "s", "result": "out", **fields}
+        assert written(InputMessage("assistant", (block,))) == ([wire], [])
+
+
 def test_thought_without_text_signs_the_call_behind_it() -> None:
     steps = [{"type": "thought", "signature": "QQ=="}, call()]
     signed = ToolCall("c1", "f", "{}", signature="QQ==", issuer="google")
