@@ -151,7 +151,10 @@ LOSSES = {
     ),
     "server_tool_dropped": ("a tool that the provider executes", "dropped"),
     "signature_dropped": ("a signature", "dropped"),
-    "signature_placeholder": ("no signature of a call, where one must be", "a placeholder"),
+    "signature_placeholder": (
+        "no signature of a call or image, where one must be",
+        "a placeholder",
+    ),
     "stop_dropped": ("texts that end the answer", "dropped, or only the first written"),
     "strict": ("whether arguments must follow the schema", "dropped, or for all tools"),
     "system_demoted": ("a system message in the middle", "`<system>` in a message of the user"),

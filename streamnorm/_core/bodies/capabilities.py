@@ -205,7 +205,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         reasoning_signed: Details of reasoning without a signature of the issuer are refused.
         reasoning_required: Every assistant message must have reasoning, if only empty; `calls`:
             every one with tool calls.
-        signature_placeholder: Signature for calls of other vendors; None = no signature.
+        signature_placeholder: Signature for calls and images of other vendors; None = no signature.
         marks: Parts of a request that a cache mark can follow: `system`, `tool`, the tags
             of blocks, and `assistant` if blocks of the assistant are among them.
         marks_in_results: Cache marks within the content of tool results.

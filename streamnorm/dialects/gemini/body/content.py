@@ -70,7 +70,7 @@ _FREQUENT = ("functionCall", "functionResponse")
 _PLACEHOLDERS = frozenset(
     {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
 )
-"""Values that Google documents for calls without a signature."""
+"""Values that Google documents for parts without a signature."""
 File: TypeAlias = Image | Document | Audio | Video
 
 ISSUER = "google"
@@ -316,7 +316,10 @@ def _inline_file(media_type: str, data: str, fields: dict[str, Any]) -> File | N
 
 def _complete_image(image: Image, fields: dict[str, Any]) -> Image:
     """Return an image with the signature and the unknown fields of its part."""
-    signed = _signature_of(fields.get("thoughtSignature"))
+    wire = fields.get("thoughtSignature")
+    signed = _signature_of(wire)
+    if image.data is not None and isinstance(wire, str) and wire in _PLACEHOLDERS:
+        del fields["thoughtSignature"]  # which the encoder writes again
     # The issuer of an uploaded file is Google, which signs its images itself.
     if signed is not None and image.issuer in (None, signed.issuer):
         del fields["thoughtSignature"]

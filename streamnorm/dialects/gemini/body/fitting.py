@@ -1,17 +1,18 @@
 """Placeholder signatures in Gemini bodies that go to a Gemini server named by the caller.
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-23).  Vertex AI and the
-Gemini API refuse the first call of a step without a signature.  A server that the caller names
-gets Google's documented placeholder there; the nameless vendor gets the body as it is.
+Gemini API refuse the first call of a step without a signature, and the Gemini API an image of the
+model.  A server that the caller names gets Google's documented placeholder there; the nameless
+vendor gets the body as it is.
 """
 
 from __future__ import annotations
 
-from operator import is_
+from operator import is_, is_not
 from typing import Any
 
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import is_array, is_object, string_of
 from streamnorm.dialects.gemini.wire import to_camel
 
 _CONTENTS, _PARTS = "contents", "parts"
@@ -23,25 +24,36 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     placeholder, contents = context.capabilities.signature_placeholder, body.get(_CONTENTS)
     if not context.named or placeholder is None or not is_array(contents):
         return body
-    signed = [_sign_first_call(content, placeholder, context) for content in contents]
+    signed = [_sign_parts(content, placeholder, context) for content in contents]
     if all(map(is_, contents, signed)):
         return body
     return {**body, _CONTENTS: signed}
 
 
-def _sign_first_call(content: Any, placeholder: str, context: WriteContext) -> Any:
-    """Return a content of the model with a placeholder signature on its first call.
+def _sign_parts(content: Any, placeholder: str, context: WriteContext) -> Any:
+    """Return a content of the model with placeholder signatures on its first call and its images.
 
     Parallel calls need one signature alone, on the first.
     """
     if not is_object(content) or content.get("role") != "model":
         return content
     parts: Any = content.get(_PARTS)
-    for number, part in enumerate(parts if is_array(parts) else ()):
-        if is_object(part) and to_camel(part).get("functionCall") is not None:
-            if to_camel(part).get(_SIGNATURE) is not None:
-                return content
+    if not is_array(parts):
+        return content
+    signed: list[Any] = []
+    has_call = False
+    for part in parts:
+        fields = to_camel(part) if is_object(part) else {}
+        is_first_call = fields.get("functionCall") is not None and not has_call
+        has_call |= is_first_call
+        is_image = _is_image(fields.get("inlineData"))
+        if (is_first_call or is_image) and fields.get(_SIGNATURE) is None:
             context.losses.add("signature_placeholder", "messages", "signed with it")
-            signed = {**part, _SIGNATURE: placeholder}
-            return {**content, _PARTS: [*parts[:number], signed, *parts[number + 1 :]]}
-    return content
+            signed.append({**part, _SIGNATURE: placeholder})
+        else:
+            signed.append(part)
+    return {**content, _PARTS: signed} if any(map(is_not, signed, parts)) else content
+
+
+def _is_image(data: object) -> bool:
+    return is_object(data) and string_of(to_camel(data), "mimeType").startswith("image/")

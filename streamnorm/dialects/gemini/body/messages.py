@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from streamnorm._core.blocks import (
+    Image,
     InputBlock,
     Reasoning,
     ServerToolCall,
@@ -211,17 +212,22 @@ class ContentsWriter:
                 return block_to_wire(block, self._context)
 
     def _complete_turn(self, blocks: tuple[InputBlock, ...], parts: list[dict[str, Any]]) -> None:
-        """Add a placeholder signature to an unsigned first call; count joined blocks as losses.
+        """Add placeholder signatures where Gemini 3 requires one; count joined blocks as losses.
 
-        Gemini 3 refuses the first call of a turn without a signature; parallel calls need none.
+        It refuses the first call of a turn without a signature (parallel calls need none), and an
+        image of its own ("Image part is missing a thought_signature").
         """
         losses = self._context.losses
         for last, block in pairwise(blocks):
             if _continues(last, block):
                 losses.add("boundaries", "messages", "adjacent blocks joined")
+        if self._placeholder is None:
+            return
+        has_call = False
         for block, part in zip(blocks, parts, strict=True):
-            if isinstance(block, ToolCall):
-                if "thoughtSignature" not in part and self._placeholder is not None:
-                    part["thoughtSignature"] = self._placeholder
-                    losses.add("signature_placeholder", "messages", "signed with it")
-                return
+            is_first_call = isinstance(block, ToolCall) and not has_call
+            has_call |= is_first_call
+            is_image = isinstance(block, Image) and "inlineData" in part
+            if (is_first_call or is_image) and "thoughtSignature" not in part:
+                part["thoughtSignature"] = self._placeholder
+                losses.add("signature_placeholder", "messages", "signed with it")

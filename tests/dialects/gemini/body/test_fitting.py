@@ -45,6 +45,24 @@ def test_first_call_without_a_signature_is_signed_for_vertex() -> None:
     assert to_vertex(body, G25).body == body
 
 
+def test_image_of_the_model_without_a_signature_is_signed_for_vertex() -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+    drawn = model(image, {**image, "thoughtSignature": SIGNATURE}, call(), call())
+    body = request(user("q"), drawn, user(result(), result()), model("a"), user(image))
+    made = to_vertex(body)
+    assert made.body["contents"] == [
+        user("q"),
+        model(
+            {**image, "thoughtSignature": PLACEHOLDER},
+            {**image, "thoughtSignature": SIGNATURE},
+            call(PLACEHOLDER),
+            call(),
+        ),
+        *body["contents"][2:],
+    ]
+    assert lost(made) == {"signature_placeholder": 2}
+
+
 @pytest.mark.parametrize("contents", ["q", [1], [{"role": "model", "parts": "q"}]], ids=str)
 def test_contents_that_are_none_stay(contents: Any) -> None:
     target = structs.replace(REQUEST_CAPABILITIES, signature_placeholder=PLACEHOLDER)

@@ -218,6 +218,29 @@ def test_the_first_unsigned_call_of_each_turn_gets_the_placeholder() -> None:
     assert read(written.body).messages[0].blocks[1:] == calls
 
 
+def test_unsigned_images_of_the_model_get_the_placeholder() -> None:
+    data = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+    unsigned = Image("image/png", "iVBORw0KGgo=")
+    signed = structs.replace(unsigned, signature="c2ln", issuer="google")
+    linked = Image("image/png", file_id="gs://b/cat.png", issuer="google")
+    user = InputMessage("user", (unsigned,))
+    turn = InputMessage("assistant", (Text("a"), unsigned, signed, linked, ToolCall("1", "f")))
+    written = Written(Request(messages=(user, turn)))
+    assert written.lost == {"signature_placeholder": 2}
+    asked, answered = written.body["contents"]
+    assert asked["parts"] == [data]
+    assert answered["parts"][1:4] == [
+        {**data, "thoughtSignature": PLACEHOLDER},
+        {**data, "thoughtSignature": "c2ln"},
+        {"fileData": {"mimeType": "image/png", "fileUri": "gs://b/cat.png"}},
+    ]
+    assert answered["parts"][4]["thoughtSignature"] == PLACEHOLDER
+    blocks = read(written.body).messages[1].blocks
+    assert blocks[:4] == turn.blocks[:4]
+    older = Written(Request(messages=(user, turn)), signature_placeholder=None)
+    assert older.body["contents"][1]["parts"][1] == data
+
+
 @pytest.mark.parametrize("value", [PLACEHOLDER, "context_engineering_is_the_way_to_go", "", None])
 def test_a_placeholder_is_no_signature(value: str | None) -> None:
     part = {"functionCall": {"name": "f"}, "thoughtSignature": value}
@@ -293,7 +316,8 @@ def test_instructions_are_no_contents(role: str) -> None:
 
 def test_an_image_of_the_model_is_written() -> None:
     image = Image("image/png", "iVBORw0=")
-    assert Written(request_of(image, role="assistant")).body["contents"] == [
+    written = Written(request_of(image, role="assistant"), signature_placeholder=None)
+    assert written.body["contents"] == [
         {
             "role": "model",
             "parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0="}}],
