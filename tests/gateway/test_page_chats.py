@@ -269,6 +269,19 @@ async def test_chat_goes_on_without_what_a_provider_has_executed(dialect: str) -
         assert "srvtoolu_1" not in written
 
 
+async def test_citation_of_a_search_result_that_is_left_out_is_left_out() -> None:
+    """Anthropic refuses it: `Could not find search result for citation index`."""
+    (searched,) = paused_answer(UI, "It snows.", has_result=True)
+    own = {"kind": "web_search_result_location", "extra": {"encrypted_index": "Eo8="}}
+    source = {"type": "source-url", "sourceId": "source-0", "url": "https://a.example/"}
+    cited = {**source, "providerMetadata": {"streamnorm": own}}
+    answered = {**searched, "parts": [*searched["parts"][1:], *searched["parts"][:1], cited]}
+    async with between() as (app, provider):
+        caller = await ask(app, UI, {**UI_BODY, "messages": [HELLO, answered, HELLO]})
+    assert caller.status == 200
+    assert provider.requests[0].body["messages"][1] == {"role": "assistant", "content": "It snows."}
+
+
 @every_page
 async def test_messages_of_a_request_are_bounded(page: str) -> None:
     options = PageConfig(model="m-1", max_messages=3)

@@ -60,6 +60,8 @@ _MAX_KIND_CHARS = 40
 # Blocks that offer tools in the middle of a conversation.  The request lists these tools as well,
 # so nothing but the moment of the offer is lost.
 _OFFERS = frozenset({"additional_tools", "tool_addition"})
+# Kinds that cite a result of a search by its position among those of the request.
+_SEARCH_CITATIONS = frozenset({"search_result_location", "web_search_result_location"})
 # Names for the model of the media that stand behind tool results.
 _KINDS: dict[type, str] = {Image: "image", Document: "file", Audio: "audio", Video: "video"}
 
@@ -402,16 +404,23 @@ class ContentProjector:
 
     def _project_text(self, block: Text, *, same_dialect: bool) -> Text | None:
         """Return a text with the citations and the signature that the target accepts."""
-        block = self._project_citations(block)
+        # Anthropic refuses them without the results ("Could not find search result for citation
+        # index").
+        keeps_results = same_dialect and self._target.server_history
+        block = self._project_citations(block, keeps_results=keeps_results)
         if not self._keeps_signature(block, same_dialect=same_dialect):
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
 
-    def _project_citations(self, block: Text, where: str = "messages") -> Text:
+    def _project_citations(
+        self, block: Text, where: str = "messages", *, keeps_results: bool = True
+    ) -> Text:
         """Return a text with the citations that the target accepts."""
-        if not block.citations or self._target.only_refusals:
-            return block
-        known = tuple(c for c in block.citations if c.kind in self._target.citations)
+        known = block.citations
+        if known and not keeps_results:
+            known = tuple(c for c in known if c.kind not in _SEARCH_CITATIONS)
+        if known and not self._target.only_refusals:
+            known = tuple(c for c in known if c.kind in self._target.citations)
         if len(known) == len(block.citations):
             return block
         self._losses.add("citations", where, "dropped")

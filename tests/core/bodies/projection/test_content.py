@@ -93,6 +93,25 @@ def test_unknown_citations_of_results_and_instructions_are_dropped() -> None:
     assert Projection(kept, only_refusals=True).request is kept
 
 
+@pytest.mark.parametrize("kind", ["search_result_location", "web_search_result_location"])
+@pytest.mark.parametrize("only_refusals", [False, True])
+def test_citations_of_search_results_are_dropped_with_the_results(
+    kind: str, *, only_refusals: bool
+) -> None:
+    """A target that accepts the kind finds no result at the position."""
+    cited = Text("a", (Citation(kind), Citation("known")))
+    message = assistant(ServerToolResult("s", "web_search_tool_result", []), cited)
+    asked = request(user("q"), message, user("r"))
+    of_target = request(own(user("q")), own(message), own(user("r")))
+    accepted = {"citations": frozenset({kind, "known"}), "only_refusals": only_refusals}
+    for chat, has_history in ((asked, True), (own(of_target), False)):
+        done = Projection(chat, server_history=has_history, **accepted)
+        assert done.messages[1][1] == (Text("a", (Citation("known"),)),)
+        assert done.lost == {"citations": 1, "server_history_dropped": 1}
+    kept = Projection(own(of_target), server_history=True, **accepted)
+    assert kept.messages[1][1] == message.blocks
+
+
 def test_fields_of_a_citation_stay_with_their_vendor() -> None:
     """Gemini's name a `domain`, which its Interactions API, with the same kinds, does not know."""
     cited = Text("a", (Citation("known", extra={"domain": "d"}), Citation("known")))
