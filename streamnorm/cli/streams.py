@@ -18,6 +18,8 @@ from streamnorm._core.codec.websocket_messages import WS_MESSAGE
 from streamnorm._core.errors import NotAStream, RecordingError, did_you_mean
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
+from streamnorm._core.json import FAST_ERRORS
+from streamnorm._core.limits import Limits
 from streamnorm._core.losses import ReasoningField
 from streamnorm._registry import DIALECTS, FRAMINGS, decoder, framing_of, lookup
 from streamnorm._transcoder import Transcoder
@@ -27,6 +29,7 @@ from streamnorm.recording.format import (
     STREAM_SUFFIXES,
     Companion,
     RecordedRead,
+    read_bounded,
     reads_of,
     split_name,
 )
@@ -48,6 +51,10 @@ WHO_SENT = f"who sent it, where that decides between two readings: {', '.join(_S
 _CHUNK_BYTES = 64 * 1024
 _LONGEST_WAIT_S = 0.5  # for bytes, until the next look for signals
 _GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
+
+_JSON: msgspec.json.Decoder[dict[str, msgspec.Raw] | list[msgspec.Raw]] = msgspec.json.Decoder(
+    dict[str, msgspec.Raw] | list[msgspec.Raw]
+)
 
 _REASONING: dict[str, ReasoningField | None] = {
     "reasoning_content": "reasoning_content",
@@ -312,7 +319,7 @@ class Source:
         try:
             return load_companion(path)
         except RecordingError:
-            if self.dialect is None:
+            if self.dialect is None and not _is_other_json(Path(split_name(path)[0] + ".json")):
                 raise
             return Companion(1)
 
@@ -333,6 +340,15 @@ class Source:
                 " or dialect"
             )
         return framing
+
+
+def _is_other_json(path: Path) -> bool:
+    """Return whether a file is JSON that does not claim to be of a recording, as a request is."""
+    try:
+        value = _JSON.decode(read_bounded(path, Limits().max_companion_bytes))
+    except (RecordingError, *FAST_ERRORS):
+        return False
+    return "streamnorm_recording" not in value
 
 
 def _read_chunk(file: FileIO) -> bytes:

@@ -185,3 +185,34 @@ def test_file_that_cannot_be_read_is_one_line(command: str, name: str, capsys: O
         "streamnorm: nothing.sse: No such file or directory",
         "streamnorm: .: Is a directory",
     )
+
+
+@pytest.mark.parametrize(
+    "beside", ['{"model": "m", "stream": true, "messages": []}', "[{}]"], ids=["request", "array"]
+)
+@pytest.mark.parametrize("command", [["decode"], ["inspect"], ["validate"]], ids=lambda c: c[0])
+def test_json_beside_a_stream_that_is_no_companion_is_not_read(
+    command: list[str], beside: str, tmp_path: Path, capsys: Out
+) -> None:
+    """`curl -d @chat.json … > chat.sse` leaves the request under the name of a companion."""
+    (tmp_path / "chat.sse").write_bytes(CHAT.read_bytes())
+    (tmp_path / "chat.json").write_text(beside)
+    assert errors(*command, tmp_path / "chat.sse", capsys=capsys) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "beside", ["{", '{"streamnorm_recording": 2}', "3"], ids=["cut", "version", "number"]
+)
+def test_damaged_companion_is_reported(beside: str, tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "chat.sse").write_bytes(CHAT.read_bytes())
+    (tmp_path / "chat.json").write_text(beside)
+    status, (line,) = errors("decode", tmp_path / "chat.sse", capsys=capsys)
+    assert status == 2
+    assert "chat.json: no companion of a recording: " in line
+
+
+def test_companion_that_cannot_be_read_is_reported(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "chat.sse").write_bytes(CHAT.read_bytes())
+    (tmp_path / "chat.json").mkdir()
+    status, lines = errors("decode", tmp_path / "chat.sse", capsys=capsys)
+    assert (status, lines) == (2, [f"streamnorm: {tmp_path / 'chat.json'}: not a regular file"])

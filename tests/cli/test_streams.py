@@ -177,7 +177,7 @@ def test_control_characters_of_the_server_are_escaped(option: list[str]) -> None
 
 def test_unreadable_companion_is_one_line_on_stderr(tmp_path: Path) -> None:
     (tmp_path / "a.sse").write_bytes(TEXT.read_bytes())
-    (tmp_path / "a.json").write_text("[]")
+    (tmp_path / "a.json").write_text("{")
     done = run("decode", tmp_path / "a.sse")
     assert done.returncode == 2
     assert b"a.json: no companion of a recording" in done.stderr
