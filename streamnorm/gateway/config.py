@@ -326,10 +326,13 @@ def read_config(path: str | Path) -> Config:
         ConfigError: It cannot be read, or is no valid configuration.
     """
     try:
-        value = tomllib.loads(Path(path).read_text("utf-8"))
+        # Editors on Windows write a byte order mark, at which TOML 1.0 would end.
+        value = tomllib.loads(Path(path).read_text("utf-8-sig"))
     except OSError as exc:
         raise ConfigError(f"{path}: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: byte {exc.start} is not UTF-8, expected TOML") from exc
+    except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path}: {exc}") from exc
     return config_of(value, str(path))
 

@@ -205,7 +205,7 @@ def test_configuration_is_read(written: Any) -> None:
         ),
         # no TOML
         ("upstreams = ", "Invalid value (at end of document)"),
-        (b"\xff", "'utf-8' codec can't decode byte 0xff"),
+        (b"\xff", "byte 0 is not UTF-8, expected TOML"),
     ],
 )
 def test_wrong_configuration_names_the_key(written: Any, text: str, problem_found: str) -> None:
@@ -336,3 +336,20 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_config(tmp_path / "gateway.toml")
     with pytest.raises(ConfigError, match="Is a directory"):
         read_config(str(tmp_path))
+
+
+def test_byte_order_mark_of_an_editor_is_skipped(tmp_path: Path) -> None:
+    """Notepad and PowerShell write one, which nobody sees in the file."""
+    path = tmp_path / "gateway.toml"
+    url = "http://127.0.0.1:8000"
+    path.write_text(
+        f'[upstreams.local]\ndialect = "openai_chat"\nbase_url = "{url}"\n', "utf-8-sig"
+    )
+    assert read_config(path).upstreams["local"].base_url == url
+
+
+def test_file_that_is_no_utf_8_is_named_with_the_byte(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_bytes(b'state = "\xff"')
+    with pytest.raises(ConfigError, match=r"gateway\.toml: byte 9 is not UTF-8, expected TOML$"):
+        read_config(path)
