@@ -13,8 +13,10 @@ With a `[dashboard]`, `dashboard` shows it to administrators in a browser.
 try:
     from streamnorm.gateway.application import Gateway, from_environment
 except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
+    # Without any package of the namespace, Python misses `backports`.
+    missing = "backports.zstd" if exc.name == "backports" else exc.name
     raise ImportError(
-        f"no {exc.name}, expected the extra `serve`: pip install '.[serve]' in a clone"
+        f"no {missing}, expected the extra `serve`: pip install '.[serve]' in a clone"
     ) from exc
 
 from streamnorm.gateway.config import (

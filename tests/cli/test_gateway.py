@@ -222,6 +222,26 @@ def test_missing_extra_is_one_line_with_the_command(
     assert f"no {missing}, expected the extra `serve`: pip install '.[serve]' in a clone" in said
 
 
+@pytest.mark.skipif(ZSTD != "backports.zstd", reason="Python has zstd itself")
+def test_missing_extra_is_named_by_its_package_and_not_the_namespace(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no package in `backports` is installed, the namespace is what Python misses."""
+
+    class Nowhere:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "backports":
+                raise ModuleNotFoundError("No module named 'backports'", name=name)
+
+    for name in [
+        name for name in sys.modules if name.startswith(("streamnorm.gateway", "backports"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Nowhere(), *sys.meta_path])
+    said = assert_refused("--upstream", "anthropic=http://127.0.0.1:9", capsys=capsys)
+    assert "no backports.zstd, expected the extra `serve`" in said
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104
 def test_other_host_without_keys_needs_open(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = assert_refused(
