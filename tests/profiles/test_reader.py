@@ -148,6 +148,10 @@ def test_file_of_another_shape_is_refused(text: str, error: str) -> None:
         ('model = "!x"', "profile[0].model: nothing but exclusions, expected a name"),
         ("model = []\nset.x = 1", "profile[0].set.x: no such capability, expected one of fields, "),
         ("set.dialect = 'x'", "profile[0].set.dialect: no such capability"),
+        (
+            "set.enforced_schemas = {refussed = ['pattern']}",
+            "profile[0].set.enforced_schemas: object contains unknown field `refussed`",
+        ),
         ("add.x = 1", "profile[0].add.x: no such capability"),
         ("remove.x = 1", "profile[0].remove.x: no such capability"),
         ('unset = ["x"]', "profile[0].unset: x: no such capability"),

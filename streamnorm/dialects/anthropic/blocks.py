@@ -48,7 +48,6 @@ from streamnorm._core.text import LONG_CHARS, MAX_FRESH, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import (
     CALL_TYPES,
-    RESULT_FIELDS,
     call_from_wire,
     citation_from_wire,
     complete_compaction,
@@ -56,6 +55,7 @@ from streamnorm.dialects.anthropic.content import (
     input_from_wire,
     opaque_from_wire,
     redacted_from_wire,
+    result_fields,
     result_from_wire,
     same_input,
     signature_from_wire,
@@ -169,8 +169,8 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
             )
         # By the suffix, since each server tool of the API has a result type of its own.
         case {"type": str(kind), "tool_use_id": str(id)} if kind.endswith("_tool_result"):
-            extra = wire.unknown_fields(block, *RESULT_FIELDS)
-            return OpenBlock(result_from_wire(kind, id, block), extra)
+            result = result_from_wire(kind, id, block)
+            return OpenBlock(result, wire.unknown_fields(block, *result_fields(result)))
         case {"type": str(kind)} if kind in CALL_TYPES or kind == "redacted_thinking":
             raise malformed(f"{kind} lacks a field, expected all that are required")
         case {"type": str(kind)}:

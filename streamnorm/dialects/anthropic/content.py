@@ -178,8 +178,7 @@ def _with_index(data: str, index: int | None) -> str:
 _dumps_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error"})
-"""Fields of a server tool's result."""
+_RESULT = frozenset({"type", "tool_use_id", "content"})
 _MCP_RESULT = "mcp_tool_result"
 
 
@@ -219,10 +218,19 @@ def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
         "tool_use_id": result.tool_call_id,
         "content": result.content,
     }
-    # MCP's result requires the field; those of the API's own tools are errors by their content.
-    if result.kind == _MCP_RESULT or (result.is_error and not _is_error(result.content)):
+    if _says_error(result):
         fields["is_error"] = result.is_error
     return fields
+
+
+def result_fields(result: ServerToolResult) -> frozenset[str]:
+    """Return the names of the fields that `result_to_wire` writes."""
+    return _RESULT | {"is_error"} if _says_error(result) else _RESULT
+
+
+def _says_error(result: ServerToolResult) -> bool:
+    # MCP's result requires the field; those of the API's own tools are errors by their content.
+    return result.kind == _MCP_RESULT or (result.is_error and not _is_error(result.content))
 
 
 def input_from_wire(block: dict[str, Any], raw: str | None) -> str:

@@ -34,7 +34,7 @@ def nested(wrap: Callable[[Any], Schema], count: int) -> Any:
 
 
 # A property stands two levels below its object, what is in an array or a branch that is merged one
-# level below it, a branch of a union two; a type with null is written as a union.
+# level below it, a branch of a union two; a type with null, and a tuple, are written as a union.
 NESTED: list[Any] = [
     pytest.param(lambda n: nested(of, n), 50, id="properties"),
     pytest.param(lambda n: of(nested(lambda s: {"type": "array", "items": s}, n)), 98, id="arrays"),
@@ -47,6 +47,9 @@ NESTED: list[Any] = [
         lambda n: of(nested(lambda s: {"type": "array", "nullable": True, "items": s}, n)),
         32,
         id="nullable arrays",
+    ),
+    pytest.param(
+        lambda n: of(nested(lambda s: {"type": "array", "prefixItems": [s]}, n)), 32, id="tuples"
     ),
     pytest.param(lambda n: of(nested(lambda s: {"allOf": [s]}, n)), 98, id="allOf"),
     pytest.param(lambda n: of(nested(lambda s: {"anyOf": [s]}, n)), 49, id="anyOf"),
@@ -77,7 +80,8 @@ def test_rewritten_schema_nests_a_hundred_levels(wrap: Callable[[Any], Schema]) 
 
 
 def joined(schema: Schema) -> Schema:
-    return object_root(schema, frozenset({"allOf"}), lambda keyword, result: None, "tools[0]")
+    refused = frozenset({"allOf", "anyOf", "$ref"})
+    return object_root(schema, refused, lambda keyword, result: None, "tools[0]")
 
 
 def test_branches_of_a_root_nest_fifty_levels() -> None:
@@ -87,6 +91,26 @@ def test_branches_of_a_root_nest_fifty_levels() -> None:
     joined(nested(all_of, 50))
     with pytest.raises(EncodeError, match="more than 1000 branches"):
         joined(nested(all_of, 51))
+
+
+def test_branches_of_a_union_at_a_root_nest_fifty_levels() -> None:
+    def any_of(schema: Any) -> Schema:
+        return {"anyOf": [schema]}
+
+    joined(nested(any_of, 51))  # the last is no object, and not read
+    with pytest.raises(EncodeError, match="more than 1000 branches"):
+        joined(nested(any_of, 52))
+
+
+def test_references_at_a_root_lead_over_fifty_others() -> None:
+    def root(count: int) -> Schema:
+        definitions = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(1, count)}
+        definitions[f"d{count}"] = {"type": "object"}
+        return {"$ref": "#/$defs/d1", "$defs": definitions}
+
+    joined(root(50))
+    with pytest.raises(EncodeError, match="more than 1000 branches"):
+        joined(root(51))
 
 
 def test_root_has_a_thousand_branches() -> None:

@@ -120,6 +120,9 @@ def test_targets_within_each_other_have_a_bound() -> None:
         ("#/a/2", MISSING),
         ("#/a/²", MISSING),
         ("#/a/x", MISSING),
+        ("#/a/000000001", {"b/c": 2}),
+        # Longer than any index: no number of a thousand digits is converted.
+        ("#/a/0000000001", MISSING),
         ("#/a/0/x", MISSING),
         ("#/b", MISSING),
         ("a", MISSING),

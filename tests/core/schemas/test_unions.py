@@ -211,6 +211,18 @@ def test_root_is_always_one_object(schema: Schema, simple: Schema) -> None:
     assert lost
 
 
+def test_union_of_objects_at_the_root_is_merged() -> None:
+    """Beside the union itself, that of each property is one of a single branch."""
+    text = {"type": "string"}
+    objects = [{"type": "object", "properties": {name: text}} for name in "ab"]
+    losses = Losses()
+    simple = simplify_schema({"anyOf": objects}, losses, path="tools[0]")
+    assert simple == {"type": "object", "properties": {"a": text, "b": text}}
+    assert [(each.feature, each.detail, each.count) for each in losses.list()] == [
+        ("schema.anyOf", "merged", 3)
+    ]
+
+
 @pytest.mark.parametrize("definitions", [False, True])
 def test_a_union_of_values_takes_as_many_steps_for_each(definitions: bool) -> None:
     def steps(count: int) -> int:

@@ -202,9 +202,12 @@ def _served(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
 def _result(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
     kind = d.pick(("web_search_tool_result", "mcp_tool_result", "new_tool_result"))
     content: Any = d.pick(("ok", [{"type": "text", "text": "é"}], {"error_code": "unavailable"}))
-    extra = {"is_error": False} if d.flag() else None
-    start = {"type": kind, "tool_use_id": "srv_0", "content": content, **(extra or {})}
-    return GeneratedBlock(start, [], (ServerToolResult("srv_0", kind, content),), (extra,))
+    is_error = d.pick((None, False, True))
+    said = {} if is_error is None else {"is_error": is_error}
+    extra = said if is_error is False and kind != "mcp_tool_result" else None
+    start = {"type": kind, "tool_use_id": "srv_0", "content": content, **said}
+    block = ServerToolResult("srv_0", kind, content, is_error=is_error is True)
+    return GeneratedBlock(start, [], (block,), (extra,))
 
 
 def _whole(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:

