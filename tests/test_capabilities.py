@@ -77,7 +77,7 @@ def test_responses_capabilities_follow_its_reference() -> None:
 
 def test_gemini_capabilities_follow_its_reference() -> None:
     row = capabilities("gemini")
-    assert row.signed == (Text, Reasoning, ToolCall)
+    assert row.signed == (Text, Reasoning, ToolCall, Image)
     assert row.media == (Image, Document, OpaqueBlock)
     assert row.stop_reasons == {
         *("end_turn", "max_tokens", "tool_use", "refusal", "pause", "other"),

@@ -47,7 +47,7 @@ from streamnorm._core.limits import (
     text_bytes,
     value_bytes,
 )
-from streamnorm._core.text import BATCH, TextBuffer, full_list
+from streamnorm._core.text import BATCH, FULL_LIST, TextBuffer
 from streamnorm.partial_json import PartialJSON, ValueDelta
 
 
@@ -435,7 +435,7 @@ class Accumulator:
 
     def _lend(self, buffer: TextBuffer) -> list[str]:
         if self._max_bytes - self._bytes < NEAR_BYTES:
-            return full_list()
+            return FULL_LIST
         if buffer not in self._lent:
             if len(self._lent) >= _MAX_LENT:
                 self._take_back()
@@ -506,7 +506,7 @@ class UsageAccumulator(Struct, eq=False):
 
     def text_sinks(self, index: int, part: int = 0) -> tuple[Callable[[str], None], list[str]]:
         """Return a function that discards text, and a list that takes none."""
-        return _drop, full_list()
+        return _drop, FULL_LIST
 
     def message(self, choice: int = 0) -> Message:
         """Raise an error: no content is stored.

@@ -24,6 +24,8 @@ LONG_CHARS = 256
 """Pieces of one batch, and the length beyond which a piece ends its batch."""
 MAX_FRESH = 64
 """Texts of a larger batch, to which the delta run appends directly."""
+FULL_LIST: list[str] = [""] * MAX_FRESH
+"""A list of texts that has room for no further one: nobody appends to it."""
 # A growing `bytearray` reserves an eighth of its size, so long text is stored as `bytes`.
 _CHUNK_BYTES = 4096
 
@@ -57,11 +59,6 @@ def common_prefix_size(one: str | list[str], other: str | list[str]) -> int:
         else:
             high = middle - 1
     return low
-
-
-def full_list() -> list[str]:
-    """Return a list of texts that has room for no further one."""
-    return [""] * MAX_FRESH
 
 
 class TextBuffer:
@@ -124,7 +121,7 @@ class TextBuffer:
 
     def renew(self) -> None:
         """Begin another list of pieces, and fill the one before, which is empty, for its users."""
-        self.fresh.extend(full_list())
+        self.fresh.extend(FULL_LIST)
         self.fresh = []
 
     def pack(self) -> int:
@@ -178,7 +175,7 @@ class FreshTexts:
 
     def close(self) -> None:
         """Accept no more texts in the list, from which all were taken."""
-        self.texts.extend(full_list())
+        self.texts.extend(FULL_LIST)
         self.texts = []
 
 

@@ -43,7 +43,7 @@ from streamnorm._core.json import (
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas.properties import ArgumentsRenamer
-from streamnorm._core.text import full_list
+from streamnorm._core.text import FULL_LIST
 from streamnorm.partial_json import PartialJSON
 
 if TYPE_CHECKING:
@@ -478,7 +478,7 @@ class RestoringSinks:
         they wrap.
         """
         if self._restorer.is_wrapped(index):
-            return _drop, full_list()
+            return _drop, FULL_LIST
         return self._accumulator.text_sinks(index, part)
 
     def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:

@@ -37,7 +37,7 @@ from streamnorm._core.events import (
     UsageUpdate,
     delta_factory,
 )
-from streamnorm._core.text import BATCH, LONG_CHARS, full_list
+from streamnorm._core.text import BATCH, FULL_LIST, LONG_CHARS
 from streamnorm.sse import RawFrame, SSEDecoder
 
 _NO_FRAMING = SSEDecoder()
@@ -415,7 +415,7 @@ def _drop(text: str) -> None:
     """Discard text."""
 
 
-_NO_SINKS: _Sinks = (None, _drop, full_list(), None)  # until a block is selected
+_NO_SINKS: _Sinks = (None, _drop, FULL_LIST, None)  # until a block is selected
 
 
 def _read_nothing(data: bytes) -> None:
