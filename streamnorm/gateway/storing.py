@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from math import inf
+from pathlib import Path
 from time import monotonic
 
 from streamnorm._core.errors import StoreError
@@ -28,7 +29,7 @@ from streamnorm.state import (
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
-_MEMORY = "memory:"
+_MEMORY, _SQLITE = "memory:", "sqlite:"
 _PLACE = "env:"
 # The stores have shorter bounds of their own; a client waits for no store longer than this.
 _STORE_S = 20.0
@@ -231,7 +232,8 @@ def resolve_shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
         environ: The environment.
 
     Raises:
-        ConfigError: There is no such variable, or this process must not have a store of its own.
+        ConfigError: There is no such variable, no directory for a file, or this process must not
+            have a store of its own.
     """
     if url.startswith(_PLACE):
         url = resolve_key(url, where, environ)
@@ -240,6 +242,11 @@ def resolve_shared_url(url: str, where: str, environ: Mapping[str, str]) -> str:
             f"{where}: memory: in a worker process, expected sqlite: or redis:, "
             "which all workers share"
         )
+    if url.startswith(_SQLITE):
+        # Each request would find that out, long after the start.
+        directory = Path(url.removeprefix(_SQLITE)).parent
+        if not directory.is_dir():
+            raise ConfigError(f"{where}: no directory {directory}, expected one for the file")
     return url
 
 

@@ -34,8 +34,8 @@ streams = pytest.mark.parametrize("stream", [False, True])
 
 
 def broken(tmp_path: Path) -> str:
-    """Return the URL of a store in a folder that does not exist."""
-    return f"sqlite:{tmp_path / 'missing' / 'state.db'}"
+    """Return the URL of a store whose file is a directory."""
+    return f"sqlite:{tmp_path}"
 
 
 @streams
@@ -210,6 +210,17 @@ async def test_memory_is_refused_in_a_worker(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ConfigError, match=refused):
         gateway("memory:")
     gateway("sqlite:state.db")  # creates nothing
+
+
+async def test_file_in_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    found = f"no directory {missing}, expected one for the file"
+    with pytest.raises(ConfigError, match=f"state: {found}"):
+        gateway(f"sqlite:{missing}/state.db")
+    upstreams = {"local": UpstreamConfig(dialect="openai_chat", base_url=NOWHERE)}
+    log = LogConfig(url=f"sqlite:{missing}/log.db")
+    with pytest.raises(ConfigError, match=f"log.url: {found}"):
+        Gateway(Config(upstreams=upstreams, log=log), environ={})
 
 
 @pytest.mark.parametrize(
