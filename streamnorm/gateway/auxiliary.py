@@ -26,7 +26,7 @@ from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import dumps, encode_pieces
 from streamnorm._core.source_failures import broken_connection
-from streamnorm._exchange import store_scope
+from streamnorm._exchange import client_scope, store_scope
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.auxiliary import (
@@ -57,6 +57,7 @@ from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.retrying import should_retry
 from streamnorm.gateway.routing import Balancer, Target, is_one_name
 from streamnorm.gateway.storing import GatewayStore, store_refusals
+from streamnorm.gateway.streams import log_refusals
 from streamnorm.http.headers import failed_request, response_headers
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.turn import response_not_found
@@ -182,6 +183,10 @@ class AuxiliaryEndpoints:
                 received, client, asked, scope, exchange, call
             ):
                 return
+            if operation.deletes:
+                await self._record_deletion(
+                    operation, self._services.store, scope, client_scope(received, client)
+                )
             await self._answer_stored(operation, self._services.store, scope, exchange, call)
             return
         if client.cloud is not None and asked.operation in _MODELS:
@@ -469,6 +474,28 @@ class AuxiliaryEndpoints:
             unreadable=unreadable,
             error_type=answer.error_type,
         )
+
+    async def _record_deletion(
+        self, operation: Operation, store: GatewayStore, scope: str, logged: str
+    ) -> None:
+        """Record that a response is deleted, before it is: a log that fails refuses that.
+
+        Args:
+            operation: The operation that deletes it.
+            store: The store.
+            scope: Scope of the client in the store.
+            logged: Scope of the client in the log.
+        """
+        streams = self._services.streams
+        if streams is None:
+            return
+        try:
+            if not (await store.afind(scope, operation.lookup)).chain:
+                return  # or clients would fill the log with ids of their own
+        except RequestRefused:
+            pass  # what is damaged can be deleted
+        with log_refusals():
+            await streams.deletions.record(logged, operation.id)
 
     async def _answer_stored(
         self,

@@ -171,12 +171,7 @@ class MessageEndpoint:
                 await background.create(logged, attempts, client, scope, stream, call)
                 return
             if streams is not None and logged is not None:
-                find = None
-                if turn.stores and self._services.store is not None:
-                    find = partial(self._services.store.afind, store_scope(received, client))
-                await streams.answer(
-                    logged, attempts, client, stream, call, is_stream=is_stream, find_stored=find
-                )
+                await streams.answer(logged, attempts, client, stream, call, is_stream=is_stream)
                 return
             result = await self._run(attempts, stream, call)
             if isinstance(result, FailedAttempt):

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -27,10 +27,7 @@ import anyio
 from msgspec import Struct, structs
 
 from streamnorm._core.codec import Dialect
-from streamnorm._core.errors import (
-    LogError,
-    StoreError,
-)
+from streamnorm._core.errors import LogError, StoreError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import error_outcome, hide_account
 from streamnorm._core.json import dumps, string_of
@@ -45,17 +42,16 @@ from streamnorm.gateway.admission import too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
 from streamnorm.gateway.background_events import FAILURES, background_events
 from streamnorm.gateway.config import Config, answer_limits
+from streamnorm.gateway.deletions import Deletions
 from streamnorm.gateway.messages import ClientStream, send_failure
 from streamnorm.gateway.observing import CallRecord, add_loss, time_first_event
 from streamnorm.gateway.producing import (
     BackgroundAnswer,
     failed_source,
-    require_stored_answers,
 )
 from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus
 from streamnorm.log.log import Mode
 from streamnorm.log.records import Key
-from streamnorm.state import Found, Lookup
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
@@ -75,7 +71,6 @@ _CANCEL_POLL_S = 0.05
 _MIN_CHAT_ID = 16  # characters, as of those that `useChat` makes
 
 Running: TypeAlias = Callable[[anyio.CancelScope], AbstractContextManager[None]]
-FindStored: TypeAlias = Callable[[Lookup], Awaitable[Found]]
 Part: TypeAlias = Callable[[FollowedStream[bytes]], AsyncIterator[bytes]]
 _Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenedSource]]
 
@@ -119,6 +114,9 @@ class LoggedStreams:
         config: The configuration.
         running: Counts a stream as running within a block, and may cancel it.
         end_call: Called with the record of a request when its stream has ended.
+
+    Attributes:
+        deletions: The stored responses that were deleted.
     """
 
     def __init__(
@@ -129,6 +127,7 @@ class LoggedStreams:
         running: Running,
         end_call: Callable[[CallRecord], None],
     ) -> None:
+        self.deletions = Deletions(log)
         self._log = log
         self._mode: Mode = "require" if config.log is None else config.log.mode
         self._linger_s = None if config.log is None else config.log.linger_s
@@ -188,7 +187,6 @@ class LoggedStreams:
         call: CallRecord,
         *,
         is_stream: bool,
-        find_stored: FindStored | None,
     ) -> None:
         """Answer a request from the log, when its stream has begun.
 
@@ -199,7 +197,6 @@ class LoggedStreams:
             stream: The answer.
             call: Record of the request.
             is_stream: Whether the client asked for a stream.
-            find_stored: Finds stored responses of the client; None if the answer is not stored.
 
         Raises:
             RequestRefused: There is no such stream, or the log does not answer.
@@ -213,7 +210,7 @@ class LoggedStreams:
             is_new = await begin()
             # A response that was deleted is answered anew, and not from the log.
             is_joined = not (is_new or asked.after)
-            if is_joined and await self._is_deleted(asked.key, find_stored, client):
+            if is_joined and await self._is_deleted(asked, client):
                 # Only of a stream that has ended: another repetition may have begun it already.
                 anew = structs.replace(asked, replaces=True)
                 begin = partial(self.begin, anew, attempts, client, call, headers)
@@ -230,16 +227,18 @@ class LoggedStreams:
             except NoAnswer as failed:
                 await send_failure(failed.result, client, stream, call)
 
-    async def _is_deleted(self, key: Key, find_stored: FindStored | None, client: Dialect) -> bool:
-        """Return whether the answer of a stream was stored, and is no longer."""
-        if find_stored is None or (await self.status(key)).state != "complete":
+    async def _is_deleted(self, asked: LoggedRequest, client: Dialect) -> bool:
+        """Return whether the stored answer of a stream was deleted."""
+        key, form = asked.key, client.stored
+        # A response in the background is deleted from the log, too; its next answer has its id.
+        if form is None or asked.background is not None:
             return False
-        form = require_stored_answers(client)
+        state = (await self.status(key)).state
+        if state != "complete" or not await self.deletions.has_any(key[0]):
+            return False
         async with await self.follow(key, None, "", client) as followed:
             answer = last_answer(await last_of(followed), form.noun)
-        if all(answer.get(name) == value for name, value in form.unstored_fields.items()):
-            return False  # the store had no room for it
-        return not (await find_stored(Lookup(string_of(answer, "id")))).chain
+        return await self.deletions.has(key[0], string_of(answer, "id"))
 
     async def _send(
         self,

@@ -16,8 +16,8 @@ from support.gateway.upstreams import ANSWER, StepUpstream
 from streamnorm.gateway import LogConfig, storing
 from streamnorm.log import Log
 from streamnorm.log.memory import MemoryLogStore
-from streamnorm.log.records import Record
-from streamnorm.state import Found, Lookup, MemoryStore, StoreError
+from streamnorm.log.records import Reading, Record
+from streamnorm.state import StoreError
 from streamnorm.testing import FakeProvider, faults
 
 pytestmark = pytest.mark.anyio
@@ -75,17 +75,20 @@ async def test_request_of_a_deleted_response_at_once_is_answered_anew(
     assert len(provider.requests) == 2
 
 
-class SlowStore(MemoryStore):
-    """A store that is asked for a response twice at once, and answers the second time late."""
+class SlowLog(MemoryLogStore):
+    """The store of a log that is asked twice at once whether a response was deleted.
+
+    It answers the second time late.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.lookups = 0
+        super().__init__(ttl_s=100)
+        self.deleted, self.lookups = "unknown", 0
         self.is_asked_twice, self.may_answer = asyncio.Event(), asyncio.Event()
 
-    async def afind(self, scope: str, lookup: Lookup) -> Found:
-        found = await super().afind(scope, lookup)
-        if lookup.response is None:
+    async def aread(self, scope: str, id: str, *rest: Any) -> Reading | None:
+        found = await super().aread(scope, id, *rest)
+        if not id.endswith(f"/{self.deleted}"):
             return found
         self.lookups += 1
         if self.lookups == 1:
@@ -100,8 +103,8 @@ async def test_repetitions_of_a_deleted_response_get_one_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The one that learns last of the deletion joins the answer that the other has begun."""
-    store, go_on = SlowStore(), asyncio.Event()
-    monkeypatch.setattr(storing, "open_store", lambda *_, **__: store)
+    store, go_on = SlowLog(), asyncio.Event()
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(store))
     upstream = StepUpstream([*ANSWER], [ANSWER[0], go_on, *ANSWER[1:]])
     request = {name: value for name, value in KEYED.items() if name != "background"}
     began: list[str] = []
@@ -117,7 +120,8 @@ async def test_repetitions_of_a_deleted_response_get_one_answer(
         return event.response
 
     async with gateway_with_log(upstream, **KEYS) as gateway, sdk(gateway) as client:
-        await client.responses.delete((await streamed(client, **request)).id)
+        store.deleted = (await streamed(client, **request)).id
+        await client.responses.delete(store.deleted)
         one, other = await asyncio.gather(repeat(client), repeat(client))
     assert one == other
     assert (one.output_text, len(upstream.requests), upstream.left) == ("ab", 2, 0)

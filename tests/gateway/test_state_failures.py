@@ -257,9 +257,10 @@ async def test_answer_is_forgotten(tmp_path: Path) -> None:
     assert status == 404
 
 
-async def test_damaged_store_is_a_failing_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("log", [None, LogConfig(url="memory:")], ids=["no log", "log"])
+async def test_damaged_store_is_a_failing_one(log: LogConfig | None, tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    async with provided(FakeProvider("Hi."), state=f"sqlite:{path}") as app:
+    async with provided(FakeProvider("Hi."), state=f"sqlite:{path}", log=log) as app:
         client = StateClient(app)
         id = (await client.create("Hi."))["id"]
         connection = sqlite3.connect(path)
