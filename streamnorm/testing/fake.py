@@ -106,9 +106,9 @@ class FakeProvider:
     - a function that is called with the `FakeRequest` and returns any of these.
 
     Missing values are filled in: ids by counting, the model of the request, the stop reason
-    by the blocks, the signatures that Anthropic and Google demand back with thinking and with
-    calls, output tokens as a quarter of the characters and input tokens as a quarter of the
-    request's bytes, rounded up.  In a list of events, only an empty id and model are.
+    by the blocks, output tokens as a quarter of the characters and input tokens as a quarter
+    of the request's bytes, rounded up; if `strict`, also the signatures that Anthropic and Google
+    demand back with thinking and with calls.  In a list of events, only an empty id and model are.
 
     A request that asks for no stream (by its `stream` or, for Gemini, its path) is answered with a
     whole body: the message of the stream; an error takes its place.  A recording that has the other
@@ -276,7 +276,9 @@ class FakeProvider:
         match answer.content:
             case Message() as message:
                 input_tokens = estimate_tokens(len(request.body or b""))
-                events = split_message(writer.sign(message), answer.error, input_tokens)
+                if self._strict:
+                    message = writer.sign(message)
+                events = split_message(message, answer.error, input_tokens)
                 playback = writer.write_events(events, turn.id)
             case Recording() as recording:
                 playback = writer.write_recording(recording)

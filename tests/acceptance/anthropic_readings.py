@@ -174,6 +174,9 @@ def _block(block: Block) -> Told:
             return {"type": "tool_use", "id": id, "name": name, "input": value_or_text(arguments)}
         case ServerToolCall(id, name, arguments, kind):
             return {"type": kind, "id": id, "name": name, "input": value_or_text(arguments)}
+        case ServerToolResult(id, "mcp_tool_result" as kind, content, is_error):
+            fields = {"tool_use_id": id, "content": content, "is_error": is_error}
+            return {"type": kind, **fields}
         case ServerToolResult(id, kind, content):
             return {"type": kind, "tool_use_id": id, "content": content}
         case OpaqueBlock("anthropic", kind, data):

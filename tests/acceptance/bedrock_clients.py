@@ -215,7 +215,8 @@ def _add(block: dict[str, Any], delta: dict[str, Any]) -> None:
         return
     holder = block.setdefault(kind, {})
     if kind == "reasoningContent" and "redactedContent" not in value:
-        holder = holder.setdefault("reasoningText", {})
+        # The text is required, and some reasoning has a signature alone.
+        holder = holder.setdefault("reasoningText", {"text": ""})
     for name, text in value.items():
         if isinstance(text, bytes):  # boto3 has blobs decoded
             holder[name] = holder.get(name, b"") + text

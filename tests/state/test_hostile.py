@@ -114,7 +114,7 @@ def test_damaged_item_is_no_input(json: bytes, expected: str) -> None:
 @DAMAGED
 @pytest.mark.parametrize("path", ["/v1/responses/r1", "/v1/responses/r1/input_items"])
 def test_damaged_response_is_no_answer(json: bytes, expected: str, path: str) -> None:
-    item, body = Item("x", json), json or b"{}"  # an empty body is not stored any more
+    item, body = Item("x", json), json or b'{"id":"r1"}'  # an empty one is of none
     operation = read_operation("GET", path)
     assert operation is not None
     with pytest.raises(StoreError) as caught:

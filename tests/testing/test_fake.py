@@ -148,14 +148,7 @@ MESSAGE = Message(
 def content_of(message: Message) -> object:
     """Return what a stream and a whole body both hold of a message."""
     counts = (message.usage.input_tokens, message.usage.output_tokens)
-    # A provider signs calls itself.
-    blocks = [
-        structs.replace(block, signature=None, issuer=None)
-        if isinstance(block, ToolCall)
-        else block
-        for block in message.blocks
-    ]
-    return message.model, blocks, message.stop_reason, counts
+    return message.model, message.blocks, message.stop_reason, counts
 
 
 @pytest.mark.parametrize("dialect", PATHS)

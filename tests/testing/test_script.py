@@ -117,9 +117,7 @@ def test_ids_are_counted_over_the_script_except_for_explicit_ones() -> None:
 @DIALECTS
 def test_reasoning_is_no_text(request_of: Asking) -> None:
     message = ask(FakeProvider([[Reasoning(("Cold, likely.",)), "Cold."]]), request_of())
-    reasoning, text = message.blocks
-    assert isinstance(reasoning, Reasoning)
-    assert (reasoning.parts, text) == (("Cold, likely.",), Text("Cold."))
+    assert message.blocks == (Reasoning(("Cold, likely.",)), Text("Cold."))
     assert message.stop_reason == "end_turn"
 
 
