@@ -379,6 +379,20 @@ async def test_cancelled_stream(store: LogStore, is_elsewhere: bool) -> None:
             assert [event async for event in stream]
 
 
+async def test_follower_knows_at_the_end_that_the_stream_was_cancelled(log: Log) -> None:
+    async with (
+        log.produce("a", GatedSource(CHAT[:3])) as run,
+        await log.follow("a", to="anthropic") as stream,
+    ):
+        await anext(stream)
+        assert not stream.is_cancelled
+        assert await log.cancel("a")
+        assert await run.wait() == "cancelled"
+        async for _ in stream:
+            pass
+        assert stream.is_cancelled
+
+
 async def test_cancelled_stream_whose_source_does_not_stop(store: LogStore) -> None:
     gate = anyio.Event()
 
