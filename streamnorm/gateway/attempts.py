@@ -67,7 +67,7 @@ class StartedStream(Struct, frozen=True):
         headers: Headers for the client.
         target: The upstream that answers.
         pump: The pump of the stream.
-        answer: What the stream reads.
+        answer: The response of the upstream, from which the stream is read.
         opened: The source of the log, of which the stream has the reads; None without one.
     """
 
