@@ -6,7 +6,7 @@ client polls: with the status `cancelled`, and without an error.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 from streamnorm._core.codec import Dialect, StoredAnswers
@@ -16,7 +16,13 @@ from streamnorm._core.events import Failed, Truncated
 from streamnorm._core.json import compact
 from streamnorm._exchange import last_event
 from streamnorm.gateway.event_positions import positions_of
-from streamnorm.gateway.producing import require_stored_answers, response_in, unbegun_events
+from streamnorm.gateway.producing import (
+    BackgroundAnswer,
+    first_event,
+    require_stored_answers,
+    response_in,
+    unbegun_events,
+)
 from streamnorm.log import FollowedStream
 from streamnorm.sse import SSEDecoder, encode_frame
 
@@ -26,11 +32,42 @@ FAILURES = (UpstreamError, NotAStream, ProtocolError)
 _NUMBER = "sequence_number"
 
 
+class FirstPing:
+    """The first event of a background response, sent as a ping if an upstream begins late.
+
+    A client that loses its connection before needs the id in it, to ask for the rest.
+
+    Args:
+        background: The response.
+        client: The client's dialect.
+        ping: Returns any other ping.
+
+    Attributes:
+        is_sent: Whether the event was sent.
+    """
+
+    def __init__(
+        self, background: BackgroundAnswer, client: Dialect, ping: Callable[[], bytes]
+    ) -> None:
+        self.is_sent = False
+        self._background = background
+        self._client = client
+        self._ping = ping
+
+    def __call__(self) -> bytes:
+        """Return the next ping."""
+        if self.is_sent or not self._background.is_announced:
+            return self._ping()
+        self.is_sent = True
+        return first_event(self._client, self._background.response)
+
+
 def background_events(
     followed: FollowedStream[bytes],
     client: Dialect,
     unbegun: dict[str, Any],
     number: int = -1,
+    first: FirstPing | None = None,
 ) -> AsyncIterator[bytes]:
     """Return the events of a background response that its client gets.
 
@@ -40,9 +77,12 @@ def background_events(
         unbegun: The response before it began.
         number: Sequence number of the client's last event; -1 for the start, and where events have
             no numbers.
+        first: Tells whether the first event was sent as a ping; None if it was not.
     """
     form = require_stored_answers(client)
     events = _end(followed, client, form, unbegun)
+    if first is not None:
+        events = _behind_ping(events, first)
     return positions_of(form)(events if number < 0 else _behind(events, number))
 
 
@@ -94,6 +134,18 @@ def _mark_cancelled(data: bytes, form: StoredAnswers, answer: dict[str, Any]) ->
 def _frame_name(event: bytes) -> str:
     frames = SSEDecoder().feed(event)
     return frames[-1].event if frames else ""
+
+
+async def _behind_ping(chunks: AsyncGenerator[bytes], first: FirstPing) -> AsyncGenerator[bytes]:
+    """Yield the events that the first ping has not told."""
+    async for data in chunks:
+        if first.is_sent:
+            data = b"".join(list_events(data)[1:])
+        if data:
+            yield data
+        break
+    async for data in chunks:
+        yield data
 
 
 async def _behind(chunks: AsyncGenerator[bytes], number: int) -> AsyncGenerator[bytes]:

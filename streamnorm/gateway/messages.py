@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from streamnorm.gateway.streams import LoggedRequest, LoggedStreams
 
 _POLL_INTERVAL_S = 0.01
+# After which a client learns the id of its response in the background, however long that is queued.
+_QUEUED_S = 1.0
 
 _RETRY_S = 1  # another worker may answer at once
 
@@ -157,9 +159,10 @@ class MessageEndpoint:
         attempts = self._make_attempts(turn, client, targets, exchange, call, page, logged)
         stream = self._open_stream(attempts, client, exchange, logged)
         is_stream = asked.operation == "stream"
-        watched = (
-            stream.watch(self._poll_interval_s, self._config.idle_s) if is_stream else nullcontext()
-        )
+        poll_interval_s = self._poll_interval_s
+        if turn.is_background:
+            poll_interval_s = min(poll_interval_s, _QUEUED_S)
+        watched = stream.watch(poll_interval_s, self._config.idle_s) if is_stream else nullcontext()
         with watched:
             if (
                 background is not None
@@ -234,12 +237,19 @@ class MessageEndpoint:
         # Other framings have no pings: a stream begins with its first event.
         has_pings = client.framing is SSE
         may_commit = has_pings and exchange.has_status
+        background = None if logged is None else logged.background
         writer = self._unused_encoder(client.name)
         return ClientStream(
             exchange,
             writer.ping if has_pings else bytes,
             self._config.keepalive_s,
-            lambda seconds: may_commit and self._may_commit(attempts, seconds),
+            # Once it is stored, a response in the background that fails is a response, too.
+            lambda seconds: (
+                may_commit
+                and (
+                    (background and background.is_announced) or self._may_commit(attempts, seconds)
+                )
+            ),
             client.framing,
             {**writer.response_headers, **({} if logged is None else logged.headers)},
         )

@@ -13,6 +13,7 @@ from typing import Any, Unpack
 
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, StoredAnswers
+from streamnorm._core.codec.framing import list_events
 from streamnorm._core.events import Completed, MessageStart, StreamError
 from streamnorm._core.json import is_object
 from streamnorm._exchange import last_answer, last_event
@@ -181,6 +182,11 @@ class BackgroundAnswer:
         finally:
             self._is_announced.set()
 
+    @property
+    def is_announced(self) -> bool:
+        """Whether the response is stored."""
+        return self._is_announced.is_set() and self._failure is None
+
     async def wait(self) -> None:
         """Wait until the response is stored.
 
@@ -224,6 +230,18 @@ def failed_source(
     return OpenedSource(
         source=read(), dialect=client.name, to=client.name, reply=Reply(response=fields)
     )
+
+
+def first_event(client: Dialect, unbegun: dict[str, Any]) -> bytes:
+    """Return the event that starts the stream of a response that no upstream has begun.
+
+    Args:
+        client: The client's dialect.
+        unbegun: The response.
+    """
+    writer = encoder(client.name)
+    writer.response_fields = unbegun
+    return list_events(writer.encode(MessageStart(model=str(unbegun.get("model", "")))))[0]
 
 
 def unbegun_events(error: StreamError, client: Dialect, unbegun: dict[str, Any]) -> bytes:

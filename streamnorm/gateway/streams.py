@@ -40,7 +40,7 @@ from streamnorm._upstream.answers import encode_answer, encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.gateway.admission import too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
-from streamnorm.gateway.background_events import FAILURES, background_events
+from streamnorm.gateway.background_events import FAILURES, FirstPing, background_events
 from streamnorm.gateway.config import Config, answer_limits
 from streamnorm.gateway.deletions import Deletions
 from streamnorm.gateway.messages import ClientStream, send_failure
@@ -252,11 +252,12 @@ class LoggedStreams:
     ) -> None:
         """Send the requested stream or answer, when the stream has begun."""
         if is_stream:
-            followed = await self.follow(asked.key, None, asked.after, client)
             part: Part = aiter
             if asked.background is not None:
+                stream.ping = first = FirstPing(asked.background, client, stream.ping)
                 unbegun = asked.background.response
-                part = partial(background_events, client=client, unbegun=unbegun)
+                part = partial(background_events, client=client, unbegun=unbegun, first=first)
+            followed = await self.follow(asked.key, None, asked.after, client)
             await send_followed(followed, client, stream, call, headers, part)
         else:
             whole = await self._whole(asked.key, client, call)

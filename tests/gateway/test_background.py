@@ -124,6 +124,54 @@ async def test_stream_is_resumed_while_it_grows() -> None:
     assert upstream.left == 0
 
 
+async def test_client_learns_the_id_before_an_upstream_begins() -> None:
+    gate = asyncio.Event()
+    upstream = StepUpstream([gate, *ANSWER])
+    async with (
+        gateway_with_log(upstream, keepalive_s=0.02) as gateway,
+        sdk(gateway) as client,
+    ):
+        stream = await client.responses.create(
+            model="m", input="Hello", background=True, stream=True
+        )
+        events = [await anext(aiter(stream))]
+        assert events[0].type == "response.created"
+        id = events[0].response.id
+        assert (await client.responses.retrieve(id)).status == "queued"
+        await asyncio.sleep(0.1)  # pings that are no events
+        gate.set()
+        events += [event async for event in stream]
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        assert events[-1].response.output_text == "ab"
+        rest = await client.responses.retrieve(id, stream=True, starting_after=0)
+        assert [event async for event in rest] == events[1:]
+
+
+@pytest.mark.parametrize("status", [429, 400])
+async def test_refusal_behind_the_first_event_is_a_failed_response(status: int) -> None:
+    gate = asyncio.Event()
+    answered = FakeProvider([faults.http(status)]).app()
+
+    async def upstream(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await gate.wait()
+        await answered(scope, receive, send)
+
+    async with (
+        gateway_with_log(upstream, keepalive_s=0.02) as gateway,
+        sdk(gateway) as client,
+    ):
+        stream = await client.responses.create(
+            model="m", input="Hello", background=True, stream=True
+        )
+        events = [await anext(aiter(stream))]
+        gate.set()
+        with pytest.raises(openai.APIError, match="injected as a fault"):
+            events.extend([event async for event in stream])
+        assert events[0].type == "response.created"
+        assert (await client.responses.retrieve(events[0].response.id)).status == "failed"
+
+
 async def test_cancelling() -> None:
     upstream = StepUpstream([ANSWER[0], 60.0])
     async with gateway_with_log(upstream) as gateway, sdk(gateway) as client:
