@@ -11,7 +11,7 @@ __all__ = [
     "modules_by_area",
     "modules_of",
     "name_of",
-    "namesakes",
+    "nearest_tests",
     "tests_of",
 ]
 
@@ -149,14 +149,19 @@ def _test_files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("test_*.py"))
 
 
-def namesakes(module: Path) -> tuple[str, ...]:
-    """Return the test files that have the name of a module in theirs."""
-    return tuple(
+def nearest_tests(module: Path) -> tuple[str, ...]:
+    """Return the test files that have a module's name in theirs, or stand in a folder like its."""
+    patterns = [f"test_{module.stem}.py", f"test_{module.stem}_*.py"]
+    folder = Path(*module.parts[2:-1])  # in its layer
+    if folder.name:
+        patterns.append(f"{folder.name}/test_*.py")
+    found = dict.fromkeys(
         str(file.relative_to(ROOT))
         for place in _own_tests(module)
-        for pattern in (f"test_{module.stem}.py", f"test_{module.stem}_*.py")
+        for pattern in patterns
         for file in sorted((ROOT / place).rglob(pattern))
     )
+    return tuple(found)
 
 
 def _top_level_tests(module: Path) -> Iterator[str]:

@@ -5,8 +5,9 @@
     python tests/mutation/run.py streamnorm/_core/grammar.py:12 [PATH …]
 
 Each mutant is a copy of the project with one small change; it is killed if a test fails.  Asked are
-the tests that run the changed line; where that serves all tests, those named like the changed
-module first, then those that run the line, then all that its area has.  `--quick` asks the tests
+the tests that run the changed line, the nearest first; where that serves all tests, those named
+like the changed module or in the folder like its, then those that run the line, then all that its
+area has.  `--quick` asks the tests
 in the folder of the module alone, those of the rooms, too, if it is of the core, and of them as
 many as take twenty seconds: in a tenth of the time it prints more survivors than there are, never
 fewer.
@@ -40,7 +41,7 @@ from areas import (
     modules_by_area,
     modules_of,
     name_of,
-    namesakes,
+    nearest_tests,
     tests_of,
 )
 from collected_tests import CollectedTests, Question
@@ -152,7 +153,7 @@ class Judge:
         source = (ROOT / site.module).read_text()
         after = mutated(source, site.mutant)
         target.write_text(after)
-        first = namesakes(site.module)
+        first = nearest_tests(site.module)
         files = self._scope.tests_of(site.module)
         chosen = self._covering.tests_of(site.module, source, site.mutant, files, first)
         if self._scope.is_quick:
