@@ -454,20 +454,22 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_BYTES}}}", re.ASCII)
 
 
-def resolve_key(place: str, where: str, environ: Mapping[str, str]) -> str:
+def resolve_key(place: str, where: str, environ: Mapping[str, str], other: str = "") -> str:
     """Return the value of the environment variable in `env:NAME`.
 
     Args:
         place: The value of a configuration's key.
         where: That key.
         environ: The environment.
+        other: What may stand in its place, to be named in an error.
 
     Raises:
         ConfigError: It is no such place, or the variable is not set or empty.
     """
     kind, _, variable = place.partition(":")
     if kind != "env" or not _VARIABLE.fullmatch(variable):
-        raise ConfigError(f"{where}: no place of a key, expected env: and the name of a variable")
+        expected = f"{other}{', or ' if other else ''}env: and the name of a variable"
+        raise ConfigError(f"{where}: no place of a key, expected {expected}")
     value = environ.get(variable, "")
     if not value:
         state = "empty" if variable in environ else "not set"

@@ -396,6 +396,9 @@ def _load(path: Path, *, missing_ok: bool) -> list[Recording]:
     if not any(Path(name + suffix).exists() for suffix in _SUFFIXES):
         if missing_ok:
             return []
+        if path.exists():
+            expected = f"a directory of some, or a file in {', '.join(_SUFFIXES)}"
+            raise RecordingError(f"{path}: no recording, expected {expected}")
         raise RecordingError(f"{path}: no such directory or recording")
     return [Recording.load(path)]
 

@@ -203,6 +203,10 @@ def test_configuration_is_read(written: Any) -> None:
             f'{UPSTREAM}server = "vlm"',
             "upstreams.local.server: 'vlm', expected one of anthropic, azure, bedrock, ",
         ),
+        (
+            f'{UPSTREAM}key = "k"',
+            "upstreams.local.key: no place of a key, expected client, or env: and the name of a",
+        ),
         # no TOML
         ("upstreams = ", "Invalid value (at end of document)"),
         (b"\xff", "byte 0 is not UTF-8, expected TOML"),
@@ -233,7 +237,7 @@ def test_nearest_name_ends_the_message(written: Any, text: str, suggested: str) 
         ("env:NAME", {"NAME": f"{CANARY}é"}, "a key of 15 characters, expected 1 to 512"),
         ("env:NAME", {"NAME": "k" * 513}, "a key of 513 characters, expected 1 to 512"),
         *[
-            (place, {CANARY: "k", "": "k"}, "no place of a key, expected env: and the name of a")
+            (place, {CANARY: "k", "": "k"}, "no place of a key, expected ")
             for place in (CANARY, f"env:{CANARY}", "env:", "", "file:/key", "CLIENT")
         ],
     ],

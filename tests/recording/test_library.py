@@ -287,6 +287,12 @@ def test_missing_path_is_a_recording_error(tmp_path: Path) -> None:
         Library(tmp_path / "gone")
 
 
+def test_file_that_is_no_recording_is_a_recording_error(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("#")
+    with pytest.raises(RecordingError, match=r"README\.md: no recording, expected a directory of "):
+        Library(tmp_path / "README.md")
+
+
 def test_damaged_recording_is_a_recording_error_at_once(script: Path) -> None:
     (script / "02-messages.json").write_text("{")
     with pytest.raises(RecordingError, match=r"02-messages\.json: no companion"):
