@@ -184,7 +184,8 @@ class Covering(NamedTuple):
     ) -> Chosen:
         """Return as many of the chosen tests as take some seconds, the untraced left out.
 
-        Where any test may fail they are followed by others.
+        The shortest come first, so that they are many.  Where any test may fail they are followed
+        by others.
 
         Args:
             chosen: The tests.
@@ -192,10 +193,10 @@ class Covering(NamedTuple):
             first: Files whose tests come first.
             max_s: The seconds, beyond which the last of them may go.
         """
-        functions = [each for each in chosen.functions if each in self.seconds]
+        functions = self._shortest_first(filter(self.seconds.__contains__, chosen.functions), first)
         if chosen.serves_all:
             others = {each for each in self.seconds if each.partition("::")[0] in files}
-            functions += self._in_order(others.difference(functions), first)
+            functions += self._shortest_first(others.difference(functions), first)
         kept, seconds = list[str](), 0.0
         for function in functions:
             if seconds >= max_s:
@@ -203,6 +204,14 @@ class Covering(NamedTuple):
             kept.append(function)
             seconds += self.seconds[function]
         return Chosen(kept, seconds, chosen.serves_all)
+
+    def _shortest_first(self, functions: Iterable[str], first: Collection[str]) -> list[str]:
+        """Return test functions, those of some files first, then the shortest."""
+
+        def rank(function: str) -> tuple[bool, float, str]:
+            return function.partition("::")[0] not in first, self.seconds[function], function
+
+        return sorted(functions, key=rank)
 
     def _in_order(self, functions: Collection[str], first: Collection[str]) -> list[str]:
         """Return test functions, those of some files first, then the files of least time."""
