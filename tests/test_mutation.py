@@ -106,6 +106,13 @@ def test_functions_in_functions() -> None:
     assert module.make()() == 20
 
 
+def test_functions_that_a_function_has_returned_before() -> None:
+    module = module_of(SOURCE)
+    made = module.make()
+    assert replace_code(module, SOURCE, SOURCE.replace("number if", "-number if"))
+    assert (made(), module.make()()) == (-10, -10)
+
+
 @pytest.mark.parametrize(
     "change",
     [

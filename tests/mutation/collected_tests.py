@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -165,12 +165,35 @@ def replace_code(module: ModuleType, before: str, after: str) -> bool:
             return False
     for function in _functions_in(vars(owner).get(names[-1])):
         if function.__code__ == old[changed[0]]:
-            try:
-                function.__code__ = new[changed[0]]
-            except ValueError:  # it has fewer names of the functions around it
-                return False
-            return True
+            return _replace(vars(module), {function.__code__: new[changed[0]]})
     return False
+
+
+def _replace(of_module: dict[str, Any], changed: dict[CodeType, CodeType]) -> bool:
+    """Give functions with old code their new one, also those that functions have returned."""
+    changed = changed | dict(_nested(changed.items()))
+    gc.unfreeze()
+    functions = [each for each in gc.get_objects() if type(each) is FunctionType]
+    try:
+        for each in functions:
+            if each.__globals__ is of_module and each.__code__ in changed:
+                each.__code__ = changed[each.__code__]
+    except ValueError:  # it has fewer names of the functions around it
+        return False
+    return True
+
+
+def _nested(changed: Iterable[tuple[CodeType, CodeType]]) -> Iterator[tuple[CodeType, CodeType]]:
+    """Return the old and the new code of the changed functions within functions."""
+    for old, new in changed:
+        codes = zip(_codes_in(old), _codes_in(new), strict=True)
+        inner = [(before, after) for before, after in codes if before != after]
+        yield from inner
+        yield from _nested(inner)
+
+
+def _codes_in(code: CodeType) -> list[CodeType]:
+    return [each for each in code.co_consts if isinstance(each, CodeType)]
 
 
 _Path = tuple[tuple[str, ...], int]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamnorm import DecodeError
 from streamnorm._core.bodies.models import (
     ModelField,
     ModelInfo,
+    ModelPage,
+    Pages,
     apply_model_map,
     date_text,
     model_from_wire,
@@ -20,6 +23,7 @@ from streamnorm._core.bodies.models import (
     rfc3339_text,
     seconds,
     seconds_of_text,
+    shared_models,
     text,
 )
 
@@ -186,3 +190,19 @@ def test_list_of_anything_else_is_refused(body: dict[str, Any], problem: str, pa
         models_in(body, "data", lambda value: model_from_wire(value, "d", "id", FIELDS))
     assert caught.value.path == path
     assert problem in str(caught.value)
+
+
+def test_page_of_a_list_names_the_next_one_where_there_is_one() -> None:
+    codec = structs.replace(
+        shared_models("openai_chat"),
+        pages=Pages(size="limit", default_size=20, max_size=100, after="after"),
+        next_cursor=lambda body: body.get("last"),
+    )
+    listed = {"data": [{"id": "a"}]}
+    assert codec.read_list(listed) == ModelPage([codec.read_model({"id": "a"})])
+    assert codec.read_list({**listed, "last": "a"}).next_query == {"limit": "100", "after": "a"}
+
+
+def test_model_of_another_vendor_has_what_the_schema_of_openai_requires() -> None:
+    written = shared_models("openai_chat").write_model(ModelInfo("a"))
+    assert written == {"id": "a", "object": "model", "created": 0, "owned_by": ""}
