@@ -205,12 +205,29 @@ def test_reasoning_is_asked_for_in_the_target_s_words(
 
 @pytest.mark.parametrize(
     ("tokens", "word"),
-    [(1536, "minimal"), (1537, "low"), (6001, "medium"), (13_001, "high"), (24_001, "xhigh")],
+    [
+        *((1, "minimal"), (1536, "minimal"), (1537, "low"), (6000, "low")),
+        *((6001, "medium"), (13_000, "medium"), (13_001, "high"), (24_000, "high")),
+        (24_001, "xhigh"),
+    ],
 )
 def test_an_effort_stands_for_a_budget_with_a_loss(tokens: int, word: str) -> None:
     done = Projection(asked(reasoning=budget(tokens)), thinking="effort")
     assert done.request.reasoning == effort(word)
     assert done.losses == (Loss("budget_changed", "request", 1, f"written as the effort {word}"),)
+
+
+def test_schema_of_an_answer_that_is_no_object_is_refused() -> None:
+    texts = OutputFormat("json_schema", {"type": "string"})
+    with pytest.raises(EncodeError, match="a schema of an answer that is no object"):
+        Projection(asked(output=texts), output_schema_needs=frozenset({"object"}))
+    unread = Projection(asked(output=OutputFormat("text")), output_schema_needs={"object"})
+    assert unread.request.output == OutputFormat("text")
+
+
+def test_no_budget_is_no_effort() -> None:
+    done = Projection(asked(reasoning=budget(0)), thinking="effort")
+    assert (done.request.reasoning, done.lost) == (effort("none"), {})
 
 
 @pytest.mark.parametrize(("reasons", "lost"), [(True, {}), (False, {"reasoning": 1})])

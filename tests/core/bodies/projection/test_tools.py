@@ -305,6 +305,21 @@ def test_tools_beside_an_allowed_server_tool_are_not_offered(
     assert Projection(mine).request.tool_choice == choice
 
 
+@pytest.mark.parametrize(
+    ("choice", "left"),
+    [
+        (ToolChoice("required", ("f", "gone")), ToolChoice("named", ("f",))),
+        (ToolChoice("auto", ("f", "gone")), ToolChoice("auto", ("f",))),
+        (ToolChoice("required", ("f", "gone", "g")), ToolChoice("required", ("f", "g"))),
+    ],
+)
+def test_choice_is_of_tools_that_are_offered(choice: ToolChoice, left: ToolChoice) -> None:
+    done = offered(Tool("f"), Tool("g"), choice=choice)
+    assert done.request.tool_choice == left
+    [loss] = [each for each in done.losses if each.feature == "tool_choice"]
+    assert loss.detail == "tools that are not offered left out"
+
+
 @pytest.mark.parametrize("choice", [ToolChoice("none"), ToolChoice("auto", ("f",))])
 def test_server_tool_that_may_not_be_called_is_not_offered_where_a_choice_does_not_bar_it(
     choice: ToolChoice,
