@@ -59,6 +59,12 @@ def test_blank_text_of_the_target_stays() -> None:
     assert Projection(asked).request is asked
 
 
+def test_messages_that_are_joined_keep_all_their_blocks() -> None:
+    asked = request(user(PNG, Text("a")), user(Text("b"), PNG))
+    done = Projection(asked, strict_alternation=True)
+    assert done.request.messages == (user(PNG, Text("a\n\nb"), PNG),)
+
+
 def test_names_of_participants_are_lost_where_there_is_no_field() -> None:
     done = Projection(request(user("Hi", name="bob")), names=False)
     assert done.request.messages == (user("Hi"),)
