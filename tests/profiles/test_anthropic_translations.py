@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from streamnorm import Encoded, EncodeError, Loss, translate_request
+from streamnorm import Encoded, EncodeError, Loss, decode_request, encode_request, translate_request
 from streamnorm.validation import validate_request
 
 QUESTION = {"role": "user", "content": "q"}
@@ -193,6 +194,34 @@ def test_reasoning_is_off_for_an_answer_that_is_continued() -> None:
     encoded = translated({"messages": LOOP, "reasoning_effort": "high"}, "claude-haiku-4-5")
     details = [loss.detail for loss in encoded.losses if loss.feature == "reasoning"]
     assert details == ["switched off until the tool calls are answered"]
+
+
+@pytest.mark.parametrize("server", [None, "vertex"])
+def test_budget_in_place_of_the_adaptive_mode_is_off_in_a_loop_without_thinking(
+    server: str | None,
+) -> None:
+    """A model in the adaptive mode calls tools without thinking; a budget refuses such a loop."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "r"}
+    signed = {"type": "thinking", "thinking": "Hm.", "signature": "EqMBCkYIARgCKkBtb2Nr"}
+    for before, thinking in ([], "disabled"), ([signed], "enabled"):
+        loop = [
+            QUESTION,
+            {"role": "assistant", "content": [*before, call]},
+            {"role": "user", "content": [result]},
+        ]
+        body = {"model": "claude-opus-5", "max_tokens": 20_000, "messages": loop}
+        body |= {"thinking": {"type": "adaptive"}}
+        request = decode_request(body, "anthropic")
+        # As a gateway does whose fallback is another model.
+        other = structs.replace(request, model="claude-haiku-4-5")
+        encoded = encode_request(other, "anthropic", server=server)
+        assert encoded.body["thinking"]["type"] == thinking
+        assert not validate_request(
+            encoded.body, "anthropic", model="claude-haiku-4-5", server=server
+        )
+        off = Loss("reasoning", "request", 1, "switched off until the tool calls are answered")
+        assert (off in encoded.losses) is (thinking == "disabled")
 
 
 def test_empty_texts_are_dropped() -> None:

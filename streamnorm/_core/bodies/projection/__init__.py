@@ -129,8 +129,9 @@ def project_request(
     if same_target:
         known = structs.replace(target, name_pattern=None, property_pattern=None)
     names = ToolNames(request.tools, known, losses)
+    asked = request.reasoning
     # A model that does not reason unasked has no options to fit if the request has none.
-    if not same_target and (request.reasoning is not None or target.reasons_by_default):
+    if not same_target and (asked is not None or target.reasons_by_default):
         reasoning = project_reasoning_options(request, target, losses, lenient=lenient)
         request = replace_parts(request, reasoning=reasoning)
         request = replace_parts(request, reasoning=fit_effort_to_tools(request, target, losses))
@@ -175,7 +176,11 @@ def project_request(
     if not (target.prefill or same_target) and messages and _is_prefill(messages[-1]):
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
     if target.signed_budgets:
-        reasoning = drop_unsigned_budget(request, messages, target, losses, lenient=lenient)
+        # A budget in place of the client's own mode is none that the client fits its history to.
+        is_own = asked is None or asked.mode == "budget"
+        reasoning = drop_unsigned_budget(
+            request, messages, target, losses, lenient=lenient and is_own
+        )
         request = replace_parts(request, reasoning=reasoning)
     tools = project_tools(request, target, names, losses)
     if missing_tools == "error" and tools is not request.tools:
