@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streamnorm import Encoded, EncodeError, Loss, decode_request, encode_request, translate_request
+from streamnorm import (
+    Encoded,
+    EncodeError,
+    Loss,
+    ReasoningOptions,
+    decode_request,
+    encode_request,
+    translate_request,
+)
 from streamnorm.validation import validate_request
 
+CONVERSE = "anthropic.claude-haiku-4-5-20251001-v1:0"
 QUESTION = {"role": "user", "content": "q"}
 FUNCTION = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -155,7 +164,7 @@ BEGUN = {"messages": [QUESTION, {"role": "assistant", "content": '{"a":'}]}
     ("to", "model"),
     [
         ("anthropic", "claude-haiku-4-5"),
-        ("bedrock_converse", "anthropic.claude-haiku-4-5-20251001-v1:0"),
+        ("bedrock_converse", CONVERSE),
     ],
 )
 def test_prefill_is_dropped_beside_a_schema_of_the_answer(to: str, model: str) -> None:
@@ -194,6 +203,53 @@ def test_reasoning_is_off_for_an_answer_that_is_continued() -> None:
     encoded = translated({"messages": LOOP, "reasoning_effort": "high"}, "claude-haiku-4-5")
     details = [loss.detail for loss in encoded.losses if loss.feature == "reasoning"]
     assert details == ["switched off until the tool calls are answered"]
+
+
+@pytest.mark.parametrize("to", ["anthropic", "bedrock_converse"])
+def test_reasoning_stays_on_in_a_loop_that_begins_with_thinking(to: str) -> None:
+    """Claude's turns, as thinking is not interleaved: thinking and a call, a call, the answer."""
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "EqMBCkYIARgCKkBtb2Nr"}
+
+    def step(number: int, *before: dict[str, Any]) -> list[dict[str, Any]]:
+        id = f"toolu_{number}"
+        call = {"type": "tool_use", "id": id, "name": "f", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": id, "content": "r"}
+        return [
+            {"role": "assistant", "content": [*before, call]},
+            {"role": "user", "content": [result]},
+        ]
+
+    for loop, is_on in (
+        ([QUESTION, *step(1, thought), *step(2)], True),
+        ([QUESTION, *step(1), *step(2, thought)], False),
+        ([QUESTION, *step(1, thought), {"role": "assistant", "content": "a"}, *step(2)], True),
+        (
+            [
+                QUESTION,
+                *step(1, thought),
+                {"role": "assistant", "content": "a"},
+                QUESTION,
+                *step(2),
+            ],
+            False,
+        ),
+    ):
+        request = decode_request(
+            {"model": "m", "max_tokens": 20_000, "messages": loop}, "anthropic"
+        )
+        # As a client of another dialect sends it, whose reasoning has the signature.
+        messages = tuple(structs.replace(message, source=None) for message in request.messages)
+        asked = structs.replace(
+            request,
+            source=None,
+            model="claude-sonnet-4-5" if to == "anthropic" else CONVERSE,
+            messages=messages,
+            reasoning=ReasoningOptions(effort="high"),
+        )
+        encoded = encode_request(asked, to)
+        assert not validate_request(encoded.body, to, model=asked.model)
+        off = Loss("reasoning", "request", 1, "switched off until the tool calls are answered")
+        assert (off in encoded.losses) is not is_on
 
 
 @pytest.mark.parametrize("server", [None, "vertex"])

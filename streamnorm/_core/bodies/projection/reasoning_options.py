@@ -248,7 +248,7 @@ def drop_unsigned_budget(
     """Return reasoning options; turn reasoning off if the last answer is unsigned.
 
     With a budget, the API refuses to continue an answer that does not begin with signed
-    reasoning: an answer with tool results, or one that is the last message.
+    reasoning: a tool loop, or an answer that is the last message.
 
     Args:
         request: The request, with projected reasoning options.
@@ -271,27 +271,30 @@ def drop_unsigned_budget(
     first = next((block for message in answer for block in message.blocks), None)
     if first is None or isinstance(first, Reasoning | RedactedReasoning):
         return options
-    is_called = any(message.tool_calls for message in answer)
+    is_called = messages[-1].role != "assistant"
     why = "until the tool calls are answered" if is_called else "for the answer that is continued"
     losses.add("reasoning", "request", f"switched off {why}")
     return ReasoningOptions("off", extra=options.extra)
 
 
 def _find_continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
-    """Return the messages of the answer to be continued; () if a new answer begins.
+    """Return the assistant messages of the answer to be continued; () if a new answer begins.
 
-    Consecutive assistant messages are one answer.
+    A tool loop is one answer, which ends where a user message without results comes.  Without
+    interleaved thinking, only its first message has thinking:
+    https://platform.claude.com/docs/en/build-with-claude/thinking, read 2026-11-30.
     """
-    end = len(messages)
-    while end and messages[end - 1].role != "assistant":
-        end -= 1
-    start = end
-    while start and messages[start - 1].role == "assistant":
-        start -= 1
-    answer = messages[start:end]
-    if end < len(messages) and not any(message.tool_calls for message in answer):
-        return ()
-    return answer
+    answer: list[InputMessage] = []
+    between: list[InputMessage] = []
+    for message in reversed(messages):
+        if message.role != "assistant":
+            between.append(message)
+            continue
+        if between and not any(each.tool_results for each in between):
+            break
+        between.clear()
+        answer.append(message)
+    return tuple(reversed(answer))
 
 
 def _translate_options(

@@ -189,17 +189,25 @@ def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
     """Yield the first block of the last answer if it must be thinking and is not.
 
     With a thinking budget the API demands thinking first in an answer with tool calls, and in an
-    answer that is to be continued (anthropics/claude-code#20727).
+    answer that is to be continued (anthropics/claude-code#20727).  A tool loop is one answer, whose
+    later messages have thinking only if it is interleaved.
     """
     thinking = facts.body.get("thinking")
     if not is_object(thinking) or thinking.get("type") != "enabled":
         return
     messages = messages_of(facts.body)
-    turns = [turn for turn in _join_turns(messages) if turn.role == "assistant" and turn.blocks]
-    if turns and (_ids_of(turns[-1].blocks, "tool_use", "id") or _is_prefilled(messages)):
-        path, block = turns[-1].blocks[0]
-        if string_of(block, "type") not in _THINKING:
-            yield Finding(f"{path}.type", name=string_of(block, "type"))
+    turns = _join_turns([message for message in messages if message.role != "system"])
+    answers = [n for n, turn in enumerate(turns) if turn.role == "assistant" and turn.blocks]
+    if not answers:
+        return
+    first = answers[-1]
+    if not (_ids_of(turns[first].blocks, "tool_use", "id") or _is_prefilled(messages)):
+        return
+    while first - 2 in answers and any(_is_result(block) for _, block in turns[first - 1].blocks):
+        first -= 2
+    path, block = turns[first].blocks[0]
+    if string_of(block, "type") not in _THINKING:
+        yield Finding(f"{path}.type", name=string_of(block, "type"))
 
 
 def prefill(facts: RequestFacts) -> Iterator[Finding]:

@@ -144,6 +144,20 @@ THINKING = [
             (user("q"), assistant("I call."), assistant(thinking(), call()), user(result())),
             (user("q"), assistant(call()), user(result()), assistant("a"), user("b")),
         ),
+        # A tool loop is one answer: thinking begins it, and may come once more where it is
+        # interleaved.
+        (
+            "messages[1].content[0].type",
+            "tool_use",
+            (
+                *(user("q"), assistant(call()), user(result())),
+                *(assistant(thinking(), call("toolu_2")), user(result("toolu_2"))),
+            ),
+            (
+                *(user("q"), assistant(thinking(), call()), user(result())),
+                *(assistant(call("toolu_2")), user(result("toolu_2"))),
+            ),
+        ),
         (
             "messages[1].content.type",
             "text",
