@@ -169,6 +169,7 @@ def _count_tokens(
             upstream.dialect,
             server=upstream.server,
             profiles=upstream.profiles,
+            arguments="raw",  # as the message that is counted
             strict=strict,
         )
     if encoded is None:

@@ -16,7 +16,6 @@ from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
-from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.codec import Dialect, PageCodec, RequestedOperation, RequestReader
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding, StreamnormError
@@ -258,7 +257,6 @@ def build_upstream_request(
     strict: bool = False,
     missing_tools: MissingTools = "error",
     repair: RepairPolicy = "error",
-    arguments: ArgumentsPolicy = "error",
     adjust: Callable[[Request], Request] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
@@ -273,7 +271,6 @@ def build_upstream_request(
         strict: Whether to refuse a request that would lose something.
         missing_tools: Whether a tool that the upstream lacks is an error or dropped.
         repair: Policy for tool results that are missing or out of place.
-        arguments: Policy for tool arguments that are no JSON object.
         adjust: Changes the request before it is encoded.
         limits: Bounds of the body.
 
@@ -302,7 +299,9 @@ def build_upstream_request(
                 server=upstream.server,
                 profiles=upstream.profiles,
                 repair=repair,
-                arguments=arguments,
+                # An agent has answered such a call with an error, and sends both from then on:
+                # refused, its conversation would be over.
+                arguments="raw",
                 missing_tools=missing_tools,
                 strict=strict,
             )

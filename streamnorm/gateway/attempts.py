@@ -365,10 +365,9 @@ class Attempts:
                 self._client.name,
                 upstream,
                 missing_tools=target.options.missing_tools,
-                # The page goes on after a call that it never answered, or that was cut: without
-                # a result of each call no provider would answer in that chat again.
+                # The page goes on after a call that it never answered: without a result of each
+                # call no provider would answer in that chat again.
                 repair="fill" if is_page else "error",
-                arguments="raw" if is_page else "error",
                 adjust=partial(self._adjust, target),
                 limits=limits,
             )

@@ -110,6 +110,17 @@ def test_losses_of_a_count_are_reported(upstream: str) -> None:
     assert sent.losses == ()
 
 
+def test_call_without_an_object_of_arguments_is_counted() -> None:
+    """As the message with it is sent."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "[1]"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "expected an object"}
+    received = counting({"model": "m", "input": [*SAID, call, result]}, "openai_responses")
+    counted = answer({"totalTokens": 1})
+    (sent,), _ = run(received, "openai_responses", provider("gemini"), counted)
+    assert sent.body is not None
+    assert b'"args":{"_raw":"[1]"}' in sent.body
+
+
 @pytest.mark.parametrize("upstream", ["gemini", "openai_responses"])
 def test_strict_refuses_a_count_that_would_lose_something(upstream: str) -> None:
     with pytest.raises(RequestRefused, match="context_management") as raised:

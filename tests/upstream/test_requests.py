@@ -328,6 +328,21 @@ def test_calls_without_results_may_be_answered_for_the_client() -> None:
     assert "No result was recorded" in sent.body.decode()
 
 
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini", "bedrock_converse"])
+@pytest.mark.parametrize("arguments", ['{"cmd": "ca', "[1,2]", "null"])
+def test_call_that_an_agent_could_not_parse_stays_in_its_conversation(
+    dialect: str, arguments: str
+) -> None:
+    """Codex answers such a call with an error, and sends both in each request after it."""
+    call = {"type": "function_call", "call_id": "c", "name": "exec", "arguments": arguments}
+    result = {"type": "function_call_output", "call_id": "c", "output": "EOF while parsing"}
+    body = {**RESPONSE, "input": [*SAID, call, result]}
+    sent = asked(received("/v1/responses", body), "openai_responses", upstream(dialect))
+    assert json.dumps({"_raw": arguments}, separators=(",", ":")) in sent.body.decode()
+    assert b"EOF while parsing" in sent.body
+    assert [loss.count for loss in sent.losses if loss.feature == "arguments_raw"] == [1]
+
+
 def test_problem_of_messages_has_its_position_among_those_of_other_clients() -> None:
     call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
     said = [*SAID, {"role": "assistant", "content": [call]}, *SAID]
