@@ -164,8 +164,9 @@ class _Judge:
             case _:
                 pass
         if whole["type"] in _WITH_STATUS:
-            status = "completed" if _is_finished(whole) else "incomplete"
-            self.need(whole["status"] == status, "item is done with another status")
+            # What a complete response says of arguments that are no JSON depends on its reason.
+            known = {"completed"} if _is_finished(whole) else {"completed", "incomplete"}
+            self.need(whole["status"] in known, "item is done with another status")
         item.done = whole
 
     def end(self, last: dict[str, Any]) -> None:
@@ -176,6 +177,10 @@ class _Judge:
                 if item.done is None and item.added["type"] == "custom_tool_call":
                     item.done = {**item.added, "input": item.text, "status": "incomplete"}
         whole = [item.done for item in self.items.values() if item.done is not None]
+        if last["type"] == "response.incomplete":
+            cut = [item for item in whole if not _is_finished(item)]
+            states = {item["status"] for item in cut}
+            self.need(states <= {"incomplete"}, "a call that was cut is complete")
         self.need(response["output"] == whole, "the end does not hold the items that are done")
         if last["type"] == "response.failed":
             self.need(bool(response["error"]["code"]), "failure without a code")

@@ -349,7 +349,9 @@ class ResponsesEncoder(Encoder):
         self._note_tier(extra.pop("service_tier", None))
         released = self._release_message()
         for call in self._unfinished_calls:
-            released += call.stop_unfinished()
+            # A server that does not state that the model called tools may have lost the rest.
+            is_whole = event.reason == "tool_use"
+            released += call.stop_unfinished("completed" if is_whole else "incomplete")
             self._store_done(call)
         reason = stop_reason_to_wire(
             event, has_tool_call=self._has_tool_call, has_refusal=self._has_refusal

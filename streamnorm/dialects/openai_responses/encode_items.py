@@ -243,17 +243,21 @@ class ToolCallWriter(ItemWriter):
             return b""
         return rest + self._arguments_done() + super().stop()
 
-    def stop_unfinished(self) -> bytes:
+    def stop_unfinished(self, status: str) -> bytes:
         """Return the events that end an unfinished call's item at the end of the message.
 
         Nothing for free text, which stands in the terminal event alone: Codex executes it at
         its `done`, whatever the status, and cannot see that it is cut.
+
+        Args:
+            status: Status of the item.  In a complete response the arguments are the model's
+                mistake, which the client answers; opencode reads no call that is incomplete, and
+                ends its run as if the model had called nothing.
         """
-        item = dumps(self._item(self._fields("incomplete")))
         if not self._is_function:
-            self.done = item
+            self.done = dumps(self._item(self._fields("incomplete")))
             return b""
-        return self._arguments_done() + self._write_done(item)
+        return self._arguments_done() + self._write_done(dumps(self._item(self._fields(status))))
 
     def _arguments_done(self) -> bytes:
         done = {**self.position, self._text.key: self._arguments.text()}
