@@ -138,7 +138,8 @@ class BackgroundResponses:
             return False
         key = (client_scope(received, client), asked.response_id)
         with log_refusals():
-            state = (await self._streams.status(key)).state
+            status = await self._streams.status(key)
+        state = status.state
         if state in ABSENT or asked.operation not in _OPERATIONS:
             return False
         query = dict(received.query)
@@ -148,7 +149,7 @@ class BackgroundResponses:
                 problem = f"{form.noun} that is not complete, cancel it in place of that"
                 raise RequestRefused(problem)
             with log_refusals():
-                await self._streams.forget(key)
+                await self._streams.forget(key, status.epoch)
             if state == "complete":
                 return False
             # The log alone may have had it: the store of another process, or one that forgot it.

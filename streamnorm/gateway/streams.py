@@ -91,14 +91,15 @@ class LoggedRequest(Struct, frozen=True):
         fingerprint: Digest of the request.
         after: Cursor of the last event that the client has; "" for the whole stream.
         background: The answer that is made in the background; None for any other.
-        replaces: Whether the stream takes the place of the one before it, as of a chat.
+        replaces: Whether the stream takes the place of the one before it, as of a chat; or the
+            epoch of the only one that it replaces.
     """
 
     key: Key
     fingerprint: bytes
     after: str
     background: BackgroundAnswer | None = None
-    replaces: bool = False
+    replaces: bool | str = False
 
     @property
     def headers(self) -> dict[str, str]:
@@ -210,9 +211,9 @@ class LoggedStreams:
             is_new = await begin()
             # A response that was deleted is answered anew, and not from the log.
             is_joined = not (is_new or asked.after)
-            if is_joined and await self._is_deleted(asked, client):
-                # Only of a stream that has ended: another repetition may have begun it already.
-                anew = structs.replace(asked, replaces=True)
+            if is_joined and (epoch := await self._deleted_epoch(asked, client)):
+                # No later stream: another repetition may have begun and ended that one already.
+                anew = structs.replace(asked, replaces=epoch)
                 begin = partial(self.begin, anew, attempts, client, call, headers)
                 is_new = await begin()
             try:
@@ -227,18 +228,19 @@ class LoggedStreams:
             except NoAnswer as failed:
                 await send_failure(failed.result, client, stream, call)
 
-    async def _is_deleted(self, asked: LoggedRequest, client: Dialect) -> bool:
-        """Return whether the stored answer of a stream was deleted."""
+    async def _deleted_epoch(self, asked: LoggedRequest, client: Dialect) -> str:
+        """Return the epoch of a stream whose stored answer was deleted; "" of any other."""
         key, form = asked.key, client.stored
         # A response in the background is deleted from the log, too; its next answer has its id.
         if form is None or asked.background is not None:
-            return False
-        state = (await self.status(key)).state
-        if state != "complete" or not await self.deletions.has_any(key[0]):
-            return False
+            return ""
+        status = await self.status(key)
+        if status.state != "complete" or not await self.deletions.has_any(key[0]):
+            return ""
         async with await self.follow(key, None, "", client) as followed:
             answer = last_answer(await last_of(followed), form.noun)
-        return await self.deletions.has(key[0], string_of(answer, "id"))
+        is_deleted = await self.deletions.has(key[0], string_of(answer, "id"))
+        return status.epoch if is_deleted else ""
 
     async def _send(
         self,
@@ -298,16 +300,16 @@ class LoggedStreams:
             status = await self.status(key)
         return status
 
-    async def forget(self, key: Key) -> None:
+    async def forget(self, key: Key, epoch: str) -> None:
         """Remove a stream that has ended; its id is free then.
 
         Raises:
-            StoreError: The store failed.
+            StoreError: The store failed, or another stream has the id meanwhile.
         """
         scope, id = key
         # One that takes its place and never begins leaves nothing.
         with suppress(_NeverBegins, LogError):
-            async with self._log.produce(id, _never_begin, scope=scope, replaces=True):
+            async with self._log.produce(id, _never_begin, scope=scope, replaces=epoch):
                 pass
         # A store that fails at the end of that keeps a stream without bytes.
         if (await self.status(key)).state not in ABSENT:
@@ -346,9 +348,10 @@ class LoggedStreams:
         """
         # A client that leaves gives back its place among the requests, but its stream goes on.
         if len(self._tasks) >= self._max_streams:
-            state = (await self.status(asked.key)).state
+            status = await self.status(asked.key)
             # A stream that has ended makes no room for the one that takes its place.
-            if state in ABSENT or (asked.replaces and state != "running"):
+            has_ended = status.state != "running" and asked.replaces in (True, status.epoch)
+            if status.state in ABSENT or has_ended:
                 raise too_many(f"{len(self._tasks)} streams are running")
         opener = partial(_open_answer, attempts, call, headers, client, asked.background)
         begun: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -76,12 +76,15 @@ class StreamStatus(Struct, frozen=True):
         reads: Number of reads stored.
         size: Bytes of them.
         usage: The usage, once it has ended.
+        epoch: Id of its producer's run, which no other stream of its id has; "" if it is unknown or
+            expired.
     """
 
     state: State
     reads: int = 0
     size: int = 0
     usage: Usage | None = None
+    epoch: str = ""
 
 
 class Log:
@@ -128,7 +131,7 @@ class Log:
         fingerprint: bytes = b"",
         mode: Mode = "require",
         linger_s: float | None = None,
-        replaces: bool = False,
+        replaces: bool | str = False,
     ) -> AsyncGenerator[Production]:
         """Read a source into the log, independently of any client.
 
@@ -158,7 +161,8 @@ class Log:
                 at most three later, counted from its start on; 5 or more.  None: it needs no
                 readers.
             replaces: Whether the stream takes the place of one of its id that has ended, or that
-                answers another request, which ends, as for a chat that has one answer at a time.
+                answers another request, which ends, as for a chat that has one answer at a time; or
+                the `StreamStatus.epoch` of the only stream that it replaces, once that has ended.
 
         Raises:
             ValueError: `linger_s` is less than 5.
@@ -226,7 +230,7 @@ class Log:
         mode: Mode,
         linger_s: float | None,
         *,
-        replaces: bool,
+        replaces: bool | str,
     ) -> Production:
         """Claim an id for a new stream, or join the existing one."""
         joined = self._join(key, fingerprint, replaces=replaces)
@@ -258,7 +262,7 @@ class Log:
             self._productions[key] = production
         return production
 
-    def _join(self, key: Key, fingerprint: bytes, *, replaces: bool) -> Production | None:
+    def _join(self, key: Key, fingerprint: bytes, *, replaces: bool | str) -> Production | None:
         """Join a stream that this process produces; return None if it produces no such stream.
 
         Also where its store is away, or has lost it: it is not paid for twice, nor stopped.
@@ -266,7 +270,7 @@ class Log:
         running = self._productions.get(key)
         if running is None or running.has_ended:
             return None
-        if replaces and running.fingerprint != fingerprint:
+        if replaces is True and running.fingerprint != fingerprint:
             return None
         _check_fingerprint(running.fingerprint, fingerprint)
         return self._production(None, key, running.tail, fingerprint, is_new=False)
@@ -418,9 +422,11 @@ class Log:
         except LogError as exc:
             return StreamStatus("expired" if exc.code == "expired" else "unknown")
         if record.ending is None:
-            return StreamStatus("running", record.count, record.size)
+            return StreamStatus("running", record.count, record.size, epoch=record.epoch)
         ending = unpack_ending(record.ending)
-        return StreamStatus(ending.state, record.count, record.size, ending.usage)
+        return StreamStatus(
+            ending.state, record.count, record.size, ending.usage, epoch=record.epoch
+        )
 
     async def aclose(self) -> None:
         """Close the store."""

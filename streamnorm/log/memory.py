@@ -75,7 +75,7 @@ class MemoryLogStore:
         self._cancelled: list[_Stream] = []
 
     async def aclaim(
-        self, scope: str, id: str, record: Record, *, replaces: bool = False
+        self, scope: str, id: str, record: Record, *, replaces: bool | str = False
     ) -> tuple[Record, bool]:
         """Claim an id for a new stream; see `LogStore`."""
         known = self._find(scope, id)

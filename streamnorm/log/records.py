@@ -211,7 +211,7 @@ class LogStore(Protocol):
     """
 
     async def aclaim(
-        self, scope: str, id: str, record: Record, *, replaces: bool = False
+        self, scope: str, id: str, record: Record, *, replaces: bool | str = False
     ) -> tuple[Record, bool]:
         """Claim an id for a new stream; return the id's record, and whether the claim succeeded.
 
@@ -222,7 +222,7 @@ class LogStore(Protocol):
             id: The id.
             record: The epoch.
             replaces: Whether it takes the place of one that has ended, or that answers another
-                request.
+                request; or the epoch of the only one that it replaces, which must have ended.
         """
         ...
 
@@ -392,7 +392,7 @@ def accepts(record: Record, append: Append) -> bool:
     return True
 
 
-def gives_way(known: Record, claimed: Record, *, replaces: bool) -> bool:
+def gives_way(known: Record, claimed: Record, *, replaces: bool | str) -> bool:
     """Return whether the stream that claims an id replaces the known stream of the id.
 
     Args:
@@ -402,7 +402,9 @@ def gives_way(known: Record, claimed: Record, *, replaces: bool) -> bool:
     """
     if known.is_expired or known.epoch == claimed.epoch:
         return known.is_expired
-    return replaces and (known.ending is not None or known.fingerprint != claimed.fingerprint)
+    if replaces is True and known.fingerprint != claimed.fingerprint:
+        return True
+    return known.ending is not None and replaces in (True, known.epoch)
 
 
 def check_format(found: int) -> None:

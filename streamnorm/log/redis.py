@@ -74,7 +74,8 @@ _CLAIM = (
 local ttl, lease, epoch, print, format, linger, replaces = unpack(ARGV)
 local found = record()
 if found and found[8] == 0 then
-    local gives_way = replaces == '1' and (found[6] or found[2] ~= print)
+    local gives_way = found[6] and (replaces == '1' or replaces == found[1])
+        or replaces == '1' and found[2] ~= print
     if found[1] == epoch or not gives_way then
         -- A claim that comes again, since the answer to the first was lost, is its own.
         return {found[1] == epoch and 1 or 0, found}
@@ -273,13 +274,13 @@ class RedisLogStore:
         self._follow = register(_FOLLOW)
 
     async def aclaim(
-        self, scope: str, id: str, record: Record, *, replaces: bool = False
+        self, scope: str, id: str, record: Record, *, replaces: bool | str = False
     ) -> tuple[Record, bool]:
         """Claim an id for a new stream; see `LogStore`."""
         lease_ms = int(record.lease_s * 1000)
         linger = b"" if record.linger_s is None else int(record.linger_s * 1000)
         values: list[_Value] = [self._ttl_ms, lease_ms, record.epoch, record.fingerprint, FORMAT]
-        values += [linger, int(replaces)]
+        values += [linger, replaces if isinstance(replaces, str) else int(replaces)]
         with store_failures():
             is_new, found = await self._claim(keys=_keys(scope, id), args=values)
         return (record, True) if is_new else (_record_of(found), False)

@@ -145,7 +145,7 @@ class SQLiteLogStore:
         self._clock = clock
 
     async def aclaim(
-        self, scope: str, id: str, record: Record, *, replaces: bool = False
+        self, scope: str, id: str, record: Record, *, replaces: bool | str = False
     ) -> tuple[Record, bool]:
         """Claim an id for a new stream; see `LogStore`."""
         return await to_thread.run_sync(self._claim, scope, id, record, replaces)
@@ -206,7 +206,9 @@ class SQLiteLogStore:
         """Close the file."""
         self._file.close()
 
-    def _claim(self, scope: str, id: str, record: Record, replaces: bool) -> tuple[Record, bool]:
+    def _claim(
+        self, scope: str, id: str, record: Record, replaces: bool | str
+    ) -> tuple[Record, bool]:
         with self._file.connection() as connection, self._file.writing(connection):
             self._forget(connection)
             known = self._find(connection, scope, id)

@@ -127,6 +127,31 @@ async def test_repetitions_of_a_deleted_response_get_one_answer(
     assert (one.output_text, len(upstream.requests), upstream.left) == ("ab", 2, 0)
 
 
+async def test_answer_that_has_ended_is_not_replaced_by_a_late_repetition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It learns of the deletion before the other one asks, and of nothing that follows."""
+    store = SlowLog()
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(store))
+    provider = FakeProvider(["It snows.", "It rains.", "It hails."])
+    request = {name: value for name, value in KEYED.items() if name != "background"}
+    ended: list[Any] = []
+
+    async def repeat(client: openai.AsyncOpenAI) -> Any:
+        response = await client.responses.create(**request)
+        ended.append(response)
+        store.may_answer.set()
+        return response
+
+    async with gateway_with_log(provider.app(), **KEYS) as gateway, sdk(gateway) as client:
+        store.deleted = (await client.responses.create(**request)).id
+        await client.responses.delete(store.deleted)
+        one, other = await asyncio.gather(repeat(client), repeat(client))
+        assert one == other == await client.responses.retrieve(one.id)
+        assert await client.responses.create(**request) == one
+    assert (one.output_text, len(provider.requests)) == ("It rains.", 2)
+
+
 async def test_response_that_is_not_stored_is_answered_once() -> None:
     provider = FakeProvider(["It snows."])
     request = {**KEYED, "background": False, "store": False}

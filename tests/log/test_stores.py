@@ -175,6 +175,25 @@ async def test_claim_that_replaces(store: LogStore, clock: Clock) -> None:
     assert (await store.aclaim(*KEY, again, replaces=True))[1]
 
 
+async def test_claim_that_replaces_one_epoch(store: LogStore, clock: Clock) -> None:
+    await store.aclaim(*KEY, CLAIM)
+    second, third = (structs.replace(CLAIM, epoch=epoch) for epoch in ("e2", "e3"))
+    # It runs.
+    record, is_new = await store.aclaim(*KEY, second, replaces="e1")
+    assert (record.epoch, is_new) == ("e1", False)
+    assert await append(store, *KEY, "e1", Chunk(1, [b"a"], [0]), LEASE_S, b"end")
+    assert (await store.aclaim(*KEY, second, replaces="e1"))[1]
+    assert (await store.aclaim(*KEY, second, replaces="e1"))[1]  # that comes again
+    assert await append(store, *KEY, "e2", Chunk(1, [b"b"], [0]), LEASE_S, b"end")
+    # The next one has ended, too, and so has one of another request.
+    for other in (third, structs.replace(third, fingerprint=b"another")):
+        record, is_new = await store.aclaim(*KEY, other, replaces="e1")
+        assert (record.epoch, is_new) == ("e2", False)
+    reading = await store.aread(*KEY, 0, 1000, 0)
+    assert reading is not None
+    assert [chunk.reads for chunk in reading.chunks] == [[b"b"]]
+
+
 async def test_dead_is_who_was_silent_for_the_lease(store: LogStore, clock: Clock) -> None:
     await store.aclaim(*KEY, CLAIM)
     clock.now += LEASE_S * 0.6
