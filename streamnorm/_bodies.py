@@ -19,6 +19,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection import project_request
+from streamnorm._core.bodies.projection.positions import path_before
 from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
 from streamnorm._core.bodies.projection.results import FilledCalls, RepairPolicy
 from streamnorm._core.bodies.projection.tools import MissingTools
@@ -260,7 +261,11 @@ def encode_grown_request(
     if target.only_refusals and target.reasoning_required and not is_reasoning(projected, target):
         target = structs.replace(target, reasoning_required=False)
     context = WriteContext(target, losses, options["arguments"], memo, named=named)
-    written = codec.write_request(projected, context)
+    try:
+        written = codec.write_request(projected, context)
+    except EncodeError as exc:
+        path = path_before(exc.path, projected.messages, request.messages)
+        raise EncodeError(exc.args[0], path=path) from exc
     body = written.body
     if target.only_refusals and target.reasoning_words is not None:
         body = _restore_unread(body, request.source.value, codec.reasoning_fields, target)

@@ -33,6 +33,7 @@ from streamnorm._core.bodies.projection.options import (
     has_output_schema,
     project_options,
 )
+from streamnorm._core.bodies.projection.positions import path_before
 from streamnorm._core.bodies.projection.reasoning_options import (
     drop_unsigned_budget,
     fit_effort_to_tools,
@@ -154,9 +155,15 @@ def project_request(
         judges_answers=target.vendor_checks or not named,
         memo=memo,
     )
+    system = content.project_system(request.system, same_dialect=same_dialect)
+    try:
+        projected_messages = content.project(messages)
+    except EncodeError as exc:
+        path = path_before(exc.path, messages, request.messages)
+        raise EncodeError(exc.args[0], path=path) from exc
     system, messages = place_instructions(
-        content.project_system(request.system, same_dialect=same_dialect),
-        content.project(messages),
+        system,
+        projected_messages,
         target,
         losses,
         checks=target.vendor_checks and named,
