@@ -33,7 +33,7 @@ from streamnorm._bodies import Encoded, codec_of
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import RequestedOperation
-from streamnorm._core.errors import DecodeError, UpstreamError
+from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import error_event
 from streamnorm._core.gate import Gate
@@ -41,6 +41,7 @@ from streamnorm._core.json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import decoder, lookup
+from streamnorm._upstream.client_fields import name_client_field
 from streamnorm._upstream.passthrough import (
     PassthroughAnswer,
     check_answer_body,
@@ -164,14 +165,17 @@ def _count_tokens(
                 limits=Limits(),
             )
         )
-        encoded = encode_count_request(
-            request,
-            upstream.dialect,
-            server=upstream.server,
-            profiles=upstream.profiles,
-            arguments="raw",  # as the message that is counted
-            strict=strict,
-        )
+        try:
+            encoded = encode_count_request(
+                request,
+                upstream.dialect,
+                server=upstream.server,
+                profiles=upstream.profiles,
+                arguments="raw",  # as the message that is counted
+                strict=strict,
+            )
+        except EncodeError as exc:
+            raise name_client_field(exc, request) from exc
     if encoded is None:
         return encode_token_count(estimator.estimate(request), client)
     body = encode_pieces(encoded.body, received.size)

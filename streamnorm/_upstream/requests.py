@@ -24,6 +24,7 @@ from streamnorm._core.json import FAST_ERRORS, dumps, encode_pieces, is_array, i
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import detect_path, lookup
+from streamnorm._upstream.client_fields import name_client_field
 from streamnorm.http.headers import is_id, request_headers
 from streamnorm.profiles import Profiles
 
@@ -309,7 +310,7 @@ def build_upstream_request(
             if exc.path.startswith("messages") and isinstance(codec, PageCodec):
                 # A message of a page may be several of the request, whose positions it lacks.
                 raise DecodeError(exc.args[0], path="$.messages") from exc
-            raise
+            raise name_client_field(exc, request) from exc
         if not encoded.path:
             raise EncodeError("no name of a model, expected one", path="model")
         url = target.endpoints.url(upstream.base_url, encoded.path)

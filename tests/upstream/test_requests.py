@@ -348,7 +348,7 @@ def test_problem_of_messages_has_its_position_among_those_of_other_clients() -> 
     said = [*SAID, {"role": "assistant", "content": [call]}, *SAID]
     request = received("/v1/messages", {**MESSAGES, "messages": said})
     error = refused(request, "anthropic", upstream("openai_chat"))
-    assert error.error.extra == {"param": "messages[1].tool_calls[0]"}
+    assert error.error.extra == {"param": "messages[1].content[0]"}
 
 
 def test_other_problem_of_a_page_s_request_keeps_its_path() -> None:
