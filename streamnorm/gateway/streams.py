@@ -424,7 +424,7 @@ class LoggedStreams:
                 structs.replace(followed.message, source=source),
                 client.name,
                 reply=followed.reply,
-                created=time.time(),
+                created=followed.created or time.time(),
                 losses=Losses(on_loss=partial(add_loss, call)),
             )
         if isinstance(whole, StreamError):

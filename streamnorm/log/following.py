@@ -391,6 +391,7 @@ class FollowedStream(Stream[T]):
 
     Attributes:
         to: Dialect of its bytes; None for events.
+        created: When its source was opened, in seconds since 1970; None where that is not stored.
     """
 
     def __init__(
@@ -403,6 +404,7 @@ class FollowedStream(Stream[T]):
     ) -> None:
         super().__init__(pump, reader)
         self.to = to
+        self.created = reader.origin.created
         self._cursor = cursor
         self._log_reader = reader
         self._reply = reply

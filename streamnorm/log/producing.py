@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from secrets import token_hex
-from time import monotonic
+from time import monotonic, time
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
@@ -345,4 +345,5 @@ def origin_of(opened: OpenedSource) -> Origin:
         None if opened.reply is None else msgspec.json.encode(opened.reply),
         to=None if opened.to is None else lookup(opened.to).name,
         options=pack_options(opened.options),
+        created=time(),
     )

@@ -89,6 +89,8 @@ class Origin(Struct, frozen=True, array_like=True):
         to: Dialect that it was asked for in; None if that is for each reader to say.
         options: The options of its writer then, as `pack_options` returned them.
         format: Version of what is stored.
+        created: When the source was opened, in seconds since 1970; None of a stream of an older
+            release.
     """
 
     dialect: str | None = None
@@ -104,6 +106,7 @@ class Origin(Struct, frozen=True, array_like=True):
     to: str | None = None
     options: bytes = b"{}"
     format: int = FORMAT
+    created: float | None = None
 
 
 class Ending(Struct, frozen=True, array_like=True):

@@ -205,6 +205,7 @@ async def test_whole_answers(client: str) -> None:
             await http.post(gateway.url + path, json=body, headers=headers) for _ in range(2)
         ]
     assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].content == answers[1].content  # also its time, which no event of it has
     assert "It snows." in json.dumps(answers[0].json(), ensure_ascii=False)
     assert answers[0].headers[ID] == "w"
     assert len(provider.requests) == 1

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 import pytest
 from msgspec import structs
 from support.log.streams import GatedSource, follow, ids_in, produce
@@ -51,6 +52,13 @@ def test_values_come_back_as_they_were_stored() -> None:
     chunks = [Chunk(3, [b"", b"a"], [0, 70_000]), Chunk(5, [], []), Chunk(5, [b"b"], [1])]
     assert unpack_chunks(3, b"".join(map(pack, chunks))) == chunks
     assert unpack_chunks(0, b"") == []
+
+
+def test_stream_of_an_older_release_has_no_time() -> None:
+    origin = Origin("gemini", created=1.5)
+    assert unpack_origin(pack(origin)) == origin
+    stored = msgspec.msgpack.encode(msgspec.msgpack.decode(pack(origin))[:-1])
+    assert unpack_origin(stored) == structs.replace(origin, created=None)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01\x02\x03", "text", None, 1])
