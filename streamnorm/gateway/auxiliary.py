@@ -57,7 +57,7 @@ from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.retrying import should_retry
 from streamnorm.gateway.routing import Balancer, Target, is_one_name
 from streamnorm.gateway.storing import GatewayStore, store_refusals
-from streamnorm.gateway.streams import log_refusals
+from streamnorm.gateway.stream_refusals import log_refusals
 from streamnorm.http.headers import failed_request, response_headers
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.turn import response_not_found

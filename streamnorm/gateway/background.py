@@ -34,12 +34,11 @@ from streamnorm.gateway.producing import (
 )
 from streamnorm.gateway.response_state import ResponseState
 from streamnorm.gateway.storing import GatewayStore, store_refusals
+from streamnorm.gateway.stream_refusals import ABSENT, log_refusals
 from streamnorm.gateway.streams import (
-    ABSENT,
     LoggedRequest,
     LoggedStreams,
     last_of,
-    log_refusals,
     send_followed,
 )
 from streamnorm.log import FollowedStream, State
@@ -148,12 +147,13 @@ class BackgroundResponses:
             if state == "running":
                 problem = f"{form.noun} that is not complete, cancel it in place of that"
                 raise RequestRefused(problem)
+            # From the store first: behind the log's removal, that may have a repetition's response.
+            was_stored = await self._store.adelete(scope, asked.response_id)
             with log_refusals():
-                await self._streams.forget(key, status.epoch)
-            if state == "complete":
+                is_free = await self._streams.forget(key, status.epoch)
+            # The log alone may have one that failed: the store of another process, or it forgot it.
+            if is_free and state == "complete" and not was_stored:
                 return False
-            # The log alone may have had it: the store of another process, or one that forgot it.
-            await self._store.adelete(scope, asked.response_id)
             call.status = 200
             await send_json(exchange, 200, _JSON, dumps(form.deleted(asked.response_id)))
             return True

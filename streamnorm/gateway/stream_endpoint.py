@@ -25,13 +25,12 @@ from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
+from streamnorm.gateway.stream_refusals import log_refusals, refuse_absent
 from streamnorm.gateway.streams import (
     ID_HEADER,
     LoggedStreams,
     NoAnswer,
     check_id,
-    log_refusals,
-    refuse_absent,
     send_followed,
 )
 from streamnorm.log.records import Key

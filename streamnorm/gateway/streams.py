@@ -12,12 +12,11 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     asynccontextmanager,
-    contextmanager,
     suppress,
 )
 from functools import partial
@@ -49,7 +48,8 @@ from streamnorm.gateway.producing import (
     BackgroundAnswer,
     failed_source,
 )
-from streamnorm.log import FollowedStream, Log, OpenedSource, State, StreamStatus
+from streamnorm.gateway.stream_refusals import ABSENT, log_refusals, refuse_absent
+from streamnorm.log import FollowedStream, Log, OpenedSource, StreamStatus
 from streamnorm.log.log import Mode
 from streamnorm.log.records import Key
 
@@ -237,8 +237,11 @@ class LoggedStreams:
         status = await self.status(key)
         if status.state != "complete" or not await self.deletions.has_any(key[0]):
             return ""
-        async with await self.follow(key, None, "", client) as followed:
-            answer = last_answer(await last_of(followed), form.noun)
+        try:
+            async with await self.follow(key, None, "", client) as followed:
+                answer = last_answer(await last_of(followed), form.noun)
+        except LogError:  # another repetition has replaced it
+            return ""
         is_deleted = await self.deletions.has(key[0], string_of(answer, "id"))
         return status.epoch if is_deleted else ""
 
@@ -300,20 +303,23 @@ class LoggedStreams:
             status = await self.status(key)
         return status
 
-    async def forget(self, key: Key, epoch: str) -> None:
-        """Remove a stream that has ended; its id is free then.
+    async def forget(self, key: Key, epoch: str) -> bool:
+        """Remove a stream that has ended; return whether no other stream has its id by then.
 
         Raises:
-            StoreError: The store failed, or another stream has the id meanwhile.
+            StoreError: The store failed.
         """
         scope, id = key
+        epochs = [epoch]
         # One that takes its place and never begins leaves nothing.
         with suppress(_NeverBegins, LogError):
-            async with self._log.produce(id, _never_begin, scope=scope, replaces=epoch):
-                pass
+            async with self._log.produce(id, _never_begin, scope=scope, replaces=epoch) as run:
+                epochs.append(run.tail.epoch)
         # A store that fails at the end of that keeps a stream without bytes.
-        if (await self.status(key)).state not in ABSENT:
+        status = await self.status(key)
+        if status.epoch in epochs:
             raise StoreError("a stream could not be removed")
+        return status.state in ABSENT
 
     async def status(self, key: Key) -> StreamStatus:
         """Return the status of a stream."""
@@ -359,7 +365,14 @@ class LoggedStreams:
         task = asyncio.create_task(self._run(asked, opener, call, begun))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await begun
+        try:
+            return await begun
+        except LogError as exc:
+            # Requests in the background have ids of their own, which only a removal takes.
+            if asked.background is None or exc.code != "conflict" or asked.replaces:
+                raise
+        anew = structs.replace(asked, replaces=True)
+        return await self.begin(anew, attempts, client, call, headers)
 
     async def _run(
         self,
@@ -440,12 +453,12 @@ class LoggedStreams:
         return dumps(last_answer(last, noun))
 
 
-class _NeverBegins(Exception):
-    """A stream has no source."""
+class _NeverBegins(StoreError):
+    """A stream is being removed; a request that meets it is sent again."""
 
 
 def _never_begin() -> NoReturn:
-    raise _NeverBegins
+    raise _NeverBegins("the stream is being removed")
 
 
 @asynccontextmanager
@@ -556,36 +569,6 @@ def _describe_failure(error: StreamError, upstream: str | None, client: Dialect)
     """Return the failed attempt that reports a stream's failure to the client."""
     failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
     return FailedAttempt(error, error, failed.status, failed.body, failed.headers)
-
-
-@contextmanager
-def log_refusals() -> Generator[None]:
-    """Raise `RequestRefused` if a stream does not exist or the store fails."""
-    try:
-        yield
-    except LogError as exc:
-        raise RequestRefused(str(exc), exc.status, code=f"stream_{exc.code}") from exc
-    except StoreError as exc:
-        _LOG.warning("the log of streams failed: %s", exc)
-        text = "the log of streams does not answer, try again"
-        raise RequestRefused(text, 503, code="store_unavailable") from exc
-
-
-ABSENT = {
-    "unknown": ("no stream has this id", 404),
-    "expired": ("the stream of this id has expired", 410),
-}
-"""What a client is told of a stream that there is not."""
-
-
-def refuse_absent(state: State) -> None:
-    """Refuse a request for a stream that does not exist.
-
-    Raises:
-        RequestRefused: There is none.
-    """
-    if state in ABSENT:
-        raise RequestRefused(*ABSENT[state], code=f"stream_{state}")
 
 
 def check_id(id: str, where: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 from support.gateway.background import gateway_with_log, polled, sdk
 from support.gateway.upstreams import ANSWER, StepUpstream
 
+from streamnorm._core.errors import LogError
 from streamnorm.gateway import LogConfig, storing
 from streamnorm.log import Log
 from streamnorm.log.memory import MemoryLogStore
@@ -318,3 +319,62 @@ async def test_request_that_joined_a_removed_response_is_answered_anew(
         begun = await client.responses.create(**KEYED)
         assert (await polled(client, begun.id)).output_text == "It snows."
     assert len(provider.requests) == 1
+
+
+class SlowRemoval(MemoryLogStore):
+    """The store of a log that releases the id of a removed stream late."""
+
+    def __init__(self) -> None:
+        super().__init__(ttl_s=100)
+        self.is_claimed, self.may_free = asyncio.Event(), asyncio.Event()
+
+    async def afree(self, *args: Any) -> None:
+        self.is_claimed.set()
+        await self.may_free.wait()
+        await super().afree(*args)
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+async def test_request_that_comes_while_its_response_is_removed_is_answered_anew(
+    monkeypatch: pytest.MonkeyPatch, *, is_stream: bool
+) -> None:
+    store = SlowRemoval()
+    monkeypatch.setattr(storing, "open_log", lambda *_, **__: Log(store))
+    provider = FakeProvider(["It snows.", "It rains."])
+    async with gateway_with_log(provider.app()) as gateway, sdk(gateway) as client:
+        ask = partial(streamed, client) if is_stream else client.responses.create
+        begun = await ask(**KEYED)
+        await polled(client, begun.id)
+        deleting = asyncio.create_task(client.responses.delete(begun.id))
+        await store.is_claimed.wait()
+        again = await ask(**KEYED)
+        store.may_free.set()
+        await deleting
+        assert again.id == begun.id
+        assert (await polled(client, begun.id)).output_text == "It rains."
+    assert len(provider.requests) == 2
+
+
+async def test_repetition_reads_no_stream_that_another_one_has_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To learn whether its response was deleted; the stream that replaces it is the answer."""
+    provider = FakeProvider(["It snows.", "It rains."])
+    request = {name: value for name, value in KEYED.items() if name != "background"}
+    follow_answer, is_gone = Log.follow_answer, False
+
+    async def follow_gone(self: Log, id: str, **options: Any) -> Any:
+        nonlocal is_gone
+        if is_gone:
+            is_gone = False
+            raise LogError("the log no longer has the stream", code="trimmed")
+        return await follow_answer(self, id, **options)
+
+    monkeypatch.setattr(Log, "follow_answer", follow_gone)
+    async with gateway_with_log(provider.app(), **KEYS) as gateway, sdk(gateway) as client:
+        deleted = await client.responses.create(**request)
+        await client.responses.delete(deleted.id)
+        done = await client.responses.create(**request)
+        is_gone = True
+        assert await client.responses.create(**request) == done
+    assert len(provider.requests) == 2
