@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from streamnorm._core.blocks import InputBlock, ToolCall
 from streamnorm._core.bodies.request import InputMessage
@@ -28,12 +28,13 @@ def path_before(
     if part is None or projected is messages or int(part[1]) >= len(projected):
         return path
     blocks = projected[int(part[1])].blocks
+    position_of = _finder(messages)
     if part[2] is not None:
         for block in blocks[int(part[2]) :][:1]:
-            if (found := _find(block, messages)) is not None:
+            if (found := position_of(block)) is not None:
                 return f"messages[{found[0]}].blocks[{found[1]}]{path[part.end() :]}"
     # The block was changed, or the whole message is named.
-    places = (found[0] for block in blocks if (found := _find(block, messages)) is not None)
+    places = (found[0] for block in blocks if (found := position_of(block)) is not None)
     number = next(places, None)
     if number is None:
         return path
@@ -42,14 +43,18 @@ def path_before(
     return f"messages[{number}]{place}{path[part.end() :]}"
 
 
-def _find(block: InputBlock, messages: Sequence[InputMessage]) -> tuple[int, int] | None:
-    """Return the position of a block, or of the same call, in a history."""
+def _finder(messages: Sequence[InputMessage]) -> Callable[[InputBlock], tuple[int, int] | None]:
+    """Return a function that returns the position of a block, or of the same call, in a history."""
+    blocks: dict[int, tuple[int, int]] = {}  # by identity
+    calls: dict[str, tuple[int, int]] = {}
     for number, message in enumerate(messages):
-        for position, other in enumerate(message.blocks):
-            if other is block or (
-                isinstance(block, ToolCall)
-                and isinstance(other, ToolCall)
-                and (block.id and block.id == other.id)
-            ):
-                return number, position
-    return None
+        for position, block in enumerate(message.blocks):
+            blocks.setdefault(id(block), (number, position))
+            if isinstance(block, ToolCall) and block.id:
+                calls.setdefault(block.id, (number, position))
+
+    def position_of(block: InputBlock) -> tuple[int, int] | None:
+        same_call = calls.get(block.id) if isinstance(block, ToolCall) else None
+        return blocks.get(id(block), same_call)
+
+    return position_of
