@@ -18,7 +18,6 @@ from streamnorm._core.blocks import (
     OpaqueBlock,
     Reasoning,
     ServerToolCall,
-    ServerToolResult,
     Text,
     ToolCall,
     file_block,
@@ -54,6 +53,7 @@ from streamnorm.dialects.gemini.tool_calls import (
     PartialArguments,
     call_part_from_wire,
     server_call_from_wire,
+    server_result_from_wire,
 )
 from streamnorm.dialects.gemini.wire import DIALECT, RawPart, data_field
 
@@ -349,7 +349,7 @@ class CandidateBlocks:
         else:
             id = self._calls.answer_server_call(id)
         self._opener.check_names(id)
-        self._add_block(ServerToolResult(id, field, value), extra, events)
+        self._add_block(server_result_from_wire(field, value, id), extra, events)
 
     # All blocks
 

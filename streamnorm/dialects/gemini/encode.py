@@ -61,7 +61,11 @@ from streamnorm.dialects.gemini.outcome import (
     stop_reason_to_wire,
     usage_to_wire,
 )
-from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
+from streamnorm.dialects.gemini.tool_calls import (
+    server_call_to_wire,
+    server_result_to_wire,
+    tool_call_to_wire,
+)
 from streamnorm.dialects.gemini.traits import CAPABILITIES
 from streamnorm.dialects.gemini.wire import DIALECT, raw_json
 
@@ -338,8 +342,8 @@ def complete_part(
         case RedactedReasoning():
             signed = {"thoughtSignature": redacted_to_wire(block)}
             return {"text": "", "thought": True, **signed, **extra}
-        case ServerToolResult(_, kind, content):
-            return {kind: content, **extra}
+        case ServerToolResult():
+            return {**server_result_to_wire(block), **extra}
         case Image(signature=str(signature)):
             wire = signature_to_wire(Signed(signature, block.issuer), extras=is_own)
             return {**_file(block), "thoughtSignature": wire, **extra}

@@ -13,14 +13,26 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._core.blocks import ServerToolCall, ToolCall
+from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal, store_bytes, too_large
-from streamnorm._core.json import clean, compact, is_json, objects_of, rejoin, string_of
+from streamnorm._core.json import (
+    clean,
+    compact,
+    is_json,
+    is_object,
+    object_in,
+    objects_of,
+    rejoin,
+    string_of,
+)
 from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes, text_bytes
 from streamnorm.dialects.gemini.wire import RawCall, RawPart, raw_json
 
 _MAPPED = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
+_CODE_RESULT, _MCP_RESULT = "codeExecutionResult", "call_tool_result_json"
+_FAILED = "OUTCOME_FAILED"
+_FAILURES = (_FAILED, "OUTCOME_DEADLINE_EXCEEDED")
 _STEP = re.compile(
     r"""\.([^.\[\]]+)|\[([0-9]{0,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
 )
@@ -110,6 +122,44 @@ def tool_call_to_wire(call: ToolCall, arguments: str, signature: str | None) -> 
 def server_call_to_wire(call: ServerToolCall, arguments: str) -> dict[str, Any]:
     """Return a server tool call as the fields of a part."""
     return {call.kind: raw_json(arguments or "{}")}
+
+
+def server_result_from_wire(field: str, value: dict[str, Any], id: str) -> ServerToolResult:
+    """Return a `codeExecutionResult`, `toolResponse` or `functionResponse` as a server result.
+
+    Args:
+        field: Name of the part's field.
+        value: Value of the field.
+        id: Id of the call that is answered.
+    """
+    return ServerToolResult(id, field, value, _has_failed(field, value))
+
+
+def server_result_to_wire(result: ServerToolResult) -> dict[str, Any]:
+    """Return a server tool's result as the fields of a part."""
+    kind, content = result.kind, result.content
+    if is_object(content):
+        content = dict(content)
+    if result.is_error and kind == _CODE_RESULT:
+        if not is_object(content):  # a page has the error as text
+            content = {"output": content if isinstance(content, str) else compact(content)}
+        if not _has_failed(kind, content):
+            content["outcome"] = _FAILED
+    return {kind: content}
+
+
+def _has_failed(field: str, value: dict[str, Any]) -> bool:
+    """Return whether a result of the server reports a failure."""
+    if field == _CODE_RESULT:
+        return value.get("outcome") in _FAILURES
+    response = value.get("response")
+    if field != "functionResponse" or not is_object(response):
+        return False
+    # By convention a failed function's response has only `error`.  A remote MCP server's result
+    # is JSON text.
+    in_mcp = response.get(_MCP_RESULT)
+    is_error = isinstance(in_mcp, str) and object_in(in_mcp).get("isError") is True
+    return is_error or response.keys() == {"error"}
 
 
 def contradiction(found: str) -> Fatal:

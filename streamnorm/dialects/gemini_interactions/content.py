@@ -17,6 +17,7 @@ from typing import Any
 
 from streamnorm._core.blocks import Citation, RedactedReasoning, ServerToolResult
 from streamnorm._core.json import clean, count_of, is_object
+from streamnorm._core.losses import Losses
 from streamnorm._core.text import (
     ByteOffsets,
     Signed,
@@ -150,10 +151,13 @@ def _span_of(citation: Citation, offsets: ByteOffsets, start: int, size: int) ->
     return {"start_index": offsets.at(first), "end_index": offsets.at(max(first, last))}
 
 
-def result_fields(result: ServerToolResult) -> dict[str, Any]:
+def result_fields(result: ServerToolResult, losses: Losses) -> dict[str, Any]:
     """Return the fields of the step of a server tool's result, besides its type and call."""
     content = result.content
     fields: dict[str, Any] = {**content} if is_object(content) else {"result": content}
-    if result.is_error and result.kind != _UNMARKED:
-        fields["is_error"] = True
+    if result.is_error and fields.get("is_error") is not True:
+        if result.kind == _UNMARKED:
+            losses.add("is_error", "ServerToolResult", "dropped")
+        else:
+            fields["is_error"] = True
     return fields

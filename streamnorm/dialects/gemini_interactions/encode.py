@@ -46,6 +46,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.json import dumps, encode_line, is_array, object_in
 from streamnorm._core.limits import OBJECT_BYTES
+from streamnorm._core.losses import Losses
 from streamnorm._core.rpc_errors import error_to_wire as error_response
 from streamnorm._core.shapes import holds_object
 from streamnorm._core.text import Signed, TextBuffer
@@ -181,7 +182,7 @@ class InteractionsEncoder(Encoder):
         self._open[event.index] = open_block = _OpenBlock(step, block, _frame_of(block, step), 0)
         if _SERVER in extra:
             open_block.fields = {_SERVER: extra[_SERVER]}
-        start, deltas = _block_to_wire(block, extra)
+        start, deltas = _block_to_wire(block, extra, self._losses)
         return stopped + _start(step, start) + b"".join([_delta(step, each) for each in deltas])
 
     def _block_stop(self, event: BlockStop) -> bytes:
@@ -307,7 +308,7 @@ def _frame_of(block: Block, step: _Step) -> tuple[bytes, bytes]:
 
 
 def _block_to_wire(
-    block: Block, extra: dict[str, Any]
+    block: Block, extra: dict[str, Any], losses: Losses
 ) -> tuple[dict[str, Any] | Raw, list[dict[str, Any]]]:
     """Return the step that a block starts, and the first deltas of the step."""
     match block:
@@ -329,7 +330,7 @@ def _block_to_wire(
         case ServerToolCall():
             return {**_call_fields(block), **extra, "id": block.id, "arguments": {}}, []
         case ServerToolResult():
-            return _result_to_wire(block)
+            return _result_to_wire(block, losses)
         case Image() | Document():
             return {"type": "model_output"}, [{**file_to_wire(block), **extra}]
         case OpaqueBlock(data=data):
@@ -354,14 +355,14 @@ def _call_fields(call: ServerToolCall) -> dict[str, Any]:
 
 
 def _result_to_wire(
-    result: ServerToolResult,
+    result: ServerToolResult, losses: Losses
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the step of a server tool result, and the delta with its content.
 
     Google sends the result in the delta alone; its clients demand one in the start, too.
     """
     kind = _type_of(result.kind)
-    fields = result_fields(result)
+    fields = result_fields(result, losses)
     start = {"type": kind, "call_id": result.tool_call_id, **fields}
     content: Any = fields.get("result")
     is_text = isinstance(content, str)

@@ -246,6 +246,31 @@ def test_result_without_an_id_answers_the_call_of_its_name() -> None:
     assert events[-1] == MessageStop("tool_use", "STOP")  # the other one is still asked for
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "is_error"),
+    [
+        ("codeExecutionResult", {"outcome": "OUTCOME_OK", "output": "error"}, False),
+        ("codeExecutionResult", {"outcome": "OUTCOME_FAILED", "output": "x"}, True),
+        ("codeExecutionResult", {"outcome": "OUTCOME_DEADLINE_EXCEEDED"}, True),
+        ("codeExecutionResult", {}, False),
+        ("functionResponse", {"name": "tide", "response": {"error": "x"}}, True),
+        ("functionResponse", {"name": "tide", "response": {"error": None, "output": 1}}, False),
+        # What the Gemini API sends of its `mcpServers`.
+        ("functionResponse", {"response": {"call_tool_result_json": '{"isError":true}'}}, True),
+        ("functionResponse", {"response": {"call_tool_result_json": '{"isError":false}'}}, False),
+        ("functionResponse", {"response": {"call_tool_result_json": "{"}}, False),
+        ("toolResponse", {"response": {"error": "x"}}, False),
+    ],
+)
+def test_failed_result_of_the_server_is_marked(
+    field: str, value: dict[str, Any], *, is_error: bool
+) -> None:
+    events = blocks(parts({"executableCode": {"code": "1"}}, {field: value}))
+    block = next(e.block for e in events if isinstance(e, BlockStart) and e.index == 1)
+    assert isinstance(block, ServerToolResult)
+    assert (block.content, block.is_error) == (value, is_error)
+
+
 # Media, and what nobody knows
 
 

@@ -54,7 +54,12 @@ from streamnorm.dialects.gemini.content import (
     redacted_to_wire,
     signature_from_wire,
 )
-from streamnorm.dialects.gemini.tool_calls import PartialArguments, server_call_from_wire
+from streamnorm.dialects.gemini.tool_calls import (
+    PartialArguments,
+    server_call_from_wire,
+    server_result_from_wire,
+    server_result_to_wire,
+)
 from streamnorm.dialects.gemini.wire import (
     DIALECT,
     RawPart,
@@ -189,8 +194,8 @@ def _block_from_wire(field: str, value: Any, modifiers: dict[str, Any]) -> Input
             call, text = server_call_from_wire(field, value, _NO_RAW)
             return ServerToolCall(call.id, call.name, text, kind=field, extra=extra_of(modifiers))
         case "codeExecutionResult" | "toolResponse" if is_object(value):
-            id = string_of(value, "id")
-            return ServerToolResult(id, field, value, extra=extra_of(modifiers))
+            result = server_result_from_wire(field, value, string_of(value, "id"))
+            return structs.replace(result, extra=extra_of(modifiers))
         case _:
             return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(modifiers))
 
@@ -243,8 +248,8 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
             return _file_to_wire(block, context)
         case ServerToolCall(_, _, arguments, kind):
             part = {kind: json_value(arguments, "arguments")}
-        case ServerToolResult(_, kind, content):
-            part = {kind: dict(content) if is_object(content) else content}
+        case ServerToolResult():
+            part = server_result_to_wire(block)
         case OpaqueBlock(_, kind, data):
             part = {kind: json_value(data, "data")}
         case _:

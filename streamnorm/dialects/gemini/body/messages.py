@@ -10,12 +10,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from msgspec import structs
+
 from streamnorm._core.blocks import (
     Image,
     InputBlock,
     Reasoning,
     ServerToolCall,
-    ServerToolResult,
     Text,
     ToolCall,
     ToolResult,
@@ -32,6 +33,7 @@ from streamnorm.dialects.gemini.body.content import (
     read_part,
     result_to_wire,
 )
+from streamnorm.dialects.gemini.tool_calls import server_result_from_wire
 from streamnorm.dialects.gemini.wire import DIALECT, add_extra, extra_of, to_camel, wrap_singles
 
 _MAPPED = frozenset({"role", "parts"})
@@ -96,7 +98,8 @@ def _mark_server_calls(blocks: list[InputBlock], parts: list[Any]) -> list[Input
         id, name = string_of(value, "id"), string_of(value, "name")
         extra = extra_of({key: item for key, item in part.items() if item is not value})
         if "functionResponse" in part:
-            found.append(ServerToolResult(id, "functionResponse", value, extra=extra))
+            result = server_result_from_wire("functionResponse", value, id)
+            found.append(structs.replace(result, extra=extra))
         elif (id or name) in answered:
             found.append(ServerToolCall(id, name, compact(value), "functionCall", extra=extra))
         else:

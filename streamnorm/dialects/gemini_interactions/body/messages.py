@@ -312,7 +312,7 @@ def _steps_of(block: InputBlock, context: WriteContext) -> list[dict[str, Any]] 
             return [add_extra(step, block.extra)]
         case ServerToolResult(id, kind):
             step = {"type": kind.removesuffix(KIND_SUFFIX), "call_id": id}
-            return [step | result_fields(block)]
+            return [step | result_fields(block, context.losses)]
         case OpaqueBlock(kind=kind, data=data) if kind not in CONTENTS:
             return [object_in(data)]
         case _:

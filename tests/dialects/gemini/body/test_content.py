@@ -170,6 +170,20 @@ def test_the_body_that_a_block_came_from_is_not_changed() -> None:
     assert response == {"name": "f"}
 
 
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        ({"outcome": "OUTCOME_DEADLINE_EXCEEDED"}, {"outcome": "OUTCOME_DEADLINE_EXCEEDED"}),
+        ({"output": "x", "id": "1"}, {"output": "x", "id": "1", "outcome": "OUTCOME_FAILED"}),
+        ("no memory", {"output": "no memory", "outcome": "OUTCOME_FAILED"}),
+        (["x"], {"output": '["x"]', "outcome": "OUTCOME_FAILED"}),
+    ],
+)
+def test_failed_code_is_written_with_its_outcome(content: Any, written: dict[str, str]) -> None:
+    result = ServerToolResult("1", "codeExecutionResult", content, is_error=True)
+    assert contents_of(result) == [{"codeExecutionResult": written}]
+
+
 def test_a_result_of_the_server_may_be_any_value() -> None:
     whole = ServerToolResult("", "toolResponse", "text")
     assert Written(request_of(whole), typed=False).body["contents"][0]["parts"] == [

@@ -159,16 +159,19 @@ def test_result_of_the_provider_that_is_no_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields"),
-    [("code_execution_result", {"is_error": True}), ("mcp_server_tool_result", {})],
+    ("kind", "fields", "lost"),
+    [
+        ("code_execution_result", {"is_error": True}, []),
+        ("mcp_server_tool_result", {}, ["is_error"]),
+    ],
 )
 def test_failed_result_of_the_provider_says_so_where_it_can(
-    kind: str, fields: dict[str, bool]
+    kind: str, fields: dict[str, bool], lost: list[str]
 ) -> None:
     for content in ("out", {"result": "out"}):
         block = ServerToolResult("s", f"{kind}_step", content, is_error=True)
         wire = {"type": kind, "call_id": "s", "result": "out", **fields}
-        assert written(InputMessage("assistant", (block,))) == ([wire], [])
+        assert written(InputMessage("assistant", (block,))) == ([wire], lost)
 
 
 def test_thought_without_text_signs_the_call_behind_it() -> None:
