@@ -376,10 +376,10 @@ def cut_input_to_wire(call: Chunk) -> bytes:
 def server_result_to_wire(result: ServerToolResult, fields: Chunk) -> Chunk:
     """Return the chunk of a server tool's result, which also has `fields`."""
     call = {**fields, "toolCallId": result.tool_call_id, "providerExecuted": True}
-    if is_refused(result.content):
-        return {"type": "tool-output-error", **call, "errorText": REFUSED}
     if result.is_error:
         return {"type": "tool-output-error", **call, "errorText": server_error_to_wire(result)}
+    if is_refused(result.content):
+        return {"type": "tool-output-error", **call, "errorText": REFUSED}
     return {"type": "tool-output-available", **call, "output": result.content}
 
 

@@ -46,7 +46,11 @@ def test_failed_result_of_the_provider_is_an_output_error() -> None:
 
 @pytest.mark.parametrize(
     ("content", "text"),
-    [("no", "no"), ([{"type": "text", "text": "no"}], '[{"type":"text","text":"no"}]')],
+    [
+        ("no", "no"),
+        ([{"type": "text", "text": "no"}], '[{"type":"text","text":"no"}]'),
+        ({"__proto__": "no"}, '{"__proto__":"no"}'),  # a text has no keys
+    ],
 )
 def test_failed_result_of_an_mcp_server_is_an_output_error(content: object, text: str) -> None:
     block = ServerToolResult("s", "mcp_tool_result", content, is_error=True)
