@@ -103,6 +103,7 @@ LOSSES = {
     "executed_call": ("a call that an agent has executed, or its result", "dropped"),
     "extra": ("a field of the answer that only its vendor knows", "dropped"),
     "identity": ("the id and the model of the message", "dropped"),
+    "half_character": ("half a surrogate pair in a whole answer", "written as U+FFFD"),
     "held": ("what waited behind an open block when the stream failed", "dropped"),
     "media": ("an image or a document", "dropped"),
     "namespace": ("the namespace of a call", "dropped"),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamnorm._bodies import Encoded, codec_of, dialect_of
-from streamnorm._core.bodies.fields import Body, body_object
+from streamnorm._core.bodies.fields import Body, CleanedBody, body_object
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, UpstreamError
 from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.failures import FailedAnswer, as_upstream_error, find_error
+from streamnorm._core.json import clean_tree, dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.executed_calls import without_executed_calls
@@ -25,6 +26,8 @@ from streamnorm._core.messages import (
     unchanged_body,
 )
 from streamnorm._registry import lookup
+
+_HALF_CHARACTER = "half_character", "response", "written as U+FFFD"
 
 
 def decode_message(
@@ -101,7 +104,8 @@ def translate_message(
     dialect = dialect or _detect_response(value)
     events = response_events(value, dialect, server, limits)
     if lookup(dialect) is lookup(to) and model is None and (reply is None or reply == Reply()):
-        return Encoded(value)
+        _count_cleaned(value, losses)
+        return Encoded(value, losses=losses.list())
     message = answer_of(events, value, dialect)
     return encoded_message(message, to, losses, reply=reply, model=model, created=created)
 
@@ -154,7 +158,7 @@ def encoded_message(
         message = _restore_calls(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
-    message = without_executed_calls(message, losses)
+    message = without_executed_calls(_clean_message(message, losses), losses)
     target = lookup(dialect)
     codec = codec_of(target)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
@@ -180,6 +184,38 @@ def _restore_calls(message: Message, reply: Reply, losses: Losses) -> Message:
     if isinstance(last, StreamError):
         raise FailedAnswer(last)
     return structs.replace(accumulate(events), source=message.source)
+
+
+def _clean_message(message: Message, losses: Losses) -> Message:
+    """Return a message with U+FFFD in place of lone surrogates.
+
+    JSON in UTF-8 has none, and clients refuse their escapes.
+    """
+    source = message.source
+    if isinstance(source, MessageSource) and source.body is not None:
+        _count_cleaned(source.body, losses)
+    try:
+        dumps(structs.replace(message, source=None))
+    except UnicodeEncodeError:
+        losses.add(*_HALF_CHARACTER)
+        cleaned: Message = _clean_parts(structs.replace(message, source=None))
+        return structs.replace(cleaned, source=source)
+    except TypeError:  # a value that JSON does not have, which no encoder of a dialect writes
+        pass
+    return message
+
+
+def _count_cleaned(body: dict[str, Any], losses: Losses) -> None:
+    """Count a loss if lone surrogates were replaced in a decoded body."""
+    if isinstance(body, CleanedBody):
+        losses.add(*_HALF_CHARACTER)
+
+
+def _clean_parts(part: Any) -> Any:
+    if isinstance(part, Struct):
+        fields = {name: _clean_parts(getattr(part, name)) for name in part.__struct_fields__}
+        return structs.replace(part, **fields)
+    return tuple(map(_clean_parts, part)) if isinstance(part, tuple) else clean_tree(part)
 
 
 def error_in(value: dict[str, Any]) -> UpstreamError | None:

@@ -13,6 +13,7 @@ from support.example_dialect.dialect import TELEGRAPH
 from support.example_dialect.registration import registered
 
 from streamnorm import (
+    Citation,
     Conversation,
     DecodeError,
     Encoded,
@@ -362,6 +363,33 @@ def test_losses_of_a_message_are_reported_or_refused() -> None:
     assert loss.feature == "signature"
     with pytest.raises(LossyEncoding):
         encode_message(signed, "telegraph", strict=True)
+
+
+@pytest.mark.parametrize("target", [name for name, known in DIALECTS.items() if known.codec])
+def test_half_a_character_of_an_answer_is_replaced_as_a_loss(target: str) -> None:
+    cited = Citation("url_citation", "https://a.b/\ud83d", start=0, end=1)
+    call = ToolCall("c", "f", '{"a":"\ud83d"}')
+    made = Message("m1", "m", (Text("a\ud83db", (cited,)), call), "tool_use", "tool_use")
+    said = {"role": "assistant", "content": "a\ud83db"}
+    choices = [{"index": 0, "finish_reason": "stop", "message": said}]
+    answer = {"id": "c", "object": "chat.completion", "model": "m", "choices": choices}
+    for encoded in (
+        encode_message(made, target),
+        encode_message(decode_message(answer), target, model="n"),
+        translate_message(answer, to=target),
+        translate_message(json.dumps(answer), to=target),
+    ):
+        written = json.dumps(encoded.body)
+        assert "a\\ufffdb" in written
+        assert "\\ud83d" not in written
+        assert Loss("half_character", "response", 1, "written as U+FFFD") in encoded.losses
+    with pytest.raises(LossyEncoding):
+        translate_message(answer, to=target, strict=True)
+
+
+def test_value_of_an_answer_that_json_does_not_have_is_not_searched() -> None:
+    message = structs.replace(MESSAGE, extra={"mood": object()})
+    assert encode_message(message, "telegraph").body == ANSWERED
 
 
 def test_unfinished_message_has_no_legal_form() -> None:
