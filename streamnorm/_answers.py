@@ -12,13 +12,14 @@ from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, UpstreamError
-from streamnorm._core.events import Event, MessageStop, StreamError
+from streamnorm._core.events import Event, MessageStop, StreamError, Usage
 from streamnorm._core.failures import FailedAnswer, as_upstream_error, find_error
 from streamnorm._core.json import clean_tree, dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.executed_calls import without_executed_calls
 from streamnorm._core.messages import (
+    Accumulator,
     Message,
     MessageSource,
     accumulate,
@@ -97,7 +98,7 @@ def translate_message(
     """Translate a response's body: `decode_message`, then `encode_message`.
 
     A body that is of the dialect already is not changed, unless `model` or `reply` changes it.
-    Of several answers the first is translated.
+    Of several answers the first is translated, or all of them if the target has several.
     """
     limits, losses = Limits(), Losses(strict=strict)
     value = body_object(body, limits)
@@ -110,16 +111,23 @@ def translate_message(
     return encoded_message(message, to, losses, reply=reply, model=model, created=created)
 
 
-def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Message:
+def answer_of(events: list[Event], body: dict[str, Any] | None, dialect: str) -> Message:
     """Return the first choice of a whole response as a message with the response as `source`.
 
     Args:
         events: The events of the response.
-        body: The response.
+        body: The response; None if it was a stream.
         dialect: The dialect.
     """
-    message = accumulate(events)
-    others = [event.choice for event in events if isinstance(event, MessageStop) and event.choice]
+    accumulator = Accumulator()
+    accumulator.extend(events)
+    message = accumulator.message()
+    numbers = sorted(event.choice for event in events if isinstance(event, MessageStop))
+    others = [
+        (number, structs.replace(accumulator.message(number), extra=None, usage=Usage()))
+        for number in numbers
+        if number
+    ]
     source = MessageSource(lookup(dialect).name, body, message, tuple(others))
     return structs.replace(message, source=source)
 
@@ -154,7 +162,7 @@ def encoded_message(
     model: str | None,
     created: float | None,
 ) -> Encoded:
-    if reply is not None and any(call.name in reply.tools for call in message.tool_calls):
+    if reply is not None and _has_calls_of(message, reply):
         message = _restore_calls(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
@@ -167,23 +175,36 @@ def encoded_message(
         renamed = message.model if message.model != message.source.message.model else None
         body = codec.revise_response(known, renamed, created)
         return Encoded(body | fields, losses=losses.list())
-    if isinstance(message.source, MessageSource):
-        for choice in message.source.choices:
-            losses.add("choices", f"choice {choice}", "dropped")
+    is_one = target.capabilities is None or not target.capabilities.choices
+    if is_one and isinstance(message.source, MessageSource):
+        for number, _ in message.source.choices:
+            losses.add("choices", f"choice {number}", "dropped")
     if "id" in fields:  # of which those of the items are made
         message = structs.replace(message, id=fields["id"])
     body = codec.write_response(message, created, losses)
     return Encoded(body | fields, losses=losses.list())
 
 
+def _has_calls_of(message: Message, reply: Reply) -> bool:
+    """Return whether a choice of a message calls a tool that was renamed for the request."""
+    source = message.source
+    others = source.choices if isinstance(source, MessageSource) else ()
+    answers = message, *(other for _, other in others)
+    return any(call.name in reply.tools for answer in answers for call in answer.tool_calls)
+
+
 def _restore_calls(message: Message, reply: Reply, losses: Losses) -> Message:
-    """Return a message whose tool calls have the client's names and kinds."""
+    """Return a message whose tool calls have the client's names and kinds, in all choices."""
+    source = message.source
+    if isinstance(source, MessageSource) and source.choices:
+        others = [(number, _restore_calls(each, reply, losses)) for number, each in source.choices]
+        source = structs.replace(source, choices=tuple(others))
     restorer = ToolCallRestorer(reply, losses, note=lambda kind, where: None)
     events = restorer.take(message_events(message))
     last = events[-1]
     if isinstance(last, StreamError):
         raise FailedAnswer(last)
-    return structs.replace(accumulate(events), source=message.source)
+    return structs.replace(accumulate(events), source=source)
 
 
 def _clean_message(message: Message, losses: Losses) -> Message:

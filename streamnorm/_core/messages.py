@@ -120,13 +120,13 @@ class MessageSource(Struct, frozen=True):
         dialect: Name of the dialect.
         body: The decoded response; None if it was a stream.
         message: The message as it was decoded, without its source.
-        choices: Numbers of the other answers in the body.
+        choices: The other answers, by their numbers; ids and token counts are those of `message`.
     """
 
     dialect: str
     body: dict[str, Any] | None
     message: Message
-    choices: tuple[int, ...] = ()
+    choices: tuple[tuple[int, Message], ...] = ()
 
 
 def came_from(message: Message, dialect: str) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from streamnorm._answers import decode_message, encoded_message
+from streamnorm._answers import answer_of, decode_message, encoded_message
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
-from streamnorm._core.events import Completed, MessageStop, StreamError
+from streamnorm._core.events import Completed, StreamError
 from streamnorm._core.failures import (
     NOT_A_STREAM,
     answer_failure,
@@ -20,7 +20,7 @@ from streamnorm._core.failures import (
 from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
-from streamnorm._core.messages import Message, MessageSource, accumulate
+from streamnorm._core.messages import Message
 from streamnorm._registry import decoder, encoder, lookup
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
@@ -149,7 +149,7 @@ def translate_answer(
     if is_json:
         message = _decode_body(data, upstream, server, limits)
     else:
-        message = _accumulate_stream(data, upstream, server, limits, losses)
+        message = _accumulate_stream(data, upstream, server, limits)
     if isinstance(message, StreamError):
         return message
     if is_json and lookup(client) is lookup(upstream) and reply == Reply():
@@ -206,7 +206,7 @@ def _decode_body(
 
 
 def _accumulate_stream(
-    data: bytes, dialect: str, server: str | None, limits: Limits, losses: Losses
+    data: bytes, dialect: str, server: str | None, limits: Limits
 ) -> Message | StreamError:
     reader = decoder(dialect, server=server, limits=limits)
     events = [*reader.feed(data), *reader.close()]
@@ -217,9 +217,4 @@ def _accumulate_stream(
         case [*_, StreamError() as error]:
             return error
         case _:
-            for event in events:
-                if isinstance(event, MessageStop) and event.choice:
-                    losses.add("choices", f"choice {event.choice}", "dropped")
-            message = accumulate(events)
-            source = MessageSource(lookup(dialect).name, None, message)
-            return structs.replace(message, source=source)
+            return answer_of(events, None, dialect)

@@ -123,8 +123,9 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
         capabilities: Capabilities of the dialect's requests.
         write_request: Function from a projected request to the body, its path and headers.
         read_response: Function from a whole response to the events that its stream would give.
-        write_response: Function from a message to a response.  The second argument is the time
-            of creation in seconds since 1970; None = as the message says, or 0.
+        write_response: Function from a message to a response, with the other choices of its
+            source if the dialect has several.  The second argument is the time of creation in
+            seconds since 1970; None = as the message says, or 0.
         read_reasoning: Function from a body to its reasoning options, for servers that read
             only some of the dialect's fields; None if all servers read the same fields.
         reasoning_fields: Fields of a body that `read_reasoning` reads.

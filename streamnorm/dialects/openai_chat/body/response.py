@@ -12,8 +12,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from msgspec import Struct
-
 from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import as_object, conversion_error, get_array, get_objects
 from streamnorm._core.bodies.models import (
@@ -21,7 +19,7 @@ from streamnorm._core.bodies.models import (
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.events import Event, Opaque, StreamError, Usage
+from streamnorm._core.events import Event, Opaque, StopReason, StreamError, Usage
 from streamnorm._core.failures import FailedAnswer, Fatal
 from streamnorm._core.json import (
     InvalidJSON,
@@ -34,7 +32,13 @@ from streamnorm._core.json import (
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.projection import Projector
-from streamnorm._core.messages import Message, accumulate, came_from, message_events
+from streamnorm._core.messages import (
+    Message,
+    MessageSource,
+    accumulate,
+    came_from,
+    message_events,
+)
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.body.content import DIALECT
 from streamnorm.dialects.openai_chat.content import Annotations, opaque_to_wire
@@ -67,7 +71,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
 
 
 def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:
-    """Return a message as a whole response with one choice.
+    """Return a message as a whole response with a choice for each choice of its source.
 
     Raises:
         EncodeError: The message is not finished.
@@ -75,26 +79,11 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     # `finish_reason` is required: an unfinished message has no legal form.
     if message.stop_reason is None:
         raise EncodeError("message without a stop reason, expected a finished one", path="")
-    projector = Projector(CAPABILITIES, losses)
-    projector.vendor_fields.are_carried = came_from(message, DIALECT)
-    events = [out for event in message_events(message) for out in projector.push(event)]
-    if isinstance(last := events[-1], StreamError):
-        raise FailedAnswer(last)
-    projected = accumulate(events)
-    content, is_refused = _message_to_wire(projected)
-    unknown = _unknown_fields(message)
-    reason = projected.stop_reason or message.stop_reason
-    choice: dict[str, Any] = {
-        **unknown.choice,
-        "index": 0,
-        "message": {**unknown.message, **content},
-        "logprobs": None,  # the vendor's schema requires it
-        "finish_reason": stop_reason_to_wire(reason, is_refused=is_refused),
-    }
-    if reason == "stop_sequence":
-        choice["stop_reason"] = projected.stop_sequence  # vLLM's field
+    projected = _project(message, losses, is_own=came_from(message, DIALECT))
+    read: dict[str, Any] = (message.source.body if came_from(message, DIALECT) else None) or {}
+    choice = _choice_to_wire(0, projected, message.stop_reason, read)
     body: dict[str, Any] = {
-        **unknown.body,
+        **_unknown_fields(read, wire.CHUNK_FIELDS),
         "id": message.id,
         "object": "chat.completion",
         "created": int(created) if created is not None else _read_created(message),
@@ -107,35 +96,74 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     if tier is not None:
         body["service_tier"] = tier
     for event in projected.opaque:
-        _add_opaque(event, body, losses)
+        _add_opaque(event, body, choice, losses)
+    others = message.source.choices if isinstance(message.source, MessageSource) else ()
+    for number, other in others:
+        projected = _project(other, losses, is_own=came_from(message, DIALECT))
+        choice = _choice_to_wire(number, projected, other.stop_reason or "other", read)
+        body["choices"].append(choice)
+        for event in projected.opaque:
+            _add_opaque(event, body, choice, losses)
     return body
 
 
-class _UnknownFields(Struct, frozen=True):
-    """Unknown fields of the response that a message was decoded from."""
+def _project(message: Message, losses: Losses, *, is_own: bool) -> Message:
+    """Return a message reduced to what the dialect can carry.
 
-    body: dict[str, Any] = {}
-    choice: dict[str, Any] = {}
-    message: dict[str, Any] = {}
+    Args:
+        message: The message.
+        losses: Counter of what it loses.
+        is_own: Whether it came from this dialect.
+    """
+    projector = Projector(CAPABILITIES, losses)
+    projector.vendor_fields.are_carried = is_own
+    events = [out for event in message_events(message) for out in projector.push(event)]
+    if isinstance(last := events[-1], StreamError):
+        raise FailedAnswer(last)
+    return accumulate(events)
 
 
-def _unknown_fields(message: Message) -> _UnknownFields:
-    body = message.source.body if came_from(message, DIALECT) else None
-    if body is None:
-        return _UnknownFields()
-    # The index of a choice that states none is its position.
-    first = (each for each in body["choices"] if not each.get("index"))
-    choice = next(first, body["choices"][0])
-    return _UnknownFields(
-        *(
-            {name: value for name, value in owner.items() if name not in known}
-            for owner, known in (
-                (body, wire.CHUNK_FIELDS),
-                (choice, wire.CHOICE_FIELDS),
-                (choice["message"], wire.DELTA_FIELDS),
-            )
-        )
-    )
+def _choice_to_wire(
+    number: int, projected: Message, stop_reason: StopReason, read: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a choice.
+
+    Args:
+        number: Number of the choice.
+        projected: Its message, projected.
+        stop_reason: Stop reason, if the projected message has none.
+        read: The response of this dialect that the choice was decoded from, or {}.
+    """
+    content, is_refused = _message_to_wire(projected)
+    source = _find_choice(read, number)
+    reason = projected.stop_reason or stop_reason
+    choice: dict[str, Any] = {
+        **_unknown_fields(source, wire.CHOICE_FIELDS),
+        "index": number,
+        "message": {**_unknown_fields(source.get("message", {}), wire.DELTA_FIELDS), **content},
+        "logprobs": None,  # the vendor's schema requires it
+        "finish_reason": stop_reason_to_wire(reason, is_refused=is_refused),
+    }
+    if reason == "stop_sequence":
+        choice["stop_reason"] = projected.stop_sequence  # vLLM's field
+    return choice
+
+
+def _find_choice(body: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return a choice of a response that was read; {} if there is none.
+
+    The index of a choice that states none is its position.  Some servers state it as text.
+    """
+    choices: list[dict[str, Any]] = body.get("choices", [])
+    for position, choice in enumerate(choices):
+        stated = choice.get("index")
+        if str(position if stated is None else stated) == str(number):
+            return choice
+    return {}
+
+
+def _unknown_fields(owner: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in owner.items() if name not in known}
 
 
 def message_fields(message: Message) -> dict[str, Any]:
@@ -151,9 +179,10 @@ def message_fields(message: Message) -> dict[str, Any]:
     return {}
 
 
-def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
+def _add_opaque(
+    event: Opaque, body: dict[str, Any], choice: dict[str, Any], losses: Losses
+) -> None:
     """Add an opaque event's field to the response, its choice, or the choice's message."""
-    (choice,) = body["choices"]
     objects = {"chunk": body, "choice": choice, "delta": choice["message"]}
     objects["end"] = choice["message"]
     placed = opaque_to_wire(event)

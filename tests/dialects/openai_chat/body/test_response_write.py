@@ -23,6 +23,7 @@ from streamnorm import (
     Reasoning,
     RedactedReasoning,
     Refusal,
+    Reply,
     Text,
     ToolCall,
     Usage,
@@ -33,6 +34,7 @@ from streamnorm import (
     project,
     translate_message,
 )
+from streamnorm._core.bodies.request import ToolName
 from streamnorm.codec import encoder
 
 
@@ -295,3 +297,48 @@ def test_unknown_fields_of_a_choice_that_states_its_index_as_text_are_written() 
     message = structs.replace(read({"choices": [choice]}), id="c")
     (written,) = encode_message(message, "openai_chat").body["choices"]
     assert (written["index"], written["mood"]) == (0, 1)
+
+
+def test_every_candidate_is_a_choice_with_its_own_finish_reason_and_losses() -> None:
+    def candidate(index: int, reason: str, *parts: dict[str, Any]) -> dict[str, Any]:
+        content = {"role": "model", "parts": list(parts)}
+        return {"index": index, "content": content, "finishReason": reason}
+
+    call = {"functionCall": {"id": "c", "name": "f", "args": {"a": 1}}}
+    code = {"executableCode": {"language": "PYTHON", "code": "1"}}
+    body = {
+        "responseId": "r",
+        "modelVersion": "m",
+        "candidates": [
+            candidate(0, "STOP", {"text": "A"}),
+            candidate(2, "STOP", call),
+            candidate(1, "MAX_TOKENS", code, {"text": "B"}),
+        ],
+        "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5},
+    }
+    encoded = translate_message(body, to="openai_chat", dialect="gemini")
+    choices = ChatCompletion.model_validate(encoded.body).choices
+    assert [(each.index, each.finish_reason, each.message.content) for each in choices] == [
+        (0, "stop", "A"),
+        (1, "length", "B"),
+        (2, "tool_calls", None),
+    ]
+    assert [len(each.message.tool_calls or ()) for each in choices] == [0, 0, 1]
+    assert encoded.body["usage"]["total_tokens"] == 5
+    assert encoded.losses == (Loss("server_tool", "ServerToolCall", 1, "dropped"),)
+
+
+def test_calls_of_every_choice_get_the_names_of_the_client() -> None:
+    def choice(index: int, name: str) -> dict[str, Any]:
+        function = {"name": name, "arguments": "{}"}
+        call = {"id": f"c{index}", "type": "function", "function": function}
+        said = {"role": "assistant", "content": None, "tool_calls": [call], "mood": index}
+        return {"index": index, "finish_reason": "tool_calls", "message": said, "tone": index}
+
+    choices = [choice(0, "other"), choice(1, "crm__get")]
+    body = {"id": "c", "object": "chat.completion", "model": "m", "choices": choices}
+    reply = Reply(tools={"crm__get": ToolName("get", "crm")})
+    written = translate_message(body, to="openai_chat", reply=reply).body["choices"]
+    calls = [each["message"]["tool_calls"][0]["function"]["name"] for each in written]
+    assert calls == ["other", "get"]
+    assert [(each["tone"], each["message"]["mood"]) for each in written] == [(0, 0), (1, 1)]
