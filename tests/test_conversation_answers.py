@@ -139,6 +139,54 @@ def test_sound_without_an_id_cannot_go_back() -> None:
     assert chat.dump("openai_chat").body["messages"][1] == {"role": "assistant", "content": "Hi"}
 
 
+IMAGES = [
+    {"type": "image_url", "index": number, "image_url": {"url": f"data:image/png;base64,{data}"}}
+    for number, data in enumerate(("aQ==", "ag=="))
+]
+
+
+def images_body(**message: Any) -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}
+    return {"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}
+
+
+@pytest.mark.parametrize("content", ["Here", ""])
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "whole"])
+def test_generated_images_go_back_as_they_came(is_stream: bool, content: str) -> None:
+    """OpenRouter has the images of an assistant message in `images`."""
+    chat = begun()
+    if is_stream:
+        text = [BlockStart(0, Text()), TextDelta(0, content)] if content else []
+        images = [Opaque("openai_chat", "images", json.dumps([each])) for each in IMAGES]
+        events = [MessageStart("c", "m"), *text, *images]
+        events += [BlockStop(0)] if content else []
+        with chat.append_stream(dialect="openai_chat") as answer:
+            answer.feed(encode([*events, MessageStop("end_turn", "stop")], "openai_chat")[0])
+    else:
+        chat.append(images_body(content=content, images=IMAGES))
+    chat.append(SAID)
+    for known in (chat, Conversation.from_json(chat.to_json())):
+        made = known.dump("openai_chat", server="openrouter")
+        message = made.body["messages"][1]
+        assert (message["role"], message["content"]) == ("assistant", content)
+        assert message["images"] == IMAGES
+        assert made.losses == ()
+        for elsewhere in (
+            known.dump("anthropic"),
+            known.dump("openai_responses"),
+            known.dump("openai_chat", server="openai"),
+        ):
+            assert "images" not in json.dumps(elsewhere.body)
+            assert "images" in " ".join(loss.feature for loss in elsewhere.losses)
+
+
+def test_images_of_a_search_do_not_go_back() -> None:
+    chat = begun()
+    chat.append({**images_body(content="Hi"), "images": [{"image_url": "https://a.b/c.png"}]})
+    chat.append(SAID)
+    assert chat.dump("openai_chat").body["messages"][1] == {"role": "assistant", "content": "Hi"}
+
+
 def test_events_have_the_names_of_the_client() -> None:
     chat = begun()
     reply = Reply(tools={"f": ToolName("g")})

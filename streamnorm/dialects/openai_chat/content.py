@@ -15,7 +15,14 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import FAST_ERRORS, compact, is_array, is_object, string_of
+from streamnorm._core.json import (
+    FAST_ERRORS,
+    compact,
+    is_array,
+    is_object,
+    objects_of,
+    string_of,
+)
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes, value_bytes
 from streamnorm._core.text import Signed, tag_signature, untag_signature
 from streamnorm.dialects.openai_chat.wire import SIDE_FIELDS, Delta
@@ -365,10 +372,18 @@ def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
         return "end", {name: value}
     if name == "logprobs":
         return "choice", {name: value}
-    # Images of a search are a field of the chunk, generated images a field of the delta.
-    if name in OPAQUE_DELTA_FIELDS and (name not in SIDE_FIELDS or event.index is not None):
+    if name in OPAQUE_DELTA_FIELDS and (name not in SIDE_FIELDS or are_generated(event, value)):
         return "delta", {name: _add_indexes(value)}
     return "chunk", {name: value}
+
+
+def are_generated(event: Opaque, images: Any) -> bool:
+    """Return whether the model has generated images; those of a search belong to the chunk.
+
+    https://openrouter.ai/docs/features/multimodal/image-generation (read 2026-11-30): a generated
+    image has a `type`, which Perplexity's images of a search lack.
+    """
+    return event.index is not None or any("type" in image for image in objects_of(images))
 
 
 def _add_indexes(value: Any) -> Any:

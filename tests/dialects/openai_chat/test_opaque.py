@@ -22,6 +22,12 @@ PLACES: dict[str, tuple[str, Any, int | None, tuple[str, Any]]] = {
         ("delta", [{"index": 0, "name": "a"}, {"index": 7}, "b"]),
     ),
     "images of an answer": ("images", [{"url": "u"}], 0, ("delta", [{"index": 0, "url": "u"}])),
+    "images without a text": (
+        "images",
+        [{"type": "image_url"}],
+        None,
+        ("delta", [{"index": 0, "type": "image_url"}]),
+    ),
     "images of a search": ("images", [{"url": "u"}], None, ("chunk", [{"url": "u"}])),
     "sources of a search": ("citations", ["u"], None, ("chunk", ["u"])),
     "its results": ("search_results", [{"url": "u"}], 0, ("chunk", [{"url": "u"}])),

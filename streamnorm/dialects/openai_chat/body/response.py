@@ -26,6 +26,7 @@ from streamnorm._core.json import (
     count_of,
     is_array,
     is_object,
+    json_value,
     object_in,
     string_of,
 )
@@ -41,7 +42,7 @@ from streamnorm._core.messages import (
 )
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.body.content import DIALECT
-from streamnorm.dialects.openai_chat.content import Annotations, opaque_to_wire
+from streamnorm.dialects.openai_chat.content import Annotations, are_generated, opaque_to_wire
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
 from streamnorm.dialects.openai_chat.outcome import stop_reason_to_wire, usage_to_wire
 from streamnorm.dialects.openai_chat.tool_calls import call_to_wire
@@ -170,13 +171,19 @@ def message_fields(message: Message) -> dict[str, Any]:
     """Return the fields that an answer has in a later request beside its text and calls.
 
     A spoken answer has no text; it goes back by its id (openai 3.54.0,
-    `ChatCompletionAssistantMessageParam.audio`).
+    `ChatCompletionAssistantMessageParam.audio`).  Images that OpenRouter's models have generated
+    go back as they came, so that the next answer can change them.
     """
+    fields: dict[str, Any] = {}
+    images: list[Any] = []
     for event in message.opaque:
         # In a stream the id stands in one of many pieces.
         if event.name == "audio" and (id := string_of(object_in(event.data), "id")):
-            return {"audio": {"id": id}}
-    return {}
+            fields.setdefault("audio", {"id": id})
+        elif event.name == "images":
+            found = json_value(event.data, "data")
+            images += found if is_array(found) and are_generated(event, found) else ()
+    return {**fields, "images": images} if images else fields
 
 
 def _add_opaque(

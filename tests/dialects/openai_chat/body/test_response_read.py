@@ -287,7 +287,8 @@ def test_only_the_id_of_a_spoken_answer_goes_into_a_later_request() -> None:
     sound = {"data": "AAAA", "expires_at": 1700003600, "transcript": "Hi"}
     spoken = read(response({"content": None, "audio": {"id": "audio_1", **sound}}))
     assert CODEC.message_fields(spoken) == {"audio": {"id": "audio_1"}}
-    for message in ({"content": "Hi", "audio": sound}, {"content": "Hi", "images": [{"id": "i"}]}):
+    for field in ({"audio": sound}, {"executed_tools": [{"id": "i"}]}, {"images": "none"}):
+        message = {"content": "Hi", **field}
         assert CODEC.message_fields(read(response(message))) == {}
 
 
