@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from streamnorm import (
     EncodeError,
     Image,
     InputMessage,
+    Loss,
     Message,
     Reasoning,
     Reply,
@@ -246,6 +248,31 @@ def test_parts_of_a_message_of_responses_go_back_as_one_item() -> None:
     chat.append(body, dialect="openai_responses")
     chat.append(InputMessage("user", (Text("q"),)))
     assert chat.dump("openai_responses").body["input"][1:-1] == [item, other]
+
+
+def test_parts_of_a_message_whose_id_is_refused_go_back_as_one_item() -> None:
+    said: dict[str, Any] = {"type": "output_text", "text": "a", "annotations": []}
+    cited = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}
+    for parts in ([said, said], [{**said, "annotations": [cited]}, said]):
+        item: dict[str, Any] = {
+            "type": "message",
+            "id": "chatcmpl-1",
+            "role": "assistant",
+            "status": "completed",
+            "phase": "commentary",
+            "content": parts,
+        }
+        other = {**item, "id": "chatcmpl-2", "phase": "final_answer", "content": [said]}
+        body = {"object": "response", "status": "completed", "model": "m", "output": [item, other]}
+        chat = asked()
+        chat.append(body, dialect="openai_responses")
+        chat.append(InputMessage("user", (Text("q"),)))
+        made = chat.dump("openai_responses", server="openai")
+        first, last = made.body["input"][1:-1]
+        assert re.fullmatch("msg_.{1,60}", first["id"])
+        assert {**first, "id": "chatcmpl-1"} == item
+        assert last == {"role": "assistant", "content": "a", "phase": "final_answer"}
+        assert made.losses == (Loss("item_id", "messages", 2, "dropped"),)
 
 
 def test_items_of_responses_go_back_with_their_ids_and_phases() -> None:

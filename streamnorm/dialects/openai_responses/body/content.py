@@ -262,6 +262,12 @@ def _file_to_wire(file: Document) -> dict[str, Any]:
     return part
 
 
+def output_message_to_wire(id: str, part: dict[str, Any]) -> dict[str, Any]:
+    """Return an output message with one part."""
+    head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
+    return {**head, "content": [part]}
+
+
 def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
     """Return assistant text or a refusal as an output part."""
     if isinstance(block, Refusal):

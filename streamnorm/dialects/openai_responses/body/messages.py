@@ -48,6 +48,7 @@ from streamnorm.dialects.openai_responses.body.content import (
     content_to_wire,
     hosted_call_from_wire,
     hosted_call_to_wire,
+    output_message_to_wire,
     output_part_to_wire,
     unknown_extra,
     unknown_fields_of,
@@ -497,28 +498,34 @@ class _InputWriter:
                 before = {}
                 self.items.append(object_in(block.data))
                 continue
-            part = fields.pop("part", {})
-            fields = without_refused_id(fields, "message", self._context)
+            part, id = fields.pop("part", {}), f"msg_sn_{number}_{position}"
             # An answer has the fields of an item with its first part alone.  Two items with one
             # id are refused: "Duplicate item found with id msg_…" (earendil-works/pi#5151).
             is_continued = "id" in before and fields.get("id") == before["id"]
             if is_continued and all(before.get(k, v) == v for k, v in fields.items()):
                 before |= fields
-                self.items[-1] |= fields
-                self.items[-1]["content"].append(_output_part(block, part))
+                self._continue_message(block, fields, part, id)
             else:
                 before = fields
-                self.items.append(
-                    self._text_to_wire(block, fields, part, f"msg_sn_{number}_{position}")
-                )
+                fields = without_refused_id(fields, "message", self._context)
+                self.items.append(self._text_to_wire(block, fields, part, id))
 
     def _text_to_wire(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
         """Return a text block as an item: a bare string if possible, else an output message."""
         # Citations need an output message, whose id and status are required.
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
-        head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
-        return {**head, "content": [_output_part(block, part)], **fields}
+        return output_message_to_wire(id, _output_part(block, part)) | fields
+
+    def _continue_message(self, block: _Part, fields: _Item, part: _Item, id: str) -> None:
+        """Add a part to the last item."""
+        item = self.items[-1]
+        if item.get("id") != fields["id"]:  # it was refused
+            fields = {key: value for key, value in fields.items() if key not in ("id", "status")}
+        if isinstance(text := item["content"], str):
+            item |= output_message_to_wire(id, output_part_to_wire(Text(text)))
+        item |= fields
+        item["content"].append(_output_part(block, part))
 
     def _add_item(self, block: InputBlock) -> None:
         match block:
