@@ -1,9 +1,9 @@
-"""Placeholder signatures in Gemini bodies that go to a Gemini server named by the caller.
+"""Placeholder signatures in the contents of the model.
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-23).  Vertex AI and the
 Gemini API refuse the first call of a step without a signature, and the Gemini API an image of the
-model.  A server that the caller names gets Google's documented placeholder there; the nameless
-vendor gets the body as it is.
+model.  Contents that are translated get Google's documented placeholder there, and a server that
+the caller names gets it in a body of Gemini, too; the nameless vendor gets that body as it is.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ _SIGNATURE = "thoughtSignature"
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     """Return a request body with placeholder signatures where the named server requires them."""
-    placeholder, contents = context.capabilities.signature_placeholder, body.get(_CONTENTS)
-    if not context.named or placeholder is None or not is_array(contents):
+    contents = body.get(_CONTENTS)
+    if not context.named or not is_array(contents):
         return body
-    signed = [_sign_parts(content, placeholder, context) for content in contents]
+    signed = [sign_content(content, context) for content in contents]
     if all(map(is_, contents, signed)):
         return body
     return {**body, _CONTENTS: signed}
 
 
-def _sign_parts(content: Any, placeholder: str, context: WriteContext) -> Any:
-    """Return a content of the model with placeholder signatures on its first call and its images.
+def sign_content(content: Any, context: WriteContext) -> Any:
+    """Return a content with placeholder signatures on the model's first call and its images.
 
-    Parallel calls need one signature alone, on the first.
+    Gemini 3 refuses the first call of a turn without a signature (parallel calls need none), and
+    an image of its own ("Image part is missing a thought_signature").
     """
-    if not is_object(content) or content.get("role") != "model":
+    placeholder = context.capabilities.signature_placeholder
+    if placeholder is None or not is_object(content) or content.get("role") != "model":
         return content
     parts: Any = content.get(_PARTS)
     if not is_array(parts):

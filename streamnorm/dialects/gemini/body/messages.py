@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.blocks import (
-    Image,
     InputBlock,
     Reasoning,
     ServerToolCall,
@@ -33,6 +32,7 @@ from streamnorm.dialects.gemini.body.content import (
     read_part,
     result_to_wire,
 )
+from streamnorm.dialects.gemini.body.fitting import sign_content
 from streamnorm.dialects.gemini.tool_calls import server_result_from_wire
 from streamnorm.dialects.gemini.wire import DIALECT, add_extra, extra_of, to_camel, wrap_singles
 
@@ -157,7 +157,6 @@ class ContentsWriter:
 
     def __init__(self, context: WriteContext) -> None:
         self._context = context
-        self._placeholder = context.capabilities.signature_placeholder
         self._tool_names: dict[str, str] = {}  # by call id; a result must name its tool
 
     def write(self, messages: tuple[InputMessage, ...]) -> list[dict[str, Any]]:
@@ -197,8 +196,11 @@ class ContentsWriter:
             path = f"messages[{number}].blocks[{len(parts)}]"
             raise EncodeError(exc.args[0], path=path) from exc
         if message.role == "assistant":
-            self._complete_turn(message.blocks, parts)
-            return add_extra({"role": "model", "parts": parts}, message.extra)
+            for last, block in pairwise(message.blocks):
+                if _continues(last, block):
+                    self._context.losses.add("boundaries", "messages", "adjacent blocks joined")
+            content = sign_content({"role": "model", "parts": parts}, self._context)
+            return add_extra(content, message.extra)
         former = (message.extra or {}).get(DIALECT, {}).get("role")
         return add_extra({"role": former or "user", "parts": parts}, message.extra)
 
@@ -213,24 +215,3 @@ class ContentsWriter:
                 return result_to_wire(block, name, self._context)
             case _:
                 return block_to_wire(block, self._context)
-
-    def _complete_turn(self, blocks: tuple[InputBlock, ...], parts: list[dict[str, Any]]) -> None:
-        """Add placeholder signatures where Gemini 3 requires one; count joined blocks as losses.
-
-        It refuses the first call of a turn without a signature (parallel calls need none), and an
-        image of its own ("Image part is missing a thought_signature").
-        """
-        losses = self._context.losses
-        for last, block in pairwise(blocks):
-            if _continues(last, block):
-                losses.add("boundaries", "messages", "adjacent blocks joined")
-        if self._placeholder is None:
-            return
-        has_call = False
-        for block, part in zip(blocks, parts, strict=True):
-            is_first_call = isinstance(block, ToolCall) and not has_call
-            has_call |= is_first_call
-            is_image = isinstance(block, Image) and "inlineData" in part
-            if (is_first_call or is_image) and "thoughtSignature" not in part:
-                part["thoughtSignature"] = self._placeholder
-                losses.add("signature_placeholder", "messages", "signed with it")
