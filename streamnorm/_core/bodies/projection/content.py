@@ -32,6 +32,7 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.projection.citations import CitedSources, without_citation_fields
 from streamnorm._core.bodies.projection.history import (
     drop_foreign_reasoning,
     holds_tags,
@@ -60,8 +61,6 @@ _MAX_KIND_CHARS = 40
 # Blocks that offer tools in the middle of a conversation.  The request lists these tools as well,
 # so nothing but the moment of the offer is lost.
 _OFFERS = frozenset({"additional_tools", "tool_addition"})
-# Kinds that cite a result of a search by its position among those of the request.
-_SEARCH_CITATIONS = frozenset({"search_result_location", "web_search_result_location"})
 # Names for the model of the media that stand behind tool results.
 _KINDS: dict[type, str] = {Image: "image", Document: "file", Audio: "audio", Video: "video"}
 
@@ -135,6 +134,8 @@ class ContentProjector:
         self._judges_answers = judges_answers
         self._memo = memo
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
+        self._sources = CitedSources((), target)
+        self._position = 0  # of the projected message
 
     @cached_property
     def _ids(self) -> CallIds:
@@ -150,6 +151,7 @@ class ContentProjector:
         last = messages[-1].blocks[-1:] if messages else ()
         if last and isinstance(last[0], ServerToolResult | OpaqueBlock):
             check_last_result(messages, self._target)
+        self._sources = CitedSources(messages, self._target)
         projected: list[InputMessage] = []
         # Content of tool results that the target accepts only outside of them.  It follows the
         # last of consecutive result messages, which nothing may separate.
@@ -232,6 +234,7 @@ class ContentProjector:
         self._ids.restore(id, call.id)
 
     def _reduce_message(self, message: InputMessage, position: int) -> _Projected:
+        self._position = position
         same_dialect = is_same_dialect(message, self._target.dialect)
         if same_dialect and not self._same_target and holds_tags(message):
             same_dialect, message = False, structs.replace(message, source=None)
@@ -266,7 +269,7 @@ class ContentProjector:
         if message.role == "assistant" and not same_dialect:
             before = restore_signatures(before, self._target)
             if isinstance(message.source, Source):
-                before = tuple(map(_without_citation_fields, before))
+                before = tuple(map(without_citation_fields, before))
         # A message without JSON is an answer appended to a conversation, from any server.
         elif same_dialect and message.source.value is None:
             stored = self._stored
@@ -404,8 +407,6 @@ class ContentProjector:
 
     def _project_text(self, block: Text, *, same_dialect: bool) -> Text | None:
         """Return a text with the citations and the signature that the target accepts."""
-        # Anthropic refuses them without the results ("Could not find search result for citation
-        # index").
         keeps_results = same_dialect and self._target.server_history
         block = self._project_citations(block, keeps_results=keeps_results)
         if not self._keeps_signature(block, same_dialect=same_dialect):
@@ -418,7 +419,7 @@ class ContentProjector:
         """Return a text with the citations that the target accepts."""
         known = block.citations
         if known and not keeps_results:
-            known = tuple(c for c in known if c.kind not in _SEARCH_CITATIONS)
+            known = self._sources.known(known, self._position)
         if known and not self._target.only_refusals:
             known = tuple(c for c in known if c.kind in self._target.citations)
         if len(known) == len(block.citations):
@@ -588,11 +589,3 @@ def _is_plain(block: InputBlock) -> bool:
         and block.extra is None
         and not (block.citations or block.signature or _is_blank(block))
     )
-
-
-def _without_citation_fields(block: InputBlock) -> InputBlock:
-    """Return a block whose citations have no vendor fields."""
-    if not isinstance(block, Text) or all(cited.extra is None for cited in block.citations):
-        return block
-    bare = tuple(structs.replace(cited, extra=None) for cited in block.citations)
-    return structs.replace(block, citations=bare)

@@ -118,6 +118,42 @@ def test_citations_of_search_results_are_dropped_with_the_results(
     assert kept.messages[1][1] == message.blocks
 
 
+@pytest.mark.parametrize("kind", ["char_location", "page_location", "content_block_location"])
+def test_citations_of_fetched_documents_are_dropped_with_the_documents(kind: str) -> None:
+    """They name a document by its position among those of the request, over all messages."""
+    document = {"url": "u", "content": {"type": "document", "source": {}}}
+    fetched = ServerToolResult("s", "web_fetch_tool_result", document)
+    file, known = Document("text/plain", "a"), Citation("known")
+    cited = [Citation(kind, extra={"document_index": number}) for number in range(3)]
+    text = Text("a", (*cited, known, Citation(kind)))
+    asked, result = user(file, Text("q")), user(ToolResult("c", (file,)))
+
+    def project(*blocks: InputBlock) -> tuple[Projection, list[Any]]:
+        answer = assistant(*blocks, text, call("c"))
+        chat = request(asked, answer, result, assistant(text), user("r"))
+        done = Projection(chat, citations=frozenset({kind, "known"}))
+        texts = [block for _, blocks in done.messages for block in blocks]
+        return done, [each.citations for each in texts if isinstance(each, Text) and each.citations]
+
+    done, left = project()
+    assert left == [(cited[0], known, Citation(kind)), (*cited[:2], known, Citation(kind))]
+    assert done.lost == {"citations": 2}
+    # The document of the result was the third one of the request, and is the second.
+    done, left = project(fetched)
+    assert left == [(cited[0], known, Citation(kind))] * 2
+    assert done.lost == {"citations": 2, "server_history_dropped": 1}
+
+
+def test_citations_of_fetched_documents_stay_with_the_documents() -> None:
+    document = {"url": "u", "content": {"type": "document", "source": {}}}
+    fetched = ServerToolResult("s", "web_fetch_tool_result", document)
+    text = Text("a", (Citation("char_location", extra={"document_index": 0}),))
+    mine, moved = own(assistant(fetched, text)), assistant(text)
+    chat = request(own(user("q")), mine, own(user("r")), moved, own(user("s")))
+    done = Projection(chat, citations=frozenset({"char_location"}), server_history=True)
+    assert done.request is chat
+
+
 def test_fields_of_a_citation_stay_with_their_vendor() -> None:
     """Gemini's name a `domain`, which its Interactions API, with the same kinds, does not know."""
     cited = Text("a", (Citation("known", extra={"domain": "d"}), Citation("known")))
