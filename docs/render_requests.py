@@ -88,6 +88,7 @@ LOSSES = {
     "cache_ttl": ("the lifetime of a cache mark", "written as the nearest"),
     "call_id": ("no id, or that of an earlier call, in a stored chat", "an id of its own"),
     "choices_dropped": ("several answers (`n > 1`)", "dropped"),
+    "citation_fields": ("the cited text, or a vendor's fields, of a citation", "dropped"),
     "compaction": ("the summary that stands for a conversation", "written as text in `<summary>`"),
     "custom_tool_wrapped": ("a tool with free text", "written as a function of one string"),
     "deferred_tool_loaded": ("a tool that the model finds by a search", "offered from the start"),

@@ -89,6 +89,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             files of translated requests always are.
         refusal: Refusals that are not text.
         citations: Kinds of citations of assistant text.
+        citation_fields: Fields of citations that no attribute holds, by the kinds that have no
+            others; `cited_text` among them if the cited text is written.
         opaque_kinds: Types of blocks of the dialect that the target knows; None = all.
         ordered_blocks: Text after a tool call of one message keeps its position.
         mixed_results: Tool results and other content may share one user message.
@@ -289,6 +291,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     checks_files: bool = False
     refusal: bool = False
     citations: frozenset[str] = frozenset()
+    citation_fields: dict[str, frozenset[str]] = {}
     opaque_kinds: frozenset[str] | None = None
     ordered_blocks: bool = True
     mixed_results: bool = False

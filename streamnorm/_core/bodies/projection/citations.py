@@ -1,4 +1,4 @@
-"""Projection of citations: those whose source the target does not get are dropped.
+"""Projection of citations to those, and those of their fields, that a target accepts.
 
 Anthropic refuses a citation of a source that the request lacks ("Could not find search result
 for citation index").  Search results and documents are cited by their position in the request.
@@ -22,10 +22,12 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import InputMessage, is_same_dialect
 from streamnorm._core.json import count_of, is_object
+from streamnorm._core.losses import Losses
 
 _OF_RESULTS = frozenset({"search_result_location", "web_search_result_location"})
 _OF_DOCUMENTS = frozenset({"char_location", "page_location", "content_block_location"})
 _INDEX = "document_index"
+_CITED_TEXT = "cited_text"
 
 
 class CitedSources:
@@ -104,9 +106,36 @@ def _holds_document(result: ServerToolResult) -> bool:
     return is_object(content) and content.get("type") == "document"
 
 
-def without_citation_fields(block: InputBlock) -> InputBlock:
-    """Return a block whose citations have no vendor fields."""
-    if not isinstance(block, Text) or all(cited.extra is None for cited in block.citations):
+def fit_citations(
+    block: InputBlock, target: BodyCapabilities, losses: Losses, *, is_foreign: bool
+) -> InputBlock:
+    """Return a block of another dialect whose citations have only fields that the target knows.
+
+    Args:
+        block: The block.
+        target: Capabilities of the target.
+        losses: Counter of `citation_fields`.
+        is_foreign: Whether all fields of the citations are of another vendor; a program or a page
+            may have those of the target's.
+    """
+    if not isinstance(block, Text) or not block.citations:
         return block
-    bare = tuple(structs.replace(cited, extra=None) for cited in block.citations)
-    return structs.replace(block, citations=bare)
+    fitted = tuple(_fit(cited, target, is_foreign=is_foreign) for cited in block.citations)
+    if fitted == block.citations:
+        return block
+    losses.add("citation_fields", "messages", "dropped")
+    return structs.replace(block, citations=fitted)
+
+
+def _fit(cited: Citation, target: BodyCapabilities, *, is_foreign: bool) -> Citation:
+    if cited.kind not in target.citations:
+        return cited
+    extra, known = cited.extra or {}, target.citation_fields.get(cited.kind)
+    if known is not None and _CITED_TEXT not in known:
+        cited = structs.replace(cited, cited_text=None)
+    if is_foreign:
+        return structs.replace(cited, extra=None)
+    if known is not None and extra.keys() - known:
+        extra = {name: value for name, value in extra.items() if name in known}
+        return structs.replace(cited, extra=extra or None)
+    return cited

@@ -32,7 +32,7 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection.citations import CitedSources, without_citation_fields
+from streamnorm._core.bodies.projection.citations import CitedSources, fit_citations
 from streamnorm._core.bodies.projection.history import (
     drop_foreign_reasoning,
     holds_tags,
@@ -268,8 +268,9 @@ class ContentProjector:
             return before, ()
         if message.role == "assistant" and not same_dialect:
             before = restore_signatures(before, self._target)
-            if isinstance(message.source, Source):
-                before = tuple(map(without_citation_fields, before))
+            fit = partial(fit_citations, target=self._target, losses=self._losses)
+            is_foreign = isinstance(message.source, Source)
+            before = tuple([fit(block, is_foreign=is_foreign) for block in before])
         # A message without JSON is an answer appended to a conversation, from any server.
         elif same_dialect and message.source.value is None:
             stored = self._stored

@@ -235,6 +235,13 @@ def write_request(request: Request, context: WriteContext) -> Written:
     return Written(body, PATH, {"api-revision": REVISION})
 
 
+# google-genai 3.6.1, `Annotation`.
+_CITATION_FIELDS = {
+    "maps": frozenset({"place_id", "review_snippets"}),
+    "retrievedContext": frozenset({"source", "media_id", "page_number", "custom_metadata"}),
+    "web": frozenset[str](),
+}
+
 REQUEST_CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
     messages_field="input",
@@ -253,6 +260,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     assistant_media=True,
     file_issuer=ISSUER,
     citations=CAPABILITIES.citations,
+    citation_fields=_CITATION_FIELDS,
     result_media=frozenset({"text", "image", "document", "audio", "video", "opaque"}),
     orphan_results=False,
     error_results=True,

@@ -396,6 +396,14 @@ def write_request(request: Request, context: WriteContext) -> Written:
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
 _TTLS = {"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"}
 
+# openai 3.57.0, `AnnotationURLCitation` and others; the API refuses unknown parameters.
+_CITATION_FIELDS = {
+    "container_file_citation": frozenset({"container_id", "file_id", "filename"}),
+    "file_citation": frozenset({"file_id", "filename", "index"}),
+    "file_path": frozenset({"file_id", "index"}),
+    "url_citation": frozenset[str](),
+}
+
 REQUEST_CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
     messages_field="input",
@@ -409,7 +417,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     image_details=frozenset({"low", "high", "original", "auto"}),
     file_issuer="openai",
     refusal=True,
-    citations=frozenset({"container_file_citation", "file_citation", "file_path", "url_citation"}),
+    citations=frozenset(_CITATION_FIELDS),
+    citation_fields=_CITATION_FIELDS,
     split_results=True,
     result_media=frozenset({"image", "document"}),
     max_id_chars=64,

@@ -165,6 +165,27 @@ def test_fields_of_a_citation_stay_with_their_vendor() -> None:
     assert done.messages[1][1] == (Text("a", (Citation("known"), Citation("known"))),)
 
 
+def test_citations_have_the_fields_that_the_target_knows() -> None:
+    extra = {"index": 1, "domain": "d"}
+    cited = Text("a", (Citation("known", "u", cited_text="c", extra=extra), Citation("known", "v")))
+    target = {"citations": frozenset({"known", "other"})}
+    chat = request(user("q"), assistant(cited), user("r"))
+    for fields, fitted in (
+        ({"other": frozenset({"index"})}, Citation("known", "u", cited_text="c", extra=extra)),
+        ({"known": frozenset({"index"})}, Citation("known", "u", extra={"index": 1})),
+        (
+            {"known": frozenset({"cited_text", "index", "domain"})},
+            Citation("known", "u", cited_text="c", extra=extra),
+        ),
+        ({"known": frozenset()}, Citation("known", "u")),
+    ):
+        done = Projection(chat, citation_fields=fields, **target)
+        assert done.messages[1][1] == (Text("a", (fitted, Citation("known", "v"))),)
+        assert done.lost == ({} if fitted == cited.citations[0] else {"citation_fields": 1})
+    mine = request(own(user("q")), own(assistant(cited)), own(user("r")))
+    assert Projection(mine, citation_fields={"known": frozenset()}, **target).request is mine
+
+
 def test_signatures_go_to_their_vendor_alone() -> None:
     mine = (Text("a", signature="s", issuer="vendor"), call("c", signature="t", issuer="vendor"))
     asked = request(assistant(*mine), user(result("c")))
