@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.streams.content import encode
 from support.streams.corpus import recordings
 
@@ -19,6 +20,7 @@ from streamnorm import (
     InputMessage,
     LimitExceeded,
     LocalProtocolError,
+    Loss,
     Message,
     MessageStart,
     MessageStop,
@@ -34,7 +36,10 @@ from streamnorm import (
     ToolCall,
     TruncatedStream,
     UpstreamError,
+    decode_message,
+    encode_message,
     message_events,
+    translate_message,
 )
 from streamnorm._core.bodies.request import ToolName
 
@@ -394,3 +399,50 @@ def test_encrypted_reasoning_goes_back_to_openrouter_as_it_came() -> None:
     to_xai = chat.dump("openai_chat", server="openrouter", model="x-ai/grok-4")
     assert "reasoning_details" not in to_xai.body["messages"][1]
     assert [loss.feature for loss in to_xai.losses] == ["reasoning_dropped"]
+
+
+EXECUTED = [
+    [{"functionCall": {"name": "f", "args": {"n": 1.0}}, "thoughtSignature": "c2ln"}],
+    [{"functionResponse": {"name": "f", "response": {"result": "4"}}}],
+    [{"text": "Four"}],
+]
+
+
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "whole"])
+def test_function_that_google_has_executed_is_no_call_of_the_client(is_stream: bool) -> None:
+    """With `mcpServers` the result stands in a later chunk (js-genai's recordings)."""
+    chat = begun()
+    if is_stream:
+        chunks = [{"candidates": [{"content": {"role": "model", "parts": p}}]} for p in EXECUTED]
+        chunks[-1]["candidates"][0]["finishReason"] = "STOP"
+        with chat.append_stream(dialect="gemini") as answer:
+            for chunk in chunks:
+                answer.feed(b"data: %b\n\n" % json.dumps({**chunk, "responseId": "r"}).encode())
+        assert answer.message.tool_calls == ()
+    else:
+        chat.append(executed_body(), dialect="gemini")
+    assert chat.open_tool_calls() == ()
+    chat.append(SAID)
+    for known in (chat, Conversation.from_json(chat.to_json())):
+        content = known.dump("gemini").body["contents"][1]
+        assert content == {"role": "model", "parts": [part for (part,) in EXECUTED]}
+        made = known.dump("openai_chat")
+        assert made.body["messages"][1] == {"role": "assistant", "content": "Four"}
+        assert [loss.feature for loss in made.losses] == ["server_history_dropped"]
+
+
+def executed_body() -> dict[str, Any]:
+    content = {"role": "model", "parts": [part for (part,) in EXECUTED]}
+    candidate = {"content": content, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "responseId": "r", "modelVersion": "m"}
+
+
+def test_function_that_google_has_executed_is_not_in_an_answer_for_another_client() -> None:
+    made = translate_message(executed_body(), to="openai_chat", dialect="gemini")
+    message = made.body["choices"][0]["message"]
+    assert (message["content"], message.get("tool_calls")) == ("Four", None)
+    assert Loss("executed_call", "ToolCall", 1, "dropped") in made.losses
+    own = encode_message(
+        structs.replace(decode_message(executed_body(), "gemini"), id="s"), "gemini"
+    ).body["candidates"][0]["content"]["parts"]
+    assert [next(iter(part)) for part in own] == ["functionCall", "functionResponse", "text"]

@@ -8,7 +8,14 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._core.blocks import Block, InputBlock, ToolCall, ToolResult
+from streamnorm._core.blocks import (
+    Block,
+    InputBlock,
+    ServerToolCall,
+    ServerToolResult,
+    ToolCall,
+    ToolResult,
+)
 from streamnorm._core.bodies.request import InputMessage, Reply, Role, Source
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
 from streamnorm._core.codec import Decoder
@@ -43,6 +50,8 @@ def answer_messages(message: Message, dialect: str | None) -> list[InputMessage]
         _with_extra(block, extra, known.name, names)
         for block, extra in zip(message.blocks, extras, strict=True)
     )
+    if codec.executed_call is not None:
+        blocks = _with_executed_calls(blocks, codec.executed_call)
     fields = codec.message_fields(message)
     own = {known.name: fields} if fields else None
     messages: list[InputMessage] = []
@@ -71,6 +80,19 @@ def _with_extra(
         return block
     own = {names.get(name, name): value for name, value in extra.items()}
     return structs.replace(block, extra={dialect: own})
+
+
+def _with_executed_calls(
+    blocks: tuple[InputBlock, ...], convert: Callable[[ToolCall, ServerToolResult], ServerToolCall]
+) -> tuple[InputBlock, ...]:
+    """Return blocks whose calls of functions with a result of the server are server calls."""
+    results = {block.tool_call_id: block for block in blocks if isinstance(block, ServerToolResult)}
+    return tuple(
+        convert(block, results[block.id])
+        if isinstance(block, ToolCall) and block.id and block.id in results
+        else block
+        for block in blocks
+    )
 
 
 class StreamedAnswer:

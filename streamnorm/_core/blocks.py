@@ -589,12 +589,12 @@ InputBlock: TypeAlias = Block | Audio | Video
 
 
 def open_calls(blocks: Iterable[InputBlock]) -> tuple[ToolCall, ...]:
-    """Return the tool calls among blocks that have no result among them, in order."""
-    calls: list[ToolCall] = []
-    executed: set[str] = set()
-    for block in blocks:
-        if isinstance(block, ToolCall):
-            calls.append(block)
-        elif isinstance(block, ToolResult):
-            executed.add(block.tool_call_id)
-    return tuple([call for call in calls if call.id not in executed])
+    """Return the tool calls among blocks that have no result among them, in order.
+
+    Google executes some calls of functions itself, and sends a result of the server.
+    """
+    known = [*blocks]
+    results = [block for block in known if isinstance(block, ToolResult | ServerToolResult)]
+    executed = {result.tool_call_id for result in results}
+    executed.discard("")  # of a code execution, which names no call
+    return tuple([call for call in known if isinstance(call, ToolCall) and call.id not in executed])

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar
 
 from msgspec import Struct, structs
 
+from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.chats import HistoryItem
 from streamnorm._core.bodies.fields import require_count
@@ -135,6 +136,8 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
             differ.
         message_fields: Function from an answer to fields of the message that it is in a later
             request, beside those of its blocks.
+        executed_call: Function from a call of a function that the vendor has executed itself, and
+            its result, to the call in a later request; None if the vendor executes no such calls.
         count: Reader and writer of token counts; None if the dialect has none.
         models: Reader and writer of model lists; None if the dialect has none.
         revise_response: Function that replaces the model and the time of a response, each if
@@ -155,6 +158,7 @@ class BodyCodec(RequestReader, frozen=True, kw_only=True):
     fit_body: Callable[[dict[str, Any], WriteContext], dict[str, Any]] = lambda body, _: body
     answer_fields: dict[str, str] = {}
     message_fields: Callable[[Message], dict[str, Any]] = lambda _: {}
+    executed_call: Callable[[ToolCall, ServerToolResult], ServerToolCall] | None = None
     count: CountCodec | None = None
     models: ModelsCodec | None = None
     revise_response: Callable[[dict[str, Any], str | None, float | None], dict[str, Any]] | None = (

@@ -19,6 +19,7 @@ from streamnorm._core.failures import Fatal, store_bytes, too_large
 from streamnorm._core.json import (
     clean,
     compact,
+    dumps,
     is_json,
     is_object,
     object_in,
@@ -27,7 +28,7 @@ from streamnorm._core.json import (
     string_of,
 )
 from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes, text_bytes
-from streamnorm.dialects.gemini.wire import RawCall, RawPart, raw_json
+from streamnorm.dialects.gemini.wire import DIALECT, RawCall, RawPart, raw_json
 
 _MAPPED = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
 _CODE_RESULT, _MCP_RESULT = "codeExecutionResult", "call_tool_result_json"
@@ -122,6 +123,22 @@ def tool_call_to_wire(call: ToolCall, arguments: str, signature: str | None) -> 
 def server_call_to_wire(call: ServerToolCall, arguments: str) -> dict[str, Any]:
     """Return a server tool call as the fields of a part."""
     return {call.kind: raw_json(arguments or "{}")}
+
+
+def executed_call(call: ToolCall, result: ServerToolResult) -> ServerToolCall:
+    """Return a call of a function that Google has executed as a server tool call.
+
+    With `mcpServers` only the result, in a later chunk, shows that the client is not asked.
+    """
+    content = result.content if is_object(result.content) else {}
+    function = {"name": call.name, "args": raw_json(call.arguments or "{}")}
+    if "id" in content:  # else the id of the call was minted
+        function = {"id": call.id, **function}
+    extra = {**(call.extra or {})}
+    if call.signature is not None and call.issuer == "google":
+        extra[DIALECT] = {**extra.get(DIALECT, {}), "thoughtSignature": call.signature}
+    arguments = dumps(function).decode()
+    return ServerToolCall(call.id, call.name, arguments, "functionCall", extra=extra or None)
 
 
 def server_result_from_wire(field: str, value: dict[str, Any], id: str) -> ServerToolResult:

@@ -22,6 +22,7 @@ from streamnorm.dialects.gemini.body.response import (
     revise_response,
     write_response,
 )
+from streamnorm.dialects.gemini.tool_calls import executed_call
 
 __all__ = ["CODEC"]
 
@@ -36,5 +37,6 @@ CODEC = BodyCodec(
     count=COUNT,
     models=MODELS,
     fit_body=fit_body,
+    executed_call=executed_call,
 )
 """The codec of the dialect's requests and responses."""
