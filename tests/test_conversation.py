@@ -297,12 +297,16 @@ def test_ids_of_another_server_go_to_servers_that_take_them(
 ) -> None:
     """OpenAI says: "Invalid 'input[1].id': … Expected an ID that begins with 'msg'."."""
     chat = asked()
-    extras = ({"item_id": "chatcmpl-1"},)
-    answer = Message("r", "m", (Text("Hi"),), "end_turn", block_extras=extras)
+    extras = (None, {"item_id": "chatcmpl-1"})
+    thought = Reasoning(("Hm.",), "sealed", "openai", "a" * 65)  # as Copilot's
+    answer = Message("r", "m", (thought, Text("Hi")), "end_turn", block_extras=extras)
     chat.append(answer, dialect="openai_responses")
     chat.append(InputMessage("user", (Text("q"),)))
-    item = chat.dump("openai_responses", server=server).body["input"][1]
-    assert ("id" in item) is has_id
+    made = chat.dump("openai_responses", server=server)
+    reasoning, item = made.body["input"][1:-1]
+    assert reasoning["encrypted_content"] == "sealed"
+    assert ["id" in each for each in (reasoning, item)] == [has_id, has_id]
+    assert made.losses == (() if has_id else (Loss("item_id", "messages", 2, "dropped"),))
 
 
 def test_an_answer_of_an_unknown_dialect_loses_the_fields_of_its_vendor() -> None:

@@ -6,7 +6,6 @@ of a tool result in a message after it) or dropped; each change is counted as a 
 
 from __future__ import annotations
 
-import re
 from functools import cached_property, partial
 from operator import is_not
 from typing import NamedTuple, TypeVar
@@ -35,6 +34,7 @@ from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.citations import CitedSources, fit_citations
 from streamnorm._core.bodies.projection.history import (
     drop_foreign_reasoning,
+    drop_refused_id,
     holds_tags,
     is_signed_for,
     is_verified,
@@ -478,21 +478,13 @@ class ContentProjector:
     def _project_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
         """Return reasoning that the target's vendor signed, or its text if the target reads it."""
         if is_signed_for(block, self._target):
-            return self._drop_refused_id(block)
+            return drop_refused_id(block, self._target, self._losses)
         if isinstance(block, Reasoning) and self._target.reasoning_text and block.text:
             if block.signature is not None:
                 self._losses.add("signature_dropped", "messages", "dropped")
             return Reasoning(block.parts)
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
-
-    def _drop_refused_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
-        """Return reasoning without its item id if the target refuses the id."""
-        pattern = self._target.reasoning_id_pattern
-        if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
-            return block
-        self._losses.add("item_id", "messages", "dropped")
-        return structs.replace(block, id=None)
 
     def _project_result(
         self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool

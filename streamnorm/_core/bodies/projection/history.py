@@ -137,9 +137,22 @@ def drop_foreign_reasoning(
             is_refused or block.issuer not in known or (is_bare and is_lost)
         ):
             losses.add("reasoning_dropped", "messages", "dropped")
+        elif isinstance(block, Reasoning | RedactedReasoning):
+            kept.append(drop_refused_id(block, target, losses))
         else:
             kept.append(block)
     return same_parts(blocks, tuple(kept))
+
+
+def drop_refused_id(
+    block: Reasoning | RedactedReasoning, target: BodyCapabilities, losses: Losses
+) -> Reasoning | RedactedReasoning:
+    """Return reasoning without its item id if the target refuses the id."""
+    pattern = target.reasoning_id_pattern
+    if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
+        return block
+    losses.add("item_id", "messages", "dropped")
+    return structs.replace(block, id=None)
 
 
 def _is_signed(block: InputBlock) -> bool:
