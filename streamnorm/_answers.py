@@ -166,9 +166,8 @@ def encoded_message(
         message = _restore_calls(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
+    message = without_executed_calls(_clean_message(message, losses), losses)
     target = lookup(dialect)
-    message = _clean_message(message, losses)
-    message = without_executed_calls(message, losses, target.capabilities)
     codec = codec_of(target)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
     known = unchanged_body(message, target.name)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from msgspec import structs
 from support.streams.content import encode
 from support.streams.corpus import recordings
 
@@ -20,7 +19,6 @@ from streamnorm import (
     InputMessage,
     LimitExceeded,
     LocalProtocolError,
-    Loss,
     Message,
     MessageStart,
     MessageStop,
@@ -36,10 +34,7 @@ from streamnorm import (
     ToolCall,
     TruncatedStream,
     UpstreamError,
-    decode_message,
-    encode_message,
     message_events,
-    translate_message,
 )
 from streamnorm._core.bodies.request import ToolName
 
@@ -435,14 +430,3 @@ def executed_body() -> dict[str, Any]:
     content = {"role": "model", "parts": [part for (part,) in EXECUTED]}
     candidate = {"content": content, "finishReason": "STOP", "index": 0}
     return {"candidates": [candidate], "responseId": "r", "modelVersion": "m"}
-
-
-def test_function_that_google_has_executed_is_not_in_an_answer_for_another_client() -> None:
-    made = translate_message(executed_body(), to="openai_chat", dialect="gemini")
-    message = made.body["choices"][0]["message"]
-    assert (message["content"], message.get("tool_calls")) == ("Four", None)
-    assert Loss("executed_call", "ToolCall", 1, "dropped") in made.losses
-    own = encode_message(
-        structs.replace(decode_message(executed_body(), "gemini"), id="s"), "gemini"
-    ).body["candidates"][0]["content"]["parts"]
-    assert [next(iter(part)) for part in own] == ["functionCall", "functionResponse", "text"]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from streamnorm._core.blocks import ServerToolResult, ToolCall, ToolResult
+from streamnorm._core.blocks import ToolCall, ToolResult
 from streamnorm._core.events import (
     BlockStart,
     Delta,
@@ -25,7 +25,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.grammar import HeldDeltas, TextualDelta, event_bytes
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.losses import Capabilities, Losses
+from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 
 _Items: TypeAlias = list[Event | HeldDeltas]
@@ -171,29 +171,13 @@ class ExecutedCalls:
         self._waiting.clear()
 
 
-def without_executed_calls(
-    message: Message, losses: Losses, capabilities: Capabilities | None
-) -> Message:
+def without_executed_calls(message: Message, losses: Losses) -> Message:
     """Return a whole message without the calls that have a result in it, and their results.
 
     Of the message of an agent, calls without a result are left out, too, if it ends without
-    asking its client to execute them.  Google executes some calls of functions itself: such a
-    call has a result of the server.
-
-    Args:
-        message: The message.
-        losses: Counter of `executed_call` and `unapproved_call`.
-        capabilities: Capabilities of the target, which may carry results of the server.
+    asking its client to execute them.
     """
-    results = {
-        block.tool_call_id
-        for block in message.blocks
-        if isinstance(block, ToolResult)
-        or (
-            isinstance(block, ServerToolResult)
-            and (capabilities is None or capabilities.lacking_feature(block) is not None)
-        )
-    }
+    results = {block.tool_call_id for block in message.blocks if isinstance(block, ToolResult)}
     if not results:
         return message
     executed = {

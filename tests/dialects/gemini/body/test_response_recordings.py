@@ -29,7 +29,6 @@ from streamnorm._core.json import compact
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.executed_calls import without_executed_calls
 from streamnorm.dialects.gemini.body import CODEC
-from streamnorm.dialects.gemini.traits import CAPABILITIES
 from streamnorm.recording import Recording
 
 
@@ -67,7 +66,7 @@ def json_values(events: list[Event]) -> Message:
 def test_a_written_message_is_read_as_projected(message: Message) -> None:
     """Calls that an agent has executed are left out before the room writes the message."""
     if message.stop_reason is not None:
-        assert_comes_back(without_executed_calls(message, Losses(), CAPABILITIES))
+        assert_comes_back(without_executed_calls(message, Losses()))
 
 
 @each_recording_of("gemini", "anthropic", "openai_chat", "openai_responses", "gemini_interactions")
