@@ -547,8 +547,8 @@ class _InputWriter:
         The API refuses encrypted content under a different id (maximhq/bifrost#5186,
         openclaw/openclaw#72602).
         """
-        fields = {**unknown_fields_of(block.extra)}
-        id = fields.pop("id", None)
+        fields = without_refused_id(unknown_fields_of(block.extra), "reasoning", self._context)
+        id, fields = fields.get("id"), {k: v for k, v in fields.items() if k != "id"}
         if self._verifies(block) and block.id is not None:
             id = block.id
         item: _Item = {"type": "reasoning"}
