@@ -69,3 +69,13 @@ def test_peer_shows_the_request_that_it_sent_upstream(peer: peers.Peer) -> None:
     assert asked.body == {**sent, "stream": True, "for": "m"}
     assert asked.headers["x-api-key"] == "none"
     assert refused_by_peer == (None, None, {}, "HTTP 400: no such tool")
+
+
+def test_peer_that_does_not_start_says_why(tmp_path: Path) -> None:
+    script = tmp_path / "drive.py"
+    script.write_text("import no_such_package")
+    with (
+        peers.Peer("fake", (sys.executable, str(script))) as peer,
+        pytest.raises(RuntimeError, match=r"fake does not start: .*'no_such_package'"),
+    ):
+        assert peer.version

@@ -7,6 +7,7 @@ import json
 import os
 import selectors
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -88,6 +89,7 @@ class Peer:
         self._process: subprocess.Popen[bytes] | None = None
         self._hello: dict[str, Any] | None = None
         self._unread = b""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the peer
         self._context = open_upstream()
         self._upstream: Upstream | None = None
 
@@ -102,6 +104,7 @@ class Peer:
         traceback: TracebackType | None,
     ) -> None:
         self._stop()
+        self._errors.close()
         self._context.__exit__(exc_type, exc, traceback)
 
     @property
@@ -194,14 +197,14 @@ class Peer:
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=self._errors,
             )
             self._unread = b""
             try:
                 self._hello = self._read(_START_S)
             except (EOFError, TimeoutError) as exc:
                 self._stop()
-                raise RuntimeError(f"{self.name} does not start") from exc
+                raise RuntimeError(f"{self.name} does not start{self._last_error()}") from exc
         assert self._hello is not None
         return self._hello
 
@@ -232,6 +235,12 @@ class Peer:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+    def _last_error(self) -> str:
+        """Return the last line that the process wrote as an error, to be put behind a sentence."""
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        return next((f": {line}" for line in reversed(lines) if line.strip()), "")
 
 
 def _complete(frame: bytes) -> bytes:
