@@ -17,7 +17,6 @@ from streamnorm import (
     Request,
     Text,
     Tool,
-    ToolCall,
     ToolResult,
     connect,
     decode_request,
@@ -148,10 +147,8 @@ def recordings_with_calls() -> list[Path]:
         if dialect not in DIALECTS:
             continue
         recording = Recording.load(path)
-        if isinstance(recording.outcome, Completed):
-            message = recording.message()
-            if any(isinstance(block, ToolCall) for block in message.blocks):
-                found.append(path)
+        if isinstance(recording.outcome, Completed) and recording.message().tool_calls:
+            found.append(path)
     return found
 
 

@@ -107,19 +107,17 @@ def _holds_document(result: ServerToolResult) -> bool:
 
 
 def fit_citations(
-    block: InputBlock, target: BodyCapabilities, losses: Losses, *, is_foreign: bool
-) -> InputBlock:
-    """Return a block of another dialect whose citations have only fields that the target knows.
+    block: Text, target: BodyCapabilities, losses: Losses, *, is_foreign: bool
+) -> Text:
+    """Return a text of another dialect whose citations have only fields that the target knows.
 
     Args:
-        block: The block.
+        block: The text.
         target: Capabilities of the target.
         losses: Counter of `citation_fields`.
         is_foreign: Whether all fields of the citations are of another vendor; a program or a page
             may have those of the target's.
     """
-    if not isinstance(block, Text) or not block.citations:
-        return block
     fitted = tuple(_fit(cited, target, is_foreign=is_foreign) for cited in block.citations)
     if fitted == block.citations:
         return block

@@ -134,7 +134,8 @@ class ContentProjector:
         self._judges_answers = judges_answers
         self._memo = memo
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
-        self._sources = CitedSources((), target)
+        self._sources: CitedSources | None = None  # once there are citations
+        self._messages: tuple[InputMessage, ...] = ()
         self._position = 0  # of the projected message
 
     @cached_property
@@ -151,7 +152,7 @@ class ContentProjector:
         last = messages[-1].blocks[-1:] if messages else ()
         if last and isinstance(last[0], ServerToolResult | OpaqueBlock):
             check_last_result(messages, self._target)
-        self._sources = CitedSources(messages, self._target)
+        self._sources, self._messages = None, messages
         projected: list[InputMessage] = []
         # Content of tool results that the target accepts only outside of them.  It follows the
         # last of consecutive result messages, which nothing may separate.
@@ -268,9 +269,13 @@ class ContentProjector:
             return before, ()
         if message.role == "assistant" and not same_dialect:
             before = restore_signatures(before, self._target)
-            fit = partial(fit_citations, target=self._target, losses=self._losses)
             is_foreign = isinstance(message.source, Source)
-            before = tuple([fit(block, is_foreign=is_foreign) for block in before])
+            before = tuple(
+                fit_citations(block, self._target, self._losses, is_foreign=is_foreign)
+                if isinstance(block, Text) and block.citations
+                else block
+                for block in before
+            )
         # A message without JSON is an answer appended to a conversation, from any server.
         elif same_dialect and message.source.value is None:
             stored = self._stored
@@ -420,6 +425,7 @@ class ContentProjector:
         """Return a text with the citations that the target accepts."""
         known = block.citations
         if known and not keeps_results:
+            self._sources = self._sources or CitedSources(self._messages, self._target)
             known = self._sources.known(known, self._position)
         if known and not self._target.only_refusals:
             known = tuple(c for c in known if c.kind in self._target.citations)
