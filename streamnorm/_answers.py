@@ -236,7 +236,9 @@ def _clean_parts(part: Any) -> Any:
     if isinstance(part, Struct):
         fields = {name: _clean_parts(getattr(part, name)) for name in part.__struct_fields__}
         return structs.replace(part, **fields)
-    return tuple(map(_clean_parts, part)) if isinstance(part, tuple) else clean_tree(part)
+    if isinstance(part, tuple):
+        return tuple(map(_clean_parts, part))  # pyright: ignore[reportUnknownArgumentType]
+    return clean_tree(part)
 
 
 def error_in(value: dict[str, Any]) -> UpstreamError | None:

@@ -51,9 +51,10 @@ def _block_position(message: InputMessage, kind: str | None, position: int) -> i
     """Return the position of a part among the blocks of its message; None for the message."""
     if kind is None:
         return None
-    kinds = ToolCall if kind == "tool_calls" else object
-    blocks = [at for at, block in enumerate(message.blocks) if isinstance(block, kinds)]
-    return blocks[position] if position < len(blocks) else None
+    if kind != "tool_calls":
+        return position if position < len(message.blocks) else None
+    calls = [at for at, block in enumerate(message.blocks) if isinstance(block, ToolCall)]
+    return calls[position] if position < len(calls) else None
 
 
 def _item_of(message: InputMessage, at: int | None) -> dict[str, Any] | None:
