@@ -21,7 +21,7 @@ from streamnorm._exchange import client_scope, store_scope
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.responses import Exchange, send_json
 from streamnorm.gateway.attempts import Attempts
-from streamnorm.gateway.background_events import FAILURES, background_events
+from streamnorm.gateway.background_events import FAILURES, BackgroundPings, background_events
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.messages import ClientStream
 from streamnorm.gateway.observing import CallRecord
@@ -229,12 +229,15 @@ class BackgroundResponses:
         after, number = query.get(form.after, ""), -1
         if form.event_id is None:  # events have numbers of their own
             after, number = "", _number_in(query, form.after)
-        part = partial(background_events, client=client, unbegun=unbegun, number=number)
+        pings = BackgroundPings(client)
+        part = partial(
+            background_events, client=client, unbegun=unbegun, pings=pings, number=number
+        )
         with log_refusals():
             followed = await self._streams.follow(key, None, after, client)
-            stream = ClientStream(exchange, followed.ping, self._keepalive_s, lambda _: True)
+            stream = ClientStream(exchange, pings, self._keepalive_s, lambda _: True)
             with stream.watch(self._keepalive_s, self._idle_s):
-                await send_followed(followed, client, stream, call, {}, part)
+                await send_followed(followed, client, stream, call, {}, part, pings)
 
     async def _current(
         self, key: Key, client: Dialect, state: State, found: Found, unbegun: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Events of background responses, and how the stream of one ends that was cancelled or never began.
+"""Events of background responses, pings between them, and the end of a cancelled or unbegun one.
 
 The vendors document no last event of a cancelled response.  Its stream ends as the response that a
 client polls: with the status `cancelled`, and without an error.
@@ -6,15 +6,16 @@ client polls: with the status `cancelled`, and without an error.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from streamnorm._core.codec import Dialect, StoredAnswers
 from streamnorm._core.codec.framing import add_id, list_events
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
-from streamnorm._core.events import Failed, Truncated
+from streamnorm._core.events import Failed, MessageStart, Truncated
 from streamnorm._core.json import compact
 from streamnorm._exchange import last_event
+from streamnorm._registry import encoder
 from streamnorm.gateway.event_positions import positions_of
 from streamnorm.gateway.producing import (
     BackgroundAnswer,
@@ -32,42 +33,73 @@ FAILURES = (UpstreamError, NotAStream, ProtocolError)
 _NUMBER = "sequence_number"
 
 
-class FirstPing:
-    """The first event of a background response, sent as a ping if an upstream begins late.
+class BackgroundPings:
+    """Pings in the stream of a background response.
 
-    A client that loses its connection before needs the id in it, to ask for the rest.
+    The first one is the response's first event if an upstream begins late: a client that loses its
+    connection before needs the id in it, to ask for the rest.  Pings between events repeat the
+    number of the event before: a client goes on behind the number that it has last, in the log,
+    which has no pings.  Comments do not do there: OpenAI's SDK for Python (3.57.0) reads one behind
+    an `id:` as an event without data.
 
     Args:
-        background: The response.
         client: The client's dialect.
-        ping: Returns any other ping.
-
-    Attributes:
-        is_sent: Whether the event was sent.
+        background: The response, if an upstream may not have begun it.
     """
 
-    def __init__(
-        self, background: BackgroundAnswer, client: Dialect, ping: Callable[[], bytes]
-    ) -> None:
-        self.is_sent = False
-        self._background = background
+    def __init__(self, client: Dialect, background: BackgroundAnswer | None = None) -> None:
         self._client = client
-        self._ping = ping
+        self._background = background
+        self._is_first_sent = False
+        self._followed: FollowedStream[bytes] | None = None
+        self._last = b""  # the events that were sent last
 
     def __call__(self) -> bytes:
-        """Return the next ping."""
-        if self.is_sent or not self._background.is_announced:
-            return self._ping()
-        self.is_sent = True
-        return first_event(self._client, self._background.response)
+        """Return the next ping; b"" once the stream has ended."""
+        if self._followed is not None and self._followed.outcome is not None:
+            return b""
+        if self._last:
+            return self._ping_behind(_number_of(list_events(self._last)[-1]))
+        background = self._background
+        if self._is_first_sent or background is None or not background.is_announced:
+            return encoder(self._client.name).ping()
+        self._is_first_sent = True
+        return first_event(self._client, background.response)
+
+    async def watch(
+        self, followed: FollowedStream[bytes], chunks: AsyncIterator[bytes]
+    ) -> AsyncGenerator[bytes]:
+        """Yield the events of a stream, without the one that was sent as a ping."""
+        self._followed = followed
+        async for data in chunks:
+            is_sent = self._is_first_sent and not self._last
+            self._last = data
+            if is_sent:
+                data = b"".join(list_events(data)[1:])
+            if data:
+                yield data
+
+    def _ping_behind(self, number: int) -> bytes:
+        """Return a ping between two events.
+
+        Args:
+            number: Sequence number of the first one.
+        """
+        writer = encoder(self._client.name)
+        writer.encode(MessageStart())  # none may precede it
+        ping = writer.ping()
+        fields = last_event(ping)
+        if _NUMBER not in fields:
+            return ping
+        return encode_frame(compact({**fields, _NUMBER: number}), event=_frame_name(ping))
 
 
 def background_events(
     followed: FollowedStream[bytes],
     client: Dialect,
     unbegun: dict[str, Any],
+    pings: BackgroundPings,
     number: int = -1,
-    first: FirstPing | None = None,
 ) -> AsyncIterator[bytes]:
     """Return the events of a background response that its client gets.
 
@@ -75,15 +107,14 @@ def background_events(
         followed: The stream of the response.
         client: The client's dialect.
         unbegun: The response before it began.
+        pings: Pings between the events.
         number: Sequence number of the client's last event; -1 for the start, and where events have
             no numbers.
-        first: Tells whether the first event was sent as a ping; None if it was not.
     """
     form = require_stored_answers(client)
     events = _end(followed, client, form, unbegun)
-    if first is not None:
-        events = _behind_ping(events, first)
-    return positions_of(form)(events if number < 0 else _behind(events, number))
+    behind = events if number < 0 else _behind(events, number)
+    return positions_of(form)(pings.watch(followed, behind))
 
 
 async def _end(
@@ -134,18 +165,6 @@ def _mark_cancelled(data: bytes, form: StoredAnswers, answer: dict[str, Any]) ->
 def _frame_name(event: bytes) -> str:
     frames = SSEDecoder().feed(event)
     return frames[-1].event if frames else ""
-
-
-async def _behind_ping(chunks: AsyncGenerator[bytes], first: FirstPing) -> AsyncGenerator[bytes]:
-    """Yield the events that the first ping has not told."""
-    async for data in chunks:
-        if first.is_sent:
-            data = b"".join(list_events(data)[1:])
-        if data:
-            yield data
-        break
-    async for data in chunks:
-        yield data
 
 
 async def _behind(chunks: AsyncGenerator[bytes], number: int) -> AsyncGenerator[bytes]:

@@ -39,7 +39,7 @@ from streamnorm._upstream.answers import encode_answer, encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.gateway.admission import too_many
 from streamnorm.gateway.attempts import Attempts, FailedAttempt, StartedStream
-from streamnorm.gateway.background_events import FAILURES, FirstPing, background_events
+from streamnorm.gateway.background_events import FAILURES, BackgroundPings, background_events
 from streamnorm.gateway.config import Config, answer_limits
 from streamnorm.gateway.deletions import Deletions
 from streamnorm.gateway.messages import ClientStream, send_failure
@@ -258,12 +258,13 @@ class LoggedStreams:
         """Send the requested stream or answer, when the stream has begun."""
         if is_stream:
             part: Part = aiter
+            pings = None
             if asked.background is not None:
-                stream.ping = first = FirstPing(asked.background, client, stream.ping)
+                stream.ping = pings = BackgroundPings(client, asked.background)
                 unbegun = asked.background.response
-                part = partial(background_events, client=client, unbegun=unbegun, first=first)
+                part = partial(background_events, client=client, unbegun=unbegun, pings=pings)
             followed = await self.follow(asked.key, None, asked.after, client)
-            await send_followed(followed, client, stream, call, headers, part)
+            await send_followed(followed, client, stream, call, headers, part, pings)
         else:
             whole = await self._whole(asked.key, client, call)
             call.status = 200
@@ -514,6 +515,7 @@ async def send_followed(
     call: CallRecord,
     headers: Mapping[str, str],
     part: Part = aiter,
+    ping: Callable[[], bytes] | None = None,
 ) -> None:
     """Send a stream of the log to a client.
 
@@ -524,6 +526,7 @@ async def send_followed(
         call: Record of the request.
         headers: Further headers of the answer.
         part: Returns the part of it that the client gets.
+        ping: Returns a ping for that part; None for the pings of the stream's writer.
     """
     async with followed:
         chunks = part(followed)
@@ -539,7 +542,7 @@ async def send_followed(
                 case _:
                     raise
         call.status = 200
-        stream.ping = followed.ping
+        stream.ping = ping or followed.ping
         await stream.start(headers)
         if first:
             await stream.send(first)

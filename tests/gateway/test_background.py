@@ -147,6 +147,30 @@ async def test_client_learns_the_id_before_an_upstream_begins() -> None:
         assert [event async for event in rest] == events[1:]
 
 
+async def test_pings_take_no_number_of_an_event() -> None:
+    """A client goes on behind the last number that it has: each ping would cost it an event."""
+    gate = asyncio.Event()
+    upstream = StepUpstream([ANSWER[0], 0.2, content("c"), gate, *ANSWER[1:]])
+    async with gateway_with_log(upstream, keepalive_s=0.02) as gateway, sdk(gateway) as client:
+        stream = await client.responses.create(
+            model="m", input="Hello", background=True, stream=True
+        )
+        before = []
+        async for event in stream:
+            before.append(event)
+            if event.type == "response.output_text.delta" and event.delta == "c":
+                break
+        await stream.close()
+        gate.set()
+        id, last = before[0].response.id, before[-1].sequence_number
+        behind = await client.responses.retrieve(id, stream=True, starting_after=last)
+        after = [event async for event in behind]
+        sent = [event for event in before if event.type != "keepalive"] + after
+        assert len(sent) < len(before + after)
+        whole = await client.responses.retrieve(id, stream=True)
+        assert sent[1:] == [event async for event in whole][1:]
+
+
 @pytest.mark.parametrize("status", [429, 400])
 async def test_refusal_behind_the_first_event_is_a_failed_response(status: int) -> None:
     gate = asyncio.Event()
