@@ -162,7 +162,8 @@ def encoded_message(
     model: str | None,
     created: float | None,
 ) -> Encoded:
-    if reply is not None and _has_calls_of(message, reply):
+    is_restored = reply is not None and _has_calls_of(message, reply)
+    if reply is not None and is_restored:
         message = _restore_calls(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
@@ -170,7 +171,8 @@ def encoded_message(
     target = lookup(dialect)
     codec = codec_of(target)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
-    known = unchanged_body(message, target.name)
+    # The calls of another choice may have changed alone, which is no field of the message.
+    known = None if is_restored else unchanged_body(message, target.name)
     if known is not None and message.stop_reason is not None and codec.revise_response is not None:
         renamed = message.model if message.model != message.source.message.model else None
         body = codec.revise_response(known, renamed, created)

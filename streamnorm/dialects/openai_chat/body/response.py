@@ -12,6 +12,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from msgspec import convert
+
 from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import as_object, conversion_error, get_array, get_objects
 from streamnorm._core.bodies.models import (
@@ -157,8 +159,8 @@ def _find_choice(body: dict[str, Any], number: int) -> dict[str, Any]:
     """
     choices: list[dict[str, Any]] = body.get("choices", [])
     for position, choice in enumerate(choices):
-        stated = choice.get("index")
-        if str(position if stated is None else stated) == str(number):
+        stated = convert(choice.get("index"), int | None, strict=False)  # as it was read
+        if (position if stated is None else stated) == number:
             return choice
     return {}
 

@@ -292,8 +292,9 @@ def test_body_is_revised_in_its_model_and_its_time() -> None:
     assert revised == {**body, "model": "mine", "created": 7}
 
 
-def test_unknown_fields_of_a_choice_that_states_its_index_as_text_are_written() -> None:
-    choice = {"index": "0", "finish_reason": "stop", "message": {"content": "Hi"}, "mood": 1}
+@pytest.mark.parametrize("index", [0, 0.0, "0", "0.0", "null", None])
+def test_unknown_fields_of_a_choice_are_written_whatever_form_its_index_has(index: object) -> None:
+    choice = {"index": index, "finish_reason": "stop", "message": {"content": "Hi"}, "mood": 1}
     message = structs.replace(read({"choices": [choice]}), id="c")
     (written,) = encode_message(message, "openai_chat").body["choices"]
     assert (written["index"], written["mood"]) == (0, 1)
@@ -326,6 +327,25 @@ def test_every_candidate_is_a_choice_with_its_own_finish_reason_and_losses() -> 
     assert [len(each.message.tool_calls or ()) for each in choices] == [0, 0, 1]
     assert encoded.body["usage"]["total_tokens"] == 5
     assert encoded.losses == (Loss("server_tool", "ServerToolCall", 1, "dropped"),)
+
+
+@pytest.mark.parametrize("content", ["Hi", None])
+def test_calls_get_the_names_of_the_client_beside_a_choice_without_calls(
+    content: str | None,
+) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "crm__get", "arguments": "{}"}}
+    said = {"role": "assistant", "content": content}
+    called = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choices = [
+        {"index": 0, "finish_reason": "stop", "message": said},
+        {"index": 1, "finish_reason": "tool_calls", "message": called},
+    ]
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    body = {"id": "c", "object": "chat.completion", "model": "m", "choices": choices}
+    reply = Reply(tools={"crm__get": ToolName("get", "crm")})
+    written = translate_message({**body, "usage": usage}, to="openai_chat", reply=reply)
+    message = written.body["choices"][1]["message"]
+    assert message["tool_calls"][0]["function"]["name"] == "get"
 
 
 def test_calls_of_every_choice_get_the_names_of_the_client() -> None:
