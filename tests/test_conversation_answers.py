@@ -145,6 +145,10 @@ IMAGES = [
 ]
 
 
+STRICT_SERVERS = ["openai", "azure", "cerebras", "google", "groq", "mistral"]
+"""Servers that refuse keys of messages that they do not know."""
+
+
 def images_body(**message: Any) -> dict[str, Any]:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}
     return {"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}
@@ -174,10 +178,12 @@ def test_generated_images_go_back_as_they_came(is_stream: bool, content: str) ->
         for elsewhere in (
             known.dump("anthropic"),
             known.dump("openai_responses"),
-            known.dump("openai_chat", server="openai"),
+            *(known.dump("openai_chat", server=strict) for strict in STRICT_SERVERS),
         ):
             assert "images" not in json.dumps(elsewhere.body)
-            assert "images" in " ".join(loss.feature for loss in elsewhere.losses)
+            lost = " ".join(loss.feature for loss in elsewhere.losses)
+            # Mistral gets no empty message of the assistant.
+            assert "images" in lost or (not content and lost == "empty_message_dropped")
 
 
 def test_images_of_a_search_do_not_go_back() -> None:
