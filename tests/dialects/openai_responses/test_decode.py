@@ -301,6 +301,14 @@ def test_sequence_number_of_another_event_is_malformed() -> None:
     assert decode(START, ITEM, *frames).events[-1] == StreamError("malformed", message)
 
 
+def test_keepalive_may_have_the_number_of_the_event_before() -> None:
+    ping = event("keepalive", sequence_number=2)
+    decoded = decode(START, ITEM, *numbered(1, 2), ping, ping, *numbered(3), completed())
+    assert decoded.events.count(Ping()) == 2
+    assert decoded.events.count(TextDelta(0, "a")) == 3
+    assert [note.kind for note in decoded.notes] == ["missing_item_done"]  # of `ITEM`
+
+
 def test_constant_sequence_number_may_begin_to_count() -> None:
     first = event("vendor:x", sequence_number=0)
     decoded = decode(START, ITEM, first, *numbered(0, 0, 1, 1), completed())

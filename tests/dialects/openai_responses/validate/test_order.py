@@ -48,6 +48,11 @@ LEGAL: dict[str, list[Event | str]] = {
     "[DONE] last": [*TEXT, DONE],
     "resumed, with its first event": RESUMED,
     "keepalives": with_more(with_more(TEXT, 5, KEEPALIVE), 1, KEEPALIVE),
+    "keepalive without a number of its own": [
+        *RESUMED[:6],
+        {**KEEPALIVE, "sequence_number": 12},
+        *RESUMED[6:],
+    ],
     "audio": with_more(
         TEXT, 2, event("audio.delta", delta="AA=="), event("audio.transcript.delta", delta="a")
     ),
