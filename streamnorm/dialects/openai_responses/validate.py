@@ -307,14 +307,14 @@ def _item_of(event: dict[str, Any]) -> dict[str, Any]:
 def _check_complete(event_type: str, index: int, item: dict[str, Any]) -> Iterator[str]:
     """Yield the problems of an item that should be complete.
 
-    A call whose arguments the model left unfinished may only be incomplete.
+    Arguments are what the model wrote, which is not always JSON (openai 3.57.0, documentation of
+    `Function.arguments`): a call with such arguments may be complete or incomplete.
     """
     is_incomplete = item.get("status") == "incomplete"
     arguments = item.get("arguments") if item.get("type") == "function_call" else None
     if isinstance(arguments, str) and not holds_object(arguments):
-        if not is_incomplete:
-            size = f"{len(arguments)} characters"
-            yield f"arguments of item {index} in {size} are no JSON object, expected one"
+        if not arguments and not is_incomplete:
+            yield f"arguments of item {index} in 0 characters are no JSON object, expected one"
     elif is_incomplete:
         found = f"{event_type} with item {index} incomplete"
         yield f"{found}, expected at most the last of a cut response"
