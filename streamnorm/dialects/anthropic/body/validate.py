@@ -197,10 +197,10 @@ def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
         return
     messages = messages_of(facts.body)
     turns = _join_turns([message for message in messages if message.role != "system"])
-    answers = [n for n, turn in enumerate(turns) if turn.role == "assistant" and turn.blocks]
+    answers = {n for n, turn in enumerate(turns) if turn.role == "assistant" and turn.blocks}
     if not answers:
         return
-    first = answers[-1]
+    first = max(answers)
     if not (_ids_of(turns[first].blocks, "tool_use", "id") or _is_prefilled(messages)):
         return
     while first - 2 in answers and any(_is_result(block) for _, block in turns[first - 1].blocks):
