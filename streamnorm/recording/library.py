@@ -397,7 +397,7 @@ def _load(path: Path, *, missing_ok: bool) -> list[Recording]:
         if missing_ok:
             return []
         if path.exists():
-            expected = f"a directory of some, or a file in {', '.join(_SUFFIXES)}"
+            expected = f"a directory of recordings, or a file that ends in {' or '.join(_SUFFIXES)}"
             raise RecordingError(f"{path}: no recording, expected {expected}")
         raise RecordingError(f"{path}: no such directory or recording")
     return [Recording.load(path)]
