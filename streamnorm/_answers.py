@@ -12,7 +12,7 @@ from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.tool_calls import ToolCallRestorer
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, UpstreamError
-from streamnorm._core.events import Event, MessageStop, StreamError, Usage
+from streamnorm._core.events import Event, StreamError, Usage
 from streamnorm._core.failures import FailedAnswer, as_upstream_error, find_error
 from streamnorm._core.json import clean_tree, dumps
 from streamnorm._core.limits import Limits
@@ -121,11 +121,23 @@ def answer_of(events: list[Event], body: dict[str, Any] | None, dialect: str) ->
     """
     accumulator = Accumulator()
     accumulator.extend(events)
+    return accumulated_answer(accumulator, body, dialect)
+
+
+def accumulated_answer(
+    accumulator: Accumulator, body: dict[str, Any] | None, dialect: str
+) -> Message:
+    """Return the first choice of an accumulated response, as `answer_of` does.
+
+    Args:
+        accumulator: Has taken all events of the response.
+        body: The response; None if it was a stream.
+        dialect: The dialect.
+    """
     message = accumulator.message()
-    numbers = sorted(event.choice for event in events if isinstance(event, MessageStop))
     others = [
         (number, structs.replace(accumulator.message(number), extra=None, usage=Usage()))
-        for number in numbers
+        for number in accumulator.ended_choices
         if number
     ]
     source = MessageSource(lookup(dialect).name, body, message, tuple(others))

@@ -237,6 +237,11 @@ class Accumulator:
         """Whether a block has begun."""
         return bool(self._blocks)
 
+    @property
+    def ended_choices(self) -> list[int]:
+        """Numbers of the choices that have ended, in ascending order."""
+        return sorted(self._stops)
+
     def push(self, event: Event) -> None:
         """Add one event.
 

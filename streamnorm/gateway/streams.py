@@ -25,13 +25,14 @@ from typing import NoReturn, TypeAlias
 import anyio
 from msgspec import Struct, structs
 
+from streamnorm._answers import accumulated_answer
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import LogError, StoreError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import error_outcome, hide_account
 from streamnorm._core.json import dumps, string_of
 from streamnorm._core.losses import Losses
-from streamnorm._core.messages import MessageSource
+from streamnorm._core.messages import Accumulator
 from streamnorm._exchange import client_scope, last_answer
 from streamnorm._registry import DIALECTS
 from streamnorm._transcoder import WriterOptions
@@ -430,12 +431,12 @@ class LoggedStreams:
             return await self._last_response(key, client, client.stored.noun, call)
         scope, id = key
         async with await self._log.follow(id, scope=scope, errors="yield") as followed:
-            async for _ in followed:
-                pass
+            answer = Accumulator(limits=self._limits)
+            async for event in followed:
+                answer.push(event)
             _check_outcome(followed.outcome, followed.dialect, client)
-            source = MessageSource(followed.dialect or "", None, followed.message)
             whole = encode_answer(
-                structs.replace(followed.message, source=source),
+                accumulated_answer(answer, None, followed.dialect or ""),
                 client.name,
                 reply=followed.reply,
                 created=followed.created or time.time(),

@@ -15,7 +15,7 @@ import pytest
 from support.gateway.logs import logged
 from support.gateway.servers import RunningGateway
 from support.gateway.upstreams import ANSWER, REQUESTS, Head, Records, StepUpstream
-from support.openai_chat.chunks import content
+from support.openai_chat.chunks import DONE, content
 
 from streamnorm import Abandoned, Completed, Truncated
 from streamnorm.gateway import LogConfig, PageConfig
@@ -209,6 +209,14 @@ async def test_whole_answers(client: str) -> None:
     assert "It snows." in json.dumps(answers[0].json(), ensure_ascii=False)
     assert answers[0].headers[ID] == "w"
     assert len(provider.requests) == 1
+
+
+async def test_whole_answer_has_each_choice() -> None:
+    steps = [content(text, "stop", choice) for choice, text in enumerate("ab")]
+    async with logged(StepUpstream([*steps, DONE])) as gateway:
+        answer = await Reader(gateway).post("openai_chat", stream=False, n=2)
+    texts = [choice["message"]["content"] for choice in answer.json()["choices"]]
+    assert texts == ["a", "b"]
 
 
 async def test_refusal_frees_the_id() -> None:
