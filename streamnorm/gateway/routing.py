@@ -310,7 +310,8 @@ def _key_header(
     """Return the header with an upstream's key; {} if the configuration has no key."""
     if config.key is None or config.key == _OF_CLIENT or config.key.partition(":")[0] == _AWS:
         return {}
-    key = check_key(resolve_key(config.key, where, environ, other=_OF_CLIENT), where)
+    other = f"{_OF_CLIENT}, {_AWS}"
+    key = check_key(resolve_key(config.key, where, environ, other=other), where)
     # Amazon Bedrock knows no other header of a key (AWS_BEARER_TOKEN_BEDROCK).
     is_bearer = config.framing == "invoke_chunks"
     header = "authorization" if is_bearer else dialect.endpoints.key_headers[0]

@@ -205,7 +205,7 @@ def test_configuration_is_read(written: Any) -> None:
         ),
         (
             f'{UPSTREAM}key = "k"',
-            "upstreams.local.key: no place of a key, expected client, or env: and the name of a",
+            "upstreams.local.key: no place of a key, expected client, aws, or env: and the",
         ),
         # no TOML
         ("upstreams = ", "Invalid value (at end of document)"),
