@@ -23,6 +23,7 @@ from streamnorm._core.messages import (
     Message,
     MessageSource,
     accumulate,
+    came_from,
     message_events,
     unchanged_body,
 )
@@ -179,8 +180,10 @@ def encoded_message(
         message = _restore_calls(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
-    message = without_executed_calls(_clean_message(message, losses), losses)
     target = lookup(dialect)
+    message = _clean_message(message, losses)
+    if not came_from(message, target.name):
+        message = without_executed_calls(message, losses)
     codec = codec_of(target)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
     # The calls of another choice may have changed alone, which is no field of the message.

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 
 from msgspec import structs
 
-from streamnorm._core.blocks import ToolResult
 from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque
 from streamnorm._core.grammar import Sequencer
 from streamnorm._core.losses import Loss, Losses, ReasoningField
+from streamnorm._core.losses.executed_calls import executed_calls
 from streamnorm._core.losses.projection import Projector
 from streamnorm._registry import capabilities
 
@@ -41,7 +41,10 @@ def project(
     projector = Projector(target, losses)
     projector.vendor_fields.are_carried = extras
     events = list(events)
-    if any(isinstance(event, BlockStart) and type(event.block) is ToolResult for event in events):
+    executed, is_of_agent = executed_calls(
+        event.block for event in events if isinstance(event, BlockStart)
+    )
+    if (executed or is_of_agent) and not extras:
         projector.expect_executed_calls()
     written = [out for event in events for out in projector.push(event)]
     if not target.boundaries:  # text of several blocks becomes one, in the order of the blocks

@@ -416,8 +416,6 @@ class Transcoder:
     def _decide(self) -> None:
         """Choose between passthrough and re-encoding once the source dialect is known."""
         self._is_decided = bool(self._decoder.dialect)
-        if self._decoder.has_executed_calls:
-            self._encoder.projector.expect_executed_calls()
         if self._decoder.dialect == self._encoder.dialect:
             # Unknown fields of the dialect itself lose nothing when they are written back.
             self._encoder.extras = True
@@ -441,6 +439,8 @@ class Transcoder:
 
     def _write(self, events: list[Event]) -> bytes:
         """Accumulate events; return their bytes, or in a passthrough only the bytes of an error."""
+        if self._decoder.has_executed_calls and not self._encoder.extras:
+            self._encoder.projector.expect_executed_calls()
         if self._identity is not None:
             events = self._name_message(events, self._identity)
         if self._restorer is not None and not (events := self._restorer.take(events)):

@@ -93,7 +93,8 @@ class Decoder(ABC):
         error_outside_stream: Whether the final error stood outside any event, for no client.
         refused: Number of the events read last that no client shall read, or `ALL_EVENTS`.
         active: Decoder to use from now on, once detection has found the dialect; else None.
-        has_executed_calls: Whether its messages go on after a call was executed, with the result.
+        has_executed_calls: Whether its messages may go on after a call was executed, with the
+            result; true before the first such call.
     """
 
     dialect: str = ""
@@ -104,7 +105,7 @@ class Decoder(ABC):
     error_outside_stream: bool = False
     refused: int = 0
     active: Decoder | None = None
-    has_executed_calls: ClassVar[bool] = False
+    has_executed_calls: bool = False
 
     def __init__(
         self,

@@ -7,12 +7,12 @@ provider's dialect executes every call that it reads: a second time, or without 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from msgspec import structs
 
-from streamnorm._core.blocks import ToolCall, ToolResult
+from streamnorm._core.blocks import Block, ServerToolResult, ToolCall, ToolResult
 from streamnorm._core.events import (
     BlockStart,
     Delta,
@@ -70,7 +70,9 @@ class ExecutedCalls:
                 self._waiting.setdefault(id, []).append(index)
                 self._held[index] = []
             case BlockStart(index, ToolResult(id)):
-                return self._end_calls(index, id)
+                return self._end_calls(index, id, "ToolResult")
+            case BlockStart(index, ServerToolResult(id)) if id in self._waiting:
+                return self._end_calls(index, id, "ServerToolResult")
             case BlockStart(index) if self._waiting:
                 self._held[index] = []
             case MessageStop(reason):  # the client is asked to execute what no agent has
@@ -134,7 +136,7 @@ class ExecutedCalls:
         self._event_bytes += size
         items.append(item)
 
-    def _end_calls(self, result: int, id: str) -> list[Event]:
+    def _end_calls(self, result: int, id: str, kind: str) -> list[Event]:
         """Leave out a result and the calls of its id; return what has waited for it alone."""
         if id not in self._results:
             self._stored.add(text_bytes(id) + OBJECT_BYTES)
@@ -142,7 +144,7 @@ class ExecutedCalls:
         calls = self._waiting.pop(id, ())
         for call in calls:
             self._leave_out(call, "ToolCall")
-        self._leave_out(result, "ToolResult")
+        self._leave_out(result, kind)
         return self._release() if calls and not self._waiting else []
 
     def _leave_out(self, block: int, kind: str) -> list[Event]:
@@ -171,24 +173,34 @@ class ExecutedCalls:
         self._waiting.clear()
 
 
+def executed_calls(blocks: Iterable[Block]) -> tuple[set[str], bool]:
+    """Return the ids of the calls that have a result, and whether an agent has executed some.
+
+    Google executes functions of MCP servers itself, and sends a result of the server.
+    """
+    known = [*blocks]
+    results = {block.tool_call_id for block in known if isinstance(block, ToolResult)}
+    answered = {block.tool_call_id for block in known if isinstance(block, ServerToolResult)}
+    answered.discard("")  # a code execution names no call
+    calls = {block.id for block in known if isinstance(block, ToolCall)}
+    return calls & (results | answered), bool(results)
+
+
 def without_executed_calls(message: Message, losses: Losses) -> Message:
     """Return a whole message without the calls that have a result in it, and their results.
 
     Of the message of an agent, calls without a result are left out, too, if it ends without
     asking its client to execute them.
     """
-    results = {block.tool_call_id for block in message.blocks if isinstance(block, ToolResult)}
-    if not results:
+    executed, is_of_agent = executed_calls(message.blocks)
+    if not (executed or is_of_agent):
         return message
-    executed = {
-        block.id for block in message.blocks if isinstance(block, ToolCall) and block.id in results
-    }
     kept: list[int] = []
     for number, block in enumerate(message.blocks):
         match block:
-            case ToolCall(id=id) | ToolResult(id) if id in executed:
+            case ToolCall(id=id) | ToolResult(id) | ServerToolResult(id) if id in executed:
                 losses.add("executed_call", type(block).__name__, "dropped")
-            case ToolCall() if message.stop_reason in _ASKS_NO_CLIENT:
+            case ToolCall() if is_of_agent and message.stop_reason in _ASKS_NO_CLIENT:
                 losses.add("unapproved_call", "ToolCall", "dropped")
             case _:
                 kept.append(number)

@@ -139,8 +139,8 @@ class Projector:
         self._stopped = False  # whether any choice has stopped
 
     def expect_executed_calls(self) -> None:
-        """Before the first event: leave out calls whose result the target cannot carry."""
-        if ToolResult not in self._target.media:
+        """Leave out calls that start from now on and whose result the target cannot carry."""
+        if self._executed is None and ToolResult not in self._target.media:
             self._executed = ExecutedCalls(self._losses, self._stored)
 
     def begin_answer(self) -> None:

@@ -54,6 +54,7 @@ from streamnorm.dialects.gemini.traits import has_finish
 from streamnorm.dialects.gemini.wire import DIALECT, Counts, TextChunk, decode_text
 from streamnorm.sse import Frame
 
+_TURN_TOKEN = "turnToken"  # noqa: S105 - the name of a field
 _CHUNK_MARKS = frozenset(
     {"candidates", "usageMetadata", "promptFeedback", "responseId", "modelVersion"}
 )
@@ -164,6 +165,8 @@ class GeminiDecoder(Decoder):
     def _read_chunk(self, value: _Value, data: str, events: list[Event]) -> None:
         self._check_id(value)
         self._store_extra(value)
+        # Where Google executes functions of MCP servers itself, each chunk has a token of the turn.
+        self.has_executed_calls = self.has_executed_calls or _TURN_TOKEN in self._extra
         first = not self._started
         if first:
             self._start(value, events)

@@ -30,7 +30,6 @@ from streamnorm import (
     StreamError,
     Text,
     ToolCall,
-    ToolResult,
     Transcoder,
     Usage,
     accumulate,
@@ -38,6 +37,7 @@ from streamnorm import (
 )
 from streamnorm._core.context_overflow import context_overflow
 from streamnorm._core.grammar import Sequencer
+from streamnorm._core.losses.executed_calls import executed_calls
 from streamnorm._core.text import escape_id
 from streamnorm._registry import framing_of
 from streamnorm.codec import decoder, encoder
@@ -167,7 +167,10 @@ def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes,
     """Encode events as a transcoder does."""
     writer = encoder(target, **options)
     events = list(events)
-    if any(isinstance(event, BlockStart) and type(event.block) is ToolResult for event in events):
+    executed, is_of_agent = executed_calls(
+        event.block for event in events if isinstance(event, BlockStart)
+    )
+    if (executed or is_of_agent) and not writer.extras:
         writer.projector.expect_executed_calls()
     sequencer = Sequencer(overlapping=writer.projector.capabilities.overlapping)
     out: list[bytes] = []

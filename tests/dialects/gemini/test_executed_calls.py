@@ -1,0 +1,85 @@
+"""Functions of MCP servers that Google executes itself: no client of another dialect does, too.
+
+Each chunk of such an answer has a `turnToken` (js-genai's recordings of server-side MCP).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.gemini.frames import frame
+
+from streamnorm import Completed, Loss, Transcoder, translate_message
+
+CALL = {"functionCall": {"name": "weather", "args": {"city": "Oslo"}}}
+RESULT = {"functionResponse": {"name": "weather", "response": {"snow": True}}}
+OTHER = {"functionCall": {"id": "c", "name": "tide", "args": {}}}
+TEXT = {"text": "It snows."}
+EXECUTED = (
+    Loss("executed_call", "ToolCall", 1, "dropped"),
+    Loss("executed_call", "ServerToolResult", 1, "dropped"),
+)
+each_target = pytest.mark.parametrize(
+    "target", ["openai_chat", "anthropic", "openai_responses", "bedrock_converse"]
+)
+
+
+def chunk(*parts: dict[str, Any], finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"parts": list(parts), "role": "model"}, "index": 0}
+    if finish is not None:
+        candidate["finishReason"] = finish
+    return {"candidates": [candidate], "responseId": "r", "modelVersion": "m", **fields}
+
+
+def transcoded(chunks: list[dict[str, Any]], target: str) -> tuple[bytes, Transcoder]:
+    transcoder = Transcoder("gemini", target, verbatim=False)
+    written = [piece for each in chunks for piece in transcoder.feed(frame(each))]
+    return b"".join([*written, *transcoder.close()]), transcoder
+
+
+def of_a_turn(*chunks: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**each, "turnToken": "v1"} for each in chunks]
+
+
+@each_target
+def test_executed_call_is_not_written(target: str) -> None:
+    chunks = of_a_turn(chunk(CALL, finish="STOP"), chunk(RESULT), chunk(TEXT, finish="STOP"))
+    written, transcoder = transcoded(chunks, target)
+    assert b"weather" not in written
+    assert b"It snows." in written
+    assert isinstance(transcoder.outcome, Completed)
+    assert transcoder.outcome.reason == "end_turn"
+    assert {*EXECUTED} < {*transcoder.losses}
+
+
+@each_target
+def test_call_without_a_result_is_the_clients(target: str) -> None:
+    chunks = of_a_turn(chunk(CALL), chunk(RESULT), chunk(OTHER, finish="STOP"))
+    written, transcoder = transcoded(chunks, target)
+    assert b"tide" in written
+    assert b"weather" not in written
+    assert isinstance(transcoder.outcome, Completed)
+    assert transcoder.outcome.reason == "tool_use"
+
+
+def test_call_of_any_other_turn_is_written_at_once() -> None:
+    transcoder = Transcoder("gemini", "anthropic")
+    written = b"".join(transcoder.feed(frame(chunk(OTHER))))
+    assert b"tide" in written
+
+
+def test_same_dialect_keeps_the_call() -> None:
+    chunks = of_a_turn(chunk(CALL), chunk(RESULT), chunk(TEXT, finish="STOP"))
+    written, transcoder = transcoded(chunks, "gemini")
+    assert b"functionResponse" in written
+    assert transcoder.losses == ()
+
+
+@each_target
+def test_whole_answer_has_no_executed_call(target: str) -> None:
+    whole = chunk(CALL, RESULT, TEXT, finish="STOP", turnToken="v1")
+    encoded = translate_message(whole, to=target, dialect="gemini")
+    assert "weather" not in str(encoded.body)
+    assert "It snows." in str(encoded.body)
+    assert {*EXECUTED} < {*encoded.losses}
