@@ -47,6 +47,7 @@ _METHOD = re.compile(r"[A-Z]{1,10}", re.ASCII)
 _BYTES = "application/octet-stream"
 _SHARED: tuple[Operation, ...] = ("models", "model")  # paths of several dialects
 _SHARED_HEADER = "authorization"  # of keys of every dialect
+_AWS_SDK = "amz-sdk-invocation-id"  # sent by all SDKs of AWS, also with a bearer
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _ONCE = (b"content-length", b"host")
 _MAX_QUERY_FIELDS = 100
@@ -328,7 +329,21 @@ def client_of(received: ClientRequest) -> Dialect:
         path = dialect.endpoints.models_path
         if path != default.endpoints.models_path and f"{received.path}/".startswith(f"{path}/"):
             return dialect
+    # Bedrock has more operations than a gateway, such as its guardrails: their clients read no
+    # error but in the form of AWS, and are let in by their signature.
+    if _is_of_aws(received.headers) and not _PATHS.fullmatch(received.path):
+        return _client_of_bedrock()
     return default
+
+
+def _is_of_aws(headers: Mapping[str, str]) -> bool:
+    """Return whether a request was sent by an SDK of AWS, or signed as for one of its services."""
+    return _AWS_SDK in headers or has_signature(headers)
+
+
+def _client_of_bedrock() -> Dialect:
+    dialect = DIALECTS["bedrock_converse"]
+    return dialect.adapt_to_route(dialect.endpoints.routes[0])
 
 
 def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedOperation:

@@ -475,3 +475,34 @@ async def test_list_needs_a_key_too() -> None:
     assert caller.status == 200
     caller = await ask({"host": HOST}, "/inference-profiles", b"", method="GET")
     assert caller.status == 403
+
+
+OTHER = "/guardrail/g-1/version/1/apply"
+
+
+@pytest.mark.parametrize("settings", [KEYS, {}], ids=["keys", "none"])
+@pytest.mark.parametrize(
+    "headers", [signed(OTHER), {"host": "localhost", "amz-sdk-invocation-id": "i"}]
+)
+async def test_operation_of_bedrock_that_the_gateway_lacks_is_not_found(
+    settings: dict[str, Any], headers: dict[str, str]
+) -> None:
+    """boto3 reads `message` and `x-amzn-errortype`, and no error of another vendor."""
+    caller = await ask(headers, OTHER, settings=settings)
+    is_let_in = not settings or "authorization" in headers
+    kind = "ResourceNotFoundException" if is_let_in else "AccessDeniedException"
+    assert caller.status == (404 if is_let_in else 403)
+    assert caller.headers["x-amzn-errortype"] == kind
+    assert list(body_of(caller)) == ["message"]
+
+
+async def test_wrong_signature_opens_no_other_path_either() -> None:
+    caller = await ask(signed(OTHER, key=("AKIDUNKNOWN", "x")), OTHER)
+    assert caller.status == 403
+    assert caller.headers["x-amzn-errortype"] == "UnrecognizedClientException"
+
+
+async def test_signature_is_none_at_a_path_of_another_vendor() -> None:
+    target = "/v1/chat/completions"
+    caller = await ask(signed(target), target)
+    assert (caller.status, list(body_of(caller))) == (401, ["error"])
