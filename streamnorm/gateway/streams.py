@@ -407,7 +407,8 @@ class LoggedStreams:
                     state = await run.wait()
                     if asked.background is not None and run.is_new and state != "complete":
                         await asked.background.store_failed(state)
-                    if run.tail.is_broken:
+                    # The next message of a chat takes the place of an answer that runs.
+                    if run.tail.is_broken and not run.tail.is_replaced:
                         _LOG.warning("a stream could not be stored: nobody can resume it")
         except Exception as exc:  # noqa: BLE001 - who waits for the stream raises it
             if not begun.done():

@@ -242,9 +242,12 @@ class Appender:
             reading = await store.aread(*self._key, NO_READS, 1, 0)
         except StoreError:
             return None
-        if reading is None or reading.record.ending is None:
+        if reading is None:
             return None
         record, tail = reading.record, self._tail
+        tail.is_replaced = record.epoch != tail.epoch
+        if record.ending is None:
+            return None
         is_known = (record.epoch, record.count) == (tail.epoch, tail.count)
         return unpack_ending(record.ending) if is_known else None
 

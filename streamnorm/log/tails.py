@@ -83,6 +83,7 @@ class Tail:
         ending: The end; None while it runs.
         failure: Why its producer got no stream; None unless that happened.
         is_broken: Whether the store lacks what readers of this process get.
+        is_replaced: Whether the store lacks it because another stream has the id now.
         count: Number of reads known; the tail has the last of them.
     """
 
@@ -101,7 +102,7 @@ class Tail:
         self._origin: Origin | None = None
         self.ending: Ending | None = None
         self.failure: Exception | None = None
-        self.is_broken = False
+        self.is_broken = self.is_replaced = False
         self.count = 0
         self._store = store
         self._is_fed = is_fed

@@ -60,7 +60,9 @@ async def test_chat_is_resumed_after_a_reload() -> None:
     assert (ended.status_code, ended.content) == (204, b"")
 
 
-async def test_next_message_of_a_chat_takes_the_place_of_its_answer() -> None:
+async def test_next_message_of_a_chat_takes_the_place_of_its_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     upstream = StepUpstream([ANSWER[0], 60.0], ANSWER)
     async with chat(upstream) as (_, page):
         async with page.stream("POST", "/ui/chat", json=chat_body()) as answer:
@@ -70,6 +72,7 @@ async def test_next_message_of_a_chat_takes_the_place_of_its_answer() -> None:
         async with asyncio.timeout(10):
             await upstream.closed.wait()
     assert len(upstream.requests) == 2
+    assert "could not be stored" not in caplog.text  # as by a store that fails
 
 
 async def test_chats_are_bounded_as_other_streams() -> None:
