@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from streamnorm._core.failures import find_error, response_status
-from streamnorm._core.json import FAST_ERRORS, compact, dumps, is_object, object_in
+from streamnorm._core.failures import find_error, refusal_error, response_status
+from streamnorm._core.json import FAST_ERRORS, compact, dumps, is_object, object_in, string_of
 
 TYPE_START = re.compile(rb'\s*+\{\s*+"type"\s*+:\s*+"([A-Za-z0-9_.-]{1,64})"')
 """Start of a message that begins with its type, as nearly all do."""
@@ -154,15 +154,26 @@ def error_message(
     value = object_in(body.decode(errors="replace"))
     error = value.get("error")
     if not is_object(error):
-        found = find_error(value)
-        message = "the request failed" if found is None else found.message
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        error = {"type": kind, "code": None, "message": message, "param": None}
+        error = _nested_error(status, value)
     event: dict[str, Any] = {"type": "error", "status": status, "error": error}
     shown = {name: text for name, text in headers.items() if name not in _NOT_SHOWN}
     if shown:
         event["headers"] = shown
     return compact(event | ({} if stream_id is None else {"stream_id": stream_id}))
+
+
+def _nested_error(status: int, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the error of a body that has its fields at the top, as of vLLM or a proxy."""
+    found = find_error(body) or refusal_error(body)
+    own_type = string_of(body, "type")
+    if own_type in ("", "error"):  # `error` is the type of an event
+        own_type = "invalid_request_error" if status < 500 else "server_error"
+    return {
+        "type": own_type,
+        "code": string_of(body, "code") or None,
+        "message": "the request failed" if found is None else found.message,
+        "param": string_of(body, "param") or None,
+    }
 
 
 class ErrorAnswer(Struct, frozen=True):

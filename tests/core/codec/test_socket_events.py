@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -153,6 +154,28 @@ def test_response_of_a_request_as_an_error() -> None:
     }
     refused = json.loads(error_message(403, b"<html>", {}))["error"]
     assert (refused["type"], refused["message"]) == ("invalid_request_error", "the request failed")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"message": "Slow down."}, {}),  # Kong, API Gateway
+        ({"errors": [{"code": 7003, "message": "Slow down."}], "success": False}, {}),  # Cloudflare
+        ({"error": "Slow down.", "error_type": "overloaded"}, {}),  # text-generation-inference
+        (
+            {"object": "error", "message": "Slow down.", "type": "BadRequestError", "code": 400},
+            {"type": "BadRequestError"},  # old vLLM
+        ),
+        (
+            {"message": "Slow down.", "code": "slow_down", "param": "input", "type": "error"},
+            {"code": "slow_down", "param": "input"},
+        ),
+    ],
+)
+def test_flat_error_of_a_response_is_nested(body: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = json.loads(error_message(429, json.dumps(body).encode(), {}))["error"]
+    plain = {"type": "invalid_request_error", "code": None, "message": "Slow down.", "param": None}
+    assert found == plain | expected
 
 
 def test_headers_of_an_error_are_those_of_a_response() -> None:
