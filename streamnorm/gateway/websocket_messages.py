@@ -238,6 +238,7 @@ class MessageWriter:
             await self._write(frame.data)
         self._is_whole = not (self._frames.unfinished_bytes or self._is_ended)
         if is_last:
+            await self._write_unterminated()
             await self.close()
 
     async def close(self) -> None:
@@ -267,6 +268,12 @@ class MessageWriter:
     async def _send_error(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self._is_ended = self.has_error = True
         await self._send(error_message(status, body, headers, self._stream_id))
+
+    async def _write_unterminated(self) -> None:
+        """Write a terminal that no blank line follows: some servers leave it out."""
+        frame = self._frames.unterminated()
+        if frame is not None and head_of(frame.data.encode()).type in _TERMINALS:
+            await self._write(frame.data)
 
     async def _write(self, text: str) -> None:
         kind = head_of(text.encode()).type

@@ -385,6 +385,18 @@ async def test_upstream_of_the_dialect_passes_and_the_end_of_its_stream_does_not
     assert events == [limits, CREATED, own, COMPLETED]
 
 
+async def test_terminal_without_its_blank_line_ends_the_response() -> None:
+    """As it does for clients of all other dialects; any other event is discarded."""
+    body = stream(CREATED, COMPLETED).body
+    for end in ("\n", ""):
+        cut = Answered(body.decode().rstrip("\n").encode() + end.encode(), 200, SSE)
+        assert await answer_of(cut) == [CREATED, COMPLETED]
+    own = {"type": "response.own", "sequence_number": 1}
+    for lost in (stream(CREATED, own).body[:-2], body[:-20]):
+        events = await answer_of(Answered(lost, 200, SSE))
+        assert kinds(events) == ["response.created", "response.failed"]
+
+
 async def test_error_of_an_upstream_of_the_dialect_is_nested_and_has_a_status() -> None:
     flat = {"type": "error", "code": "server_error", "message": "Down.", "param": None}
     (event,) = await answer_of(stream({**flat, "sequence_number": 0}), stream_id="a")
