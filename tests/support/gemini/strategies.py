@@ -148,6 +148,8 @@ def _make(d: Draws, server: _Server) -> tuple[list[dict[str, Any]], Source]:
         refused = Message(id, model, (), "refusal", "SAFETY", extra={**feedback, **extra})
         return [chunk], Source([], [refused], Usage(), ())
     answers = [_answer(d, server) for _ in range(d.pick((1, 1, 1, 2)))]
+    if any("functionResponse" in (bit.part or {}) for a in answers for bit in a.made.bits):
+        own["turnToken"] = extra["turnToken"] = "v1_t"  # where Google executes functions
     payloads = _chunks(d, server, answers)
     late = {"modelStatus": {"modelStage": "STABLE"}} if len(payloads) > 1 and d.flag(6) else {}
     for number, payload in enumerate(payloads):
