@@ -289,14 +289,12 @@ class Projector:
         """Return the start of a block and the events held for it."""
         state.started = True
         start, index = state.start, state.start.index
-        held: list[Event] = []
-        if state.held:
-            delta = RefusalDelta if isinstance(start.block, Refusal) else TextDelta
-            held = [
-                delta(index, item.text()) if isinstance(item, TextBuffer) else item
-                for item in state.held
-            ]
-            self._discard_held(state)
+        delta = RefusalDelta if isinstance(start.block, Refusal) else TextDelta
+        held: list[Event] = [
+            delta(index, item.text()) if isinstance(item, TextBuffer) else item
+            for item in state.held
+        ]
+        self._discard_held(state)
         if self._boundaries is not None:
             self._boundaries.start(
                 index, start.choice, type(start.block), signature_only=signature_only
@@ -308,8 +306,7 @@ class Projector:
         state.signature_only = True
         for _ in state.held:
             self._citations.drop()
-        if state.held:
-            self._discard_held(state)
+        self._discard_held(state)
         return self._emit_start(state, signature_only=True)
 
     def _discard_held(self, state: _BlockState) -> None:
@@ -318,6 +315,12 @@ class Projector:
                 item.release()
         self._stored.release(state.held_bytes)
         state.held, state.held_bytes = [], 0
+
+    def _in_block(self, event: Event, state: _BlockState, size: int) -> list[Event]:
+        """Return an event of a block, which is held until the block starts."""
+        if not state.started:
+            self._hold(state, event, size)
+        return [event] if state.started else []
 
     def _hold(self, state: _BlockState, item: Event | TextBuffer, size: int = 0) -> None:
         """Hold an event or text until its block starts."""
@@ -413,15 +416,14 @@ class Projector:
             return []
         if citation is not event.citation:
             event = CitationDelta(event.index, citation)
-        if not state.started:
-            self._hold(state, event, text_bytes(compact(citation)))
-            return []
-        return [event]
+        return self._in_block(event, state, text_bytes(compact(citation)))
 
     def _stop(self, event: BlockStop, state: _BlockState) -> list[Event]:
         passed = self._stop_block(event, state)
-        if state.held:
-            self._discard_held(state)
+        for item in state.held:
+            if isinstance(item, Opaque):
+                self._opaque(item)
+        self._discard_held(state)
         # Only the type of a stopped block is read again; its content may be large.
         empty = Reasoning() if isinstance(state.start.block, _HIDDEN) else Text()
         state.start = BlockStart(event.index, empty, state.start.choice)
@@ -455,15 +457,13 @@ class Projector:
         state = self._states.get(event.index) if event.index is not None else None
         if state is not None and state.dropped:
             return []
-        if (
-            event.dialect == self._target.dialect
-            and event.name not in self._target.not_round_tripped
-        ):
-            in_block = state is None or state.started  # a block of white space may never start
-            if event.name not in self._target.block_events:
-                return [event if in_block else structs.replace(event, index=None)]
-            if in_block and event.index is not None:
-                return [event]
+        target = self._target
+        if event.dialect == target.dialect and event.name not in target.not_round_tripped:
+            is_written = state is None or state.started  # a block of white space may never start
+            if event.name not in target.block_events:
+                return [event if is_written else structs.replace(event, index=None)]
+            if state is not None and (state.started or not state.stopped):
+                return self._in_block(event, state, text_bytes(event.data))
         self._losses.add("opaque", f"{event.dialect} {event.name}", "dropped")
         return []
 

@@ -192,6 +192,8 @@ CAPABILITIES = Capabilities(
     url_citation=None,
     cited_texts=_CITATIONS,
     not_round_tripped=frozenset(),
+    # The SDK's accumulator fails at a delta of a block that has not started.
+    block_events=frozenset({"content_block_delta"}),
     stop_reasons=frozenset(
         {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause"}
     ),

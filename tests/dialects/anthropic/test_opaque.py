@@ -13,7 +13,17 @@ from support.streams.content import transcode
 from support.streams.corpus import payloads as payloads_of
 from support.streams.corpus import recordings
 
-from streamnorm import BlockStart, BlockStop, Opaque, OpaqueBlock, Reasoning, ReasoningDelta, Text
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Loss,
+    Opaque,
+    OpaqueBlock,
+    Reasoning,
+    ReasoningDelta,
+    Text,
+    TextDelta,
+)
 from streamnorm.codec import encoder
 
 
@@ -164,6 +174,36 @@ def test_opaque_event_gets_the_wire_index_of_its_block() -> None:
         {"index": 9, "n": [1]},
         {},
     ]
+
+
+def unknown_delta(index: int | None) -> Opaque:
+    data = '{"type":"content_block_delta","index":9,"delta":{"type":"tone_delta","tone":1}}'
+    return Opaque("anthropic", "content_block_delta", data, index)
+
+
+def test_unknown_delta_of_a_text_waits_for_the_start_of_its_block() -> None:
+    """The SDK's accumulator fails at a delta of a block that has not started."""
+    events = [
+        *(BlockStart(0, Text()), TextDelta(0, "\n"), unknown_delta(0), TextDelta(0, "Hi")),
+        *(unknown_delta(0), BlockStop(0)),
+    ]
+    tone = ("content_block_delta", {"index": 0, "delta": {"type": "tone_delta", "tone": 1}})
+    assert payloads.encode(*events) == [
+        payloads.start(0, type="text", text=""),
+        payloads.delta(0, "text_delta", text="\n"),
+        tone,
+        payloads.delta(0, "text_delta", text="Hi"),
+        tone,
+        payloads.stop(0),
+    ]
+
+
+@pytest.mark.parametrize("index", [0, None])
+def test_unknown_delta_of_no_written_block_is_lost(index: int | None) -> None:
+    writer = encoder("anthropic")
+    events = [payloads.START, BlockStart(0, Text()), unknown_delta(index), BlockStop(0)]
+    assert b"tone" not in b"".join(map(writer.encode, events))
+    assert Loss("opaque", "anthropic content_block_delta", 1, "dropped") in writer.losses
 
 
 @pytest.mark.parametrize("data", ["{", '"text"', "[1]"])
