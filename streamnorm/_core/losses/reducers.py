@@ -401,7 +401,7 @@ class VendorFields(Struct, eq=False):
         """Return the vendor fields that the target can write; count all others as lost."""
         left = self.without_lost(fields)
         if fields is not None and left is not fields:
-            for name in fields.keys() - (left or {}).keys():
+            for name in [name for name in fields if name not in (left or ())]:
                 self.losses.count("extra", name, "dropped")
         return left
 

@@ -42,6 +42,12 @@ def test_each_field_is_a_loss_of_its_name_and_the_usage_counts_once() -> None:
     assert project(events, "anthropic") == (events, ())
 
 
+def test_losses_are_in_the_order_of_the_fields() -> None:
+    names = ["seed", "zone", "queue", "audit", "cost", "byok", "trace"]
+    _, losses = project(stream(dict.fromkeys(names, 1)), "anthropic")
+    assert [loss.where for loss in losses] == names
+
+
 def test_fields_that_are_written_back_are_no_losses() -> None:
     events = stream({"container": {"id": "c"}})
     assert project(events, "anthropic", extras=True) == (events, ())
