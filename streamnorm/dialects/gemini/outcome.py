@@ -227,7 +227,8 @@ class UsageReader:
                 counts[key] = count
             elif value is not None:
                 extra[key] = value
-        self._extra = extra
+        if extra != self._extra:  # else the written order would depend on the reads
+            self._extra = extra
         self._known = tuple(counts.values())
         self._is_stale = True
         return self.refresh()

@@ -283,3 +283,18 @@ def test_counts_stay_where_a_chunk_behind_them_exceeds_a_bound(
             transcoder.feed(data)
         assert isinstance(transcoder.outcome, Failed)
         assert transcoder.usage.output_tokens == count
+
+
+def test_usage_fields_are_written_in_their_first_order_at_every_read_size() -> None:
+    tier = {"serviceTier": "standard"}
+    first, other = {**DETAILS, **tier}, {**tier, **DETAILS}
+    last = {"promptTokenCount": 9, "candidatesTokenCount": 3, **first}
+    chunks = [
+        *(counted("a", 1, first), counted("b", 2, first), counted("c", 3, other)),
+        chunk(candidate({"text": "d"}, finishReason="STOP"), usageMetadata=last),
+    ]
+    for reads in ([b"".join(chunks)], chunks, [bytes([byte]) for byte in b"".join(chunks)]):
+        transcoder = Transcoder("gemini", "gemini", verbatim=False)
+        written = b"".join([part for read in reads for part in transcoder.feed(read)])
+        written += b"".join(transcoder.close())
+        assert written.rindex(b"promptTokensDetails") < written.rindex(b"serviceTier")
