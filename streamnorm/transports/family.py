@@ -178,6 +178,7 @@ class Family(Generic[RequestT, ResponseT]):
         response: The class of responses.
         sync_stream: Base of the bodies that its synchronous clients accept.
         async_stream: Base of the bodies that its asynchronous clients accept.
+        body: Body of known bytes, for clients of either kind.
         timeout: Base of its timeout errors.
         read_error: Raised when a connection breaks.
         read_timeout: Raised when a read takes too long.
@@ -204,6 +205,7 @@ class Family(Generic[RequestT, ResponseT]):
         )
         self.transport: type[SyncTransport[RequestT, ResponseT]] = package.BaseTransport
         self.async_transport: type[AsyncTransport[RequestT, ResponseT]] = package.AsyncBaseTransport
+        self.body: Callable[[bytes], object] = package.ByteStream
         self._in_memory: type[object] = package.ByteStream
 
     def is_upload(self, request: RequestT) -> bool:

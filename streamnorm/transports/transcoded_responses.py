@@ -338,7 +338,14 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         return self._respond(failed.status, failed.body, headers)
 
     def _respond(self, status: int, body: bytes, headers: Mapping[str, str]) -> ResponseT:
-        return self._family.response(status, headers=headers, content=body, extensions=_EXTENSIONS)
+        # Clients measure `elapsed`, and count bytes, while they read a body: `content` would be
+        # read already.
+        return self._family.response(
+            status,
+            headers={**headers, "content-length": str(len(body))},
+            stream=self._family.body(body),
+            extensions=_EXTENSIONS,
+        )
 
     def _headers(self, response: ResponseT | None, own: Mapping[str, str]) -> dict[str, str]:
         if response is None:

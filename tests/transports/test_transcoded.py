@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,34 @@ async def test_whole_answer_is_translated(family: FamilyUnderTest, mode: str) ->
     assert response.headers["request-id"] == "req_1"
     assert "set-cookie" not in response.headers
     assert transport.outcome == Completed("end_turn", Usage(3, 2))
+
+
+@modes
+@each_family
+@pytest.mark.parametrize("status", [200, 429])
+async def test_whole_answer_is_measured_as_one_of_the_network(
+    family: FamilyUnderTest, mode: str, status: int
+) -> None:
+    """A client knows how long a response took, and its size, once it has read the response."""
+    transport = transcoding(family, Answering(family, status, json=ANSWER))
+    url, http = "https://x/v1/messages", family.http
+    if mode == "sync":
+        with (
+            http.Client(transport=transport) as client,
+            client.stream("POST", url, json=MESSAGES) as response,
+        ):
+            assert not response.is_closed
+            response.read()
+    else:
+        async with (
+            http.AsyncClient(transport=transport) as async_client,
+            async_client.stream("POST", url, json=MESSAGES) as response,
+        ):
+            assert not response.is_closed
+            await response.aread()
+    assert response.elapsed >= timedelta()
+    assert response.num_bytes_downloaded == len(response.content)
+    assert response.headers["content-length"] == str(len(response.content))
 
 
 @modes
