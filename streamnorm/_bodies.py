@@ -33,6 +33,7 @@ from streamnorm._core.bodies.request import (
     is_unchanged,
 )
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
+from streamnorm._core.bodies.types import check_request_types
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import (
     BodyCodec,
@@ -184,7 +185,8 @@ def encode_request(
         strict: Whether to raise `LossyEncoding` at the first loss.
 
     Raises:
-        EncodeError: The request has no legal form in the dialect, or the version is unknown.
+        EncodeError: The request has no legal form in the dialect, a field has a value of another
+            type, or the version is unknown.
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
         ValueError: There is no such policy.
@@ -227,6 +229,8 @@ def encode_grown_request(
     count_cleaned(request, losses)
     is_clean = is_unchanged(request)
     if not is_clean:
+        if memo is None:  # a conversation has checked its messages
+            request = check_request_types(request)
         _check_numbers(request)
     profiles = options["profiles"] or shipped_profiles()
     # A conversation that is read from one dialect may go on with the answers of another one.

@@ -20,6 +20,7 @@ from streamnorm._core.bodies.projection.results import RepairPolicy
 from streamnorm._core.bodies.projection.tools import MissingTools
 from streamnorm._core.bodies.request import InputMessage, Reply, Request, Source
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
+from streamnorm._core.bodies.types import check_message_types, check_request_types
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
@@ -58,13 +59,14 @@ class Conversation:
             messages are the beginning of the history.
 
     Raises:
-        EncodeError: No call waits for a result in the messages.
+        EncodeError: No call waits for a result in the messages, or a value is of another type.
     """
 
     def __init__(
         self,
         request: Request = Request(),  # noqa: B008 - frozen
     ) -> None:
+        request = check_request_types(request)
         self._base = self._request = request
         self._filled: dict[tuple[int, str], None] = {}  # calls that a dump has filled in
         self._calls = OpenCalls(self._filled.keys())
@@ -118,7 +120,8 @@ class Conversation:
 
         Raises:
             DecodeError: The body is no response of the dialect, or exceeds a bound.
-            EncodeError: No call waits for a result, or two calls have one id.
+            EncodeError: No call waits for a result, two calls have one id, or a value is of
+                another type.
             TruncatedStream: The answer is not complete.
             UpstreamError: The body is an error.
             UnknownDialect: There is no such dialect.
@@ -168,11 +171,13 @@ class Conversation:
             is_error: Whether the execution failed.
 
         Raises:
-            EncodeError: No call of that id waits for a result.
+            EncodeError: No call of that id waits for a result, or the content is no text and
+                has other than blocks.
         """
         blocks = (Text(content),) if isinstance(content, str) else tuple(content)
         self._calls.check_open(id, "tool_call_id")
         message = InputMessage("user", (ToolResult(id, blocks, is_error),))
+        check_message_types((message,), len(self._messages))
         last = self._messages[-1]
         is_begun = len(self._messages) > len(self._base.messages) and last.source is None
         # A late result is a message of its own: messages that were dumped must not change.
@@ -296,6 +301,7 @@ class Conversation:
 
     def _add(self, *messages: InputMessage) -> None:
         """Add messages, all or none."""
+        check_message_types(messages, len(self._messages))
         calls = self._calls if len(messages) == 1 else self._calls.copy()
         for position, message in enumerate(messages, len(self._messages)):
             calls.add(message, position)

@@ -29,6 +29,7 @@ from streamnorm._core.blocks import (
     open_calls,
 )
 from streamnorm._core.bodies.tool_calls import arguments_object
+from streamnorm._core.bodies.types import check_result_types
 from streamnorm._core.errors import ArgumentsError, EncodeError, StreamnormError
 from streamnorm._core.json import clean, compact, is_object, too_deep
 from streamnorm._core.limits import Limits
@@ -141,7 +142,9 @@ class _Execution:
     async def result(self, call: ToolCall) -> ToolResult:
         """Execute a call and return its result; raise only if the caller is cancelled."""
         try:
-            return result_of(call, await self._execute(call))
+            result = result_of(call, await self._execute(call))
+            check_result_types(result)  # a request with a field of another type is refused
+            return result
         except RefusedCall as exc:
             return error_result(call, str(exc))
         except anyio.get_cancelled_exc_class():

@@ -17,6 +17,7 @@ from support.bodies.json_texts import PLAIN, values
 
 import streamnorm
 from streamnorm import (
+    Image,
     InputMessage,
     Message,
     Reasoning,
@@ -195,6 +196,22 @@ async def test_arguments_that_a_function_does_not_take_are_a_result() -> None:
 async def test_a_value_without_json_form_is_a_result() -> None:
     (result,) = await run_tools([ToolCall("a", "f")], {"f": object})
     assert result.is_error
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        (Image("image/png", b"hi"), "content[0].data: expected `str | null`, got `bytes`"),  # type: ignore[arg-type]  # wrong on purpose
+        (
+            ToolResult("a", ({"type": "text", "text": "hi"},)),  # type: ignore[arg-type]  # wrong on purpose
+            "content[0]: a value of type dict, expected an object of streamnorm",
+        ),
+    ],
+)
+async def test_a_block_with_a_value_of_another_type_is_a_result(block: Any, problem: str) -> None:
+    """No provider could be sent it, and the history could not be saved."""
+    (result,) = await run_tools([ToolCall("a", "f", "{}")], {"f": lambda: block})
+    assert result == ToolResult("a", (Text(f"EncodeError: {problem}"),), is_error=True)
 
 
 @given(values(PLAIN), st.sampled_from(["error", "repair"]))
