@@ -229,7 +229,8 @@ def encode_grown_request(
     count_cleaned(request, losses)
     is_clean = is_unchanged(request)
     if not is_clean:
-        if memo is None:  # a conversation has checked its messages
+        # A conversation has checked its messages, and what was decoded has the right types.
+        if memo is None and not isinstance(request.source, Source):
             request = check_request_types(request)
         _check_numbers(request)
     profiles = options["profiles"] or shipped_profiles()

@@ -332,7 +332,7 @@ def client_of(received: ClientRequest) -> Dialect:
     # Bedrock has more operations than a gateway, such as its guardrails: their clients read no
     # error but in the form of AWS, and are let in by their signature.
     if _is_of_aws(received.headers) and not _PATHS.fullmatch(received.path):
-        return _client_of_bedrock()
+        return _client_of_aws()
     return default
 
 
@@ -341,8 +341,10 @@ def _is_of_aws(headers: Mapping[str, str]) -> bool:
     return _AWS_SDK in headers or has_signature(headers)
 
 
-def _client_of_bedrock() -> Dialect:
-    dialect = DIALECTS["bedrock_converse"]
+def _client_of_aws() -> Dialect:
+    """Return the dialect that a cloud alone speaks, in the form of that cloud."""
+    speakers = (each for each in DIALECTS.values() if each.endpoints.routes)
+    dialect = next(each for each in speakers if each.endpoints.routes[0].cloud is not None)
     return dialect.adapt_to_route(dialect.endpoints.routes[0])
 
 

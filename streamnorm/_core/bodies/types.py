@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from streamnorm._core.blocks import ToolResult
 from streamnorm._core.bodies.request import InputMessage, Request, Source
 from streamnorm._core.errors import EncodeError
+from streamnorm._core.json import is_array
 from streamnorm._core.tools import AnyTool
 
 _TOOLS = get_args(AnyTool)
@@ -28,8 +29,7 @@ def check_request_types(request: Request) -> Request:
         EncodeError: A value is of another type, or has no JSON form.
     """
     values = {name: getattr(request, name) for name in request.__struct_fields__}
-    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    if lists:
+    if lists := {name: tuple(value) for name, value in values.items() if is_array(value)}:
         request = structs.replace(request, **lists)
     for name in ("messages", "tools"):
         if not isinstance(parts := getattr(request, name), tuple):
@@ -57,7 +57,7 @@ def check_result_types(result: ToolResult) -> None:
         _check_struct(part, f"content[{index}]")
 
 
-def check_message_types(messages: Iterable[InputMessage], first: int = 0) -> None:
+def check_message_types(messages: Iterable[object], first: int = 0) -> None:
     """Check the types of all fields of messages.
 
     Args:

@@ -313,8 +313,9 @@ class Projector:
         for item in state.held:
             if isinstance(item, TextBuffer):
                 item.release()
-        self._stored.release(state.held_bytes)
-        state.held, state.held_bytes = [], 0
+        if state.held:
+            self._stored.release(state.held_bytes)
+            state.held, state.held_bytes = [], 0
 
     def _in_block(self, event: Event, state: _BlockState, size: int) -> list[Event]:
         """Return an event of a block, which is held until the block starts."""
@@ -369,12 +370,11 @@ class Projector:
     def _reasoning(self, event: ReasoningDelta, state: _BlockState) -> list[Event]:
         if state.dropped:
             return []
-        new_part = (
-            state.has_content and event.part != state.part and not self._target.reasoning_parts
-        )
+        has_parts = self._target.reasoning_parts
+        new_part = state.has_content and event.part != state.part and not has_parts
         state.part, state.has_content = event.part, True
         started = [] if state.started else self._emit_start(state)
-        if self._target.reasoning_parts:
+        if has_parts:
             return [*started, event]
         text = event.text
         if new_part:
