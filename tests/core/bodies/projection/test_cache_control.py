@@ -124,6 +124,15 @@ def test_lifetimes_do_not_grow_where_they_must_fall() -> None:
     assert Projection(mine, request_ttls=ttls, falling_ttls=True).request is mine
 
 
+def test_lifetimes_fall_once() -> None:
+    """Marks of the longest lifetime may follow each other, and short ones any of them."""
+    hour = CacheMark("1h")
+    system = (Text("s", cache=hour), Text("t", cache=hour))
+    asked = request(user(Text("a", cache=hour), Text("b", cache=MARK)), system=system)
+    done = Projection(asked, falling_ttls=True)
+    assert (done.request, done.lost) == (asked, {})
+
+
 def test_marks_within_results_move_to_them_where_they_have_no_place() -> None:
     hour = CacheMark("1h")
     for marks, outer, expected, lost in (

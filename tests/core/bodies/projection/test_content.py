@@ -293,6 +293,12 @@ def test_opaque_blocks_stay_in_their_dialect() -> None:
     assert done.lost == {"opaque_block": 1}
 
 
+def test_loss_of_a_block_names_the_beginning_of_its_type() -> None:
+    done = Projection(request(user("Hi.", OpaqueBlock("other", "k" * 41, "{}"))))
+    [loss] = done.losses
+    assert loss.detail == f"{'k' * 40} dropped"
+
+
 def test_reference_to_a_tool_is_text_elsewhere() -> None:
     """A result without any text would make the model search again."""
     reference = OpaqueBlock("other", "tool_reference", '{"tool_name":"get weather"}')

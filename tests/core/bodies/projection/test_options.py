@@ -217,6 +217,22 @@ def test_an_effort_stands_for_a_budget_with_a_loss(tokens: int, word: str) -> No
     assert done.losses == (Loss("budget_changed", "request", 1, f"written as the effort {word}"),)
 
 
+def test_user_who_is_the_safety_identifier_is_named_once() -> None:
+    name = "a"
+    both = asked(user=name, safety_identifier=name)
+    done = Projection(both, fields=ALL_FIELDS - {"safety_identifier"})
+    assert (done.request.user, done.request.safety_identifier) == ("a", None)
+    assert done.lost == {}
+
+
+def test_json_is_asked_for_where_no_text_does() -> None:
+    for text, lost in (("As JSON.", {}), ("As a list.", {"json_asked": 1})):
+        wanted = request(user(text), output=OutputFormat("json_object"))
+        done = Projection(wanted, json_word=True)
+        assert done.lost == lost
+        assert len(done.request.messages) == 1 + len(lost)
+
+
 def test_schema_of_an_answer_that_is_no_object_is_refused() -> None:
     texts = OutputFormat("json_schema", {"type": "string"})
     with pytest.raises(EncodeError, match="a schema of an answer that is no object"):

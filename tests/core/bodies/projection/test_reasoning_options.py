@@ -151,6 +151,22 @@ def test_a_budget_stays_where_the_last_answer_may_continue(
     assert done.lost == {}
 
 
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        ((assistant(call("c")), user(result("c"))), "until the tool calls are answered"),
+        ((assistant("As I said,"),), "for the answer that is continued"),
+    ],
+    ids=["calls", "prefill"],
+)
+def test_loss_of_a_budget_says_how_long_it_is_off(
+    messages: tuple[InputMessage, ...], why: str
+) -> None:
+    done = Projection(request(user("q"), *messages, reasoning=BUDGET), **SIGNED_BUDGETS)
+    [loss] = [each for each in done.losses if each.feature == "reasoning"]
+    assert loss.detail == f"switched off {why}"
+
+
 def test_an_effort_alone_is_what_a_client_of_the_target_says() -> None:
     asked = own(request(user("q"), reasoning=ReasoningOptions(effort="low")))
     assert Projection(asked).request is asked
