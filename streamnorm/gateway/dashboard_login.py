@@ -92,6 +92,7 @@ class Sessions:
 
     def open(self, key: str) -> str | None:
         """Open a session and return its id; None if the key is wrong."""
+        key = key.strip()  # pasted with the space around it, which no key has
         if not 0 < len(key) <= MAX_KEY_BYTES or not self._keys.has(key):
             return None
         id = secrets.token_urlsafe(_ID_BYTES)

@@ -38,6 +38,11 @@ def test_wrong_key_opens_none(sessions: Sessions) -> None:
         assert sessions.open(key) is None
 
 
+def test_space_around_a_pasted_key_is_none_of_it(sessions: Sessions) -> None:
+    assert sessions.open(f" {ADMIN_KEY}\n") is not None
+    assert sessions.open(" ") is None
+
+
 def test_unknown_or_hostile_id_is_no_session(sessions: Sessions) -> None:
     assert sessions.open(ADMIN_KEY)
     for id in ("", "x", "x" * 5000, "../../etc/passwd", "*", "\0", "\udcff"):
