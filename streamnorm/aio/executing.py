@@ -349,15 +349,22 @@ def _json_form(value: object) -> object:
 def exception_result(call: ToolCall, exc: BaseException) -> ToolResult:
     """Return an exception as an error result.
 
-    The model reads the type and the text of the exception, and nothing else of it: no
-    traceback, no cause, no notes.
+    The model reads the type and the text of the exception, or of those in a group, and nothing
+    else of it: no traceback, no cause, no notes.
     """
     try:
-        words = str(exc)
+        text = _describe(exc)
     except Exception:  # noqa: BLE001 - it is the executor's, and the call needs a result
-        words = ""
-    name = type(exc).__name__
-    return error_result(call, f"{name}: {words}" if words else name)
+        text = type(exc).__name__
+    return error_result(call, text)
+
+
+def _describe(exc: BaseException) -> str:
+    members: Any = getattr(exc, "exceptions", ())
+    if isinstance(exc, BaseExceptionGroup):  # a task group's, which names no reason itself
+        return "; ".join(map(_describe, members))
+    name, words = type(exc).__name__, str(exc)
+    return f"{name}: {words}" if words else name
 
 
 def error_result(call: ToolCall, text: str) -> ToolResult:

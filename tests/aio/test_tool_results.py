@@ -165,6 +165,12 @@ class Silent(Exception):
         (ValueError("no station"), "ValueError: no station"),
         (ValueError(), "ValueError"),
         (Silent(), "Silent"),
+        (ExceptionGroup("tasks", [ValueError("no station")]), "ValueError: no station"),
+        (
+            ExceptionGroup("tasks", [KeyError("a"), ExceptionGroup("inner", [OSError()])]),
+            "KeyError: 'a'; OSError",
+        ),
+        (ExceptionGroup("tasks", [Silent()]), "ExceptionGroup"),
     ],
 )
 def test_an_exception_is_its_type_and_words(exc: Exception, text: str) -> None:
