@@ -20,6 +20,7 @@ from hypothesis import given
 from msgspec import structs
 from openai.types.responses import Response, ResponseStreamEvent
 from support.draws import Draws, draws
+from support.streams.content import encode
 from support.streams.corpus import CorpusStream, each_recording_of, each_stream_of
 from support.streams.event_strategies import make_stream
 
@@ -40,7 +41,6 @@ from streamnorm import (
     accumulate,
     project,
 )
-from streamnorm._core.grammar import Sequencer
 from streamnorm._core.text import Signed, tag_redacted_reasoning, untag_signature
 from streamnorm.codec import decoder
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
@@ -64,19 +64,12 @@ class Served(NamedTuple):
 
 
 def serve(events: list[Event], *, extras: bool = False) -> Served:
-    writer = ResponsesEncoder(extras=extras)
-    sequencer = Sequencer(overlapping=writer.projector.capabilities.overlapping)
-    body = b"".join(
-        writer.render(ordered)
-        for event in events
-        for passed in writer.projector.push(event)
-        for ordered in sequencer.push(passed)
-    )
+    body, written = encode(events, "openai_responses", extras=extras)
     last = events[-1]
     error = last if isinstance(last, StreamError) else None
     passed, losses = project(events, "openai_responses", extras=extras)
-    assert writer.losses == losses
-    return Served(body + writer.close(), accumulate(passed), error)
+    assert written == losses
+    return Served(body, accumulate(passed), error)
 
 
 def client_of(body: bytes) -> openai.OpenAI:
