@@ -62,3 +62,13 @@ def test_keyword_that_is_removed_is_a_loss() -> None:
     done = projected(strict("f", schema), form=EnforcedSchemas(refused=keywords, removed=keywords))
     assert marks(done) == [True]
     assert done.lost == {"schema.pattern": 1}
+
+
+def test_schema_of_an_answer_that_is_no_object_is_refused() -> None:
+    texts = OutputFormat("json_schema", {"type": "string"})
+    with pytest.raises(EncodeError, match="a schema of an answer that is no object"):
+        Projection(request(user("Go"), output=texts), output_schema_needs=frozenset({"object"}))
+    unread = Projection(
+        request(user("Go"), output=OutputFormat("text")), output_schema_needs={"object"}
+    )
+    assert unread.request.output == OutputFormat("text")

@@ -233,14 +233,6 @@ def test_json_is_asked_for_where_no_text_does() -> None:
         assert len(done.request.messages) == 1 + len(lost)
 
 
-def test_schema_of_an_answer_that_is_no_object_is_refused() -> None:
-    texts = OutputFormat("json_schema", {"type": "string"})
-    with pytest.raises(EncodeError, match="a schema of an answer that is no object"):
-        Projection(asked(output=texts), output_schema_needs=frozenset({"object"}))
-    unread = Projection(asked(output=OutputFormat("text")), output_schema_needs={"object"})
-    assert unread.request.output == OutputFormat("text")
-
-
 def test_no_budget_is_no_effort() -> None:
     done = Projection(asked(reasoning=budget(0)), thinking="effort")
     assert (done.request.reasoning, done.lost) == (effort("none"), {})
