@@ -98,7 +98,7 @@ def write_cut(source: Source, target: str) -> Written:
 
 
 def expect(source: Source, target: str, body: bytes, events: list[Event]) -> Written:
-    projected, _ = project(events, target)
+    projected, _ = project(events, target, extras=source.dialect == target)
     last = projected[-1]
     choices = 1 + max(getattr(event, "choice", 0) for event in projected)
     error = last if isinstance(last, StreamError) else None

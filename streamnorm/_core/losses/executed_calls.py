@@ -28,6 +28,9 @@ from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 
+_RESULT_OF_FUNCTION = "functionResponse"
+"""Kind of the results of functions that Google executes itself."""
+
 _Items: TypeAlias = list[Event | HeldDeltas]
 
 # A message that asks its client to execute calls ends with `tool_use`, or is cut short.
@@ -71,7 +74,9 @@ class ExecutedCalls:
                 self._held[index] = []
             case BlockStart(index, ToolResult(id)):
                 return self._end_calls(index, id, "ToolResult")
-            case BlockStart(index, ServerToolResult(id)) if id in self._waiting:
+            case BlockStart(index, ServerToolResult(id, kind)) if (
+                kind == _RESULT_OF_FUNCTION and id in self._waiting
+            ):
                 return self._end_calls(index, id, "ServerToolResult")
             case BlockStart(index) if self._waiting:
                 self._held[index] = []
@@ -180,8 +185,11 @@ def executed_calls(blocks: Iterable[Block]) -> tuple[set[str], bool]:
     """
     known = [*blocks]
     results = {block.tool_call_id for block in known if isinstance(block, ToolResult)}
-    answered = {block.tool_call_id for block in known if isinstance(block, ServerToolResult)}
-    answered.discard("")  # a code execution names no call
+    answered = {
+        block.tool_call_id
+        for block in known
+        if isinstance(block, ServerToolResult) and block.kind == _RESULT_OF_FUNCTION
+    }
     calls = {block.id for block in known if isinstance(block, ToolCall)}
     return calls & (results | answered), bool(results)
 
