@@ -350,6 +350,31 @@ async def test_end_by_another_process_that_is_read_too_late(
     assert b"message_stop" not in written[0]
 
 
+async def test_stream_that_its_store_has_lost_is_broken_and_not_replaced() -> None:
+    class LosingStore(MemoryLogStore):
+        has_lost = False
+
+        async def aappend(self, appends: Sequence[Append]) -> list[bool | StoreError]:
+            return [False] if self.has_lost else await super().aappend(appends)
+
+        async def aread(
+            self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+        ) -> Reading | None:
+            if self.has_lost:
+                return None
+            return await super().aread(scope, id, after, max_bytes, wait_s)
+
+    store = LosingStore(ttl_s=100)
+    log, source = Log(store), GatedSource(CHAT[:2], CHAT[2:])
+    with anyio.fail_after(20):
+        async with log.produce("a", source) as run:
+            await wait_for_reads(log, "a", 2)
+            store.has_lost = True
+            source.open()
+            await run.wait()
+    assert (run.tail.is_broken, run.tail.is_replaced) == (True, False)
+
+
 async def test_answer_of_the_store_that_comes_again_publishes_nothing_again() -> None:
     log, source = Log(GatedStore()), GatedSource(CHAT[:2], CHAT[2:])
     async with log.produce("a", source) as run:

@@ -6,9 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from streamnorm import EncodeError, InputMessage, Request, Text, decode_request
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._upstream.auxiliary import call_steps
+from streamnorm._upstream.client_fields import name_client_field
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -122,3 +125,26 @@ def test_field_of_a_request_for_a_count() -> None:
     with pytest.raises(RequestRefused) as raised:
         next(steps)
     assert raised.value.error.extra == {"param": "contents[1].parts[0]"}
+
+
+def named(path: str, request: Request) -> str:
+    return name_client_field(EncodeError("no", path=path), request).path
+
+
+def test_field_that_the_body_lacks_keeps_its_name() -> None:
+    built = Request(model="m", messages=(InputMessage("user", (Text("Hi."),)),))
+    assert named("messages[0]", built) == "messages[0]"
+    asked = decode_request({"model": "m", "messages": [USER]}, "openai_chat")
+    more = structs.replace(asked, messages=(*asked.messages, built.messages[0]))
+    for path in (
+        "messages[1]",
+        "messages[9]",
+        "messages[0].blocks[9]",
+        "messages[0].tool_calls[0]",
+    ):
+        assert named(path, more) == path or path.startswith("messages[0]")
+    joined = decode_request({"model": "m", "input": [USER, SAID, CALL]}, "openai_responses")
+    assert named("messages[1].blocks[0]", joined) == "messages[1].blocks[0]"
+    assert named("messages[1].blocks[2]", joined) == "input[2]"
+    other = structs.replace(asked, source=structs.replace(asked.source, value={"messages": []}))
+    assert named("messages[0]", other) == "messages[0]"

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from support.gemini.frames import frame
 
-from streamnorm import Completed, Loss, Transcoder, translate_message
+from streamnorm import (
+    Completed,
+    Loss,
+    ServerToolCall,
+    ServerToolResult,
+    ToolCall,
+    Transcoder,
+    translate_message,
+)
+from streamnorm.dialects.gemini.tool_calls import executed_call
 
 CALL = {"functionCall": {"name": "weather", "args": {"city": "Oslo"}}}
 RESULT = {"functionResponse": {"name": "weather", "response": {"snow": True}}}
@@ -83,3 +92,14 @@ def test_whole_answer_has_no_executed_call(target: str) -> None:
     assert "weather" not in str(encoded.body)
     assert "It snows." in str(encoded.body)
     assert {*EXECUTED} < {*encoded.losses}
+
+
+def test_executed_call_goes_back_with_its_id_and_signature() -> None:
+    call = ToolCall("c", "f", '{"a":1}', signature="s", issuer="google")
+    result = ServerToolResult("c", "functionResponse", {"id": "c", "name": "f"})
+    made = executed_call(call, result)
+    assert made.arguments == '{"id":"c","name":"f","args":{"a":1}}'
+    assert (made.kind, made.extra) == ("functionCall", {"gemini": {"thoughtSignature": "s"}})
+    assert executed_call(ToolCall("c", "f"), ServerToolResult("c", "functionResponse", {})) == (
+        ServerToolCall("c", "f", '{"name":"f","args":{}}', "functionCall")
+    )

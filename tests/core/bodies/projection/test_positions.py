@@ -14,6 +14,7 @@ from streamnorm import (
     ToolResult,
     encode_request,
 )
+from streamnorm._core.bodies.projection.positions import path_before
 
 USER = InputMessage("user", (Text("Hi."),))
 CALLS = InputMessage("assistant", (ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")))
@@ -47,3 +48,19 @@ def test_path_behind_a_system_message_that_becomes_a_field(target: str) -> None:
     system = InputMessage("system", (Text("Be brief."),))
     request = Request(model="m", messages=(system, USER, called, RESULTS[0]))
     assert path_of_error(request, target) == "messages[2].blocks[1]"
+
+
+def test_path_of_a_block_that_was_changed_is_that_of_its_message() -> None:
+    changed = InputMessage("user", (Text("Look!"), SHOWN.blocks[1]))
+    assert (
+        path_before("messages[0].blocks[0]", (changed,), (USER, SHOWN)) == "messages[1].blocks[0]"
+    )
+    assert (
+        path_before("messages[0].blocks[9]", (changed,), (USER, SHOWN)) == "messages[1].blocks[9]"
+    )
+
+
+def test_path_that_stands_nowhere_before_stays() -> None:
+    made = InputMessage("user", (Text("new"),))
+    for path in ("messages[0].blocks[0]", "messages[0]", "messages[7]", "tools[0]"):
+        assert path_before(path, (made,), (USER, SHOWN)) == path

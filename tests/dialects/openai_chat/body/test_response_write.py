@@ -360,3 +360,20 @@ def test_calls_of_every_choice_get_the_names_of_the_client() -> None:
     calls = [each["message"]["tool_calls"][0]["function"]["name"] for each in written]
     assert calls == ["other", "get"]
     assert [(each["tone"], each["message"]["mood"]) for each in written] == [(0, 0), (1, 1)]
+
+
+def test_data_of_a_later_choice_stands_in_that_choice() -> None:
+    choices = [
+        {"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"},
+        {
+            "index": 1,
+            "message": {"role": "assistant", "content": "b"},
+            "finish_reason": "stop",
+            "logprobs": {"content": [token("b")], "refusal": None},
+        },
+    ]
+    whole = {"id": "c", "object": "chat.completion", "created": 1, "model": "m"}
+    message = decode_message({**whole, "choices": choices}, "openai_chat")
+    source = structs.replace(message.source, body=None)
+    body = encode_message(structs.replace(message, source=source), "openai_chat").body
+    assert body["choices"][1]["logprobs"] == choices[1]["logprobs"]
