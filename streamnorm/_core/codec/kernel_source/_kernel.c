@@ -402,8 +402,8 @@ text_end(TemplateReader *self, const char *start, const char *stop, PyObject **c
         const char *end = first - middle->size;
         if (end < start || !equals(end, middle))
             return NULL;
-        *counts = Py_BuildValue("(y#Oy#)", first, at - first, between->owner, second,
-                                stop - second);
+        *counts = Py_BuildValue("(NON)", PyBytes_FromStringAndSize(first, at - first),
+                                between->owner, PyBytes_FromStringAndSize(second, stop - second));
         return *counts == NULL ? NULL : end;
     }
     while (at > start && (self->spaced ? at[-1] == ' ' : is_alnum(at[-1])))
