@@ -177,7 +177,6 @@ class Conversation:
         blocks = (Text(content),) if isinstance(content, str) else tuple(content)
         self._calls.check_open(id, "tool_call_id")
         message = InputMessage("user", (ToolResult(id, blocks, is_error),))
-        check_message_types((message,), len(self._messages))
         last = self._messages[-1]
         is_begun = len(self._messages) > len(self._base.messages) and last.source is None
         # A late result is a message of its own: messages that were dumped must not change.
@@ -185,6 +184,7 @@ class Conversation:
         if not (is_begun and last.blocks and last.blocks == last.tool_results):
             self._add(message)
             return
+        check_message_types((message,), len(self._messages))
         self._calls.add(message, len(self._messages))
         order = self._calls.order()
         results = sorted(

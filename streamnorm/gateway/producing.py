@@ -239,9 +239,7 @@ def first_event(client: Dialect, unbegun: dict[str, Any]) -> bytes:
         client: The client's dialect.
         unbegun: The response.
     """
-    writer = encoder(client.name)
-    writer.response_fields = unbegun
-    return list_events(writer.encode(MessageStart(model=str(unbegun.get("model", "")))))[0]
+    return list_events(_start(client, unbegun, str(unbegun.get("model", ""))))[0]
 
 
 def unbegun_events(error: StreamError, client: Dialect, unbegun: dict[str, Any]) -> bytes:
