@@ -478,7 +478,7 @@ def resolve_key(place: str, where: str, environ: Mapping[str, str], other: str =
         place: The value of a configuration's key.
         where: That key.
         environ: The environment.
-        other: What may stand in its place, to be named in an error.
+        other: Other values of the key, for the error message.
 
     Raises:
         ConfigError: It is no such place, or the variable is not set or empty.

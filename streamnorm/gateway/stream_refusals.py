@@ -30,7 +30,7 @@ ABSENT = {
     "unknown": ("no stream has this id", 404),
     "expired": ("the stream of this id has expired", 410),
 }
-"""What a client is told of a stream that there is not."""
+"""Error message and status for a stream that does not exist, by its state."""
 
 
 def refuse_absent(state: State) -> None:

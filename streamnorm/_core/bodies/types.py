@@ -98,7 +98,7 @@ def _check_fields(part: Struct, path: str) -> None:
 
 
 def _check_struct(value: object, path: str) -> None:
-    """Raise `EncodeError` for a dict, which has the form of a block but none of its methods."""
+    """Raise `EncodeError` for a dict in place of a struct."""
     if not isinstance(value, Struct):
         raise _unexpected(value, "an object of streamnorm", path)
 

@@ -1,4 +1,4 @@
-"""Projection of citations to those, and those of their fields, that a target accepts.
+"""Projection of citations: the citations, and their fields, that a target accepts.
 
 Anthropic refuses a citation of a source that the request lacks ("Could not find search result
 for citation index").  Search results and documents are cited by their position in the request.
