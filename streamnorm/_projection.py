@@ -45,7 +45,7 @@ def project(
         event.block for event in events if isinstance(event, BlockStart)
     )
     if (executed or is_of_agent) and not extras:
-        projector.expect_executed_calls()
+        projector.expect_executed_calls(of_agent=is_of_agent)
     written = [out for event in events for out in projector.push(event)]
     if not target.boundaries:  # text of several blocks becomes one, in the order of the blocks
         sequencer = Sequencer(overlapping=target.overlapping)

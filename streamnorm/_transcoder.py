@@ -439,8 +439,9 @@ class Transcoder:
 
     def _write(self, events: list[Event]) -> bytes:
         """Accumulate events; return their bytes, or in a passthrough only the bytes of an error."""
-        if self._decoder.has_executed_calls and not self._encoder.extras:
-            self._encoder.projector.expect_executed_calls()
+        executor = self._decoder.executes_calls
+        if executor is not None and not self._encoder.extras:
+            self._encoder.projector.expect_executed_calls(of_agent=executor == "agent")
         if self._identity is not None:
             events = self._name_message(events, self._identity)
         if self._restorer is not None and not (events := self._restorer.take(events)):

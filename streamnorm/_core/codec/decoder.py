@@ -6,7 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.codec.framing import (
@@ -93,8 +93,9 @@ class Decoder(ABC):
         error_outside_stream: Whether the final error stood outside any event, for no client.
         refused: Number of the events read last that no client shall read, or `ALL_EVENTS`.
         active: Decoder to use from now on, once detection has found the dialect; else None.
-        has_executed_calls: Whether its messages may go on after a call was executed, with the
-            result; true before the first such call.
+        executes_calls: Who executes calls of its messages, which then go on with the result: the
+            agent of a page, or the provider, known before the first such call; None if the client
+            executes all.
     """
 
     dialect: str = ""
@@ -105,7 +106,7 @@ class Decoder(ABC):
     error_outside_stream: bool = False
     refused: int = 0
     active: Decoder | None = None
-    has_executed_calls: bool = False
+    executes_calls: Literal["agent", "provider"] | None = None
 
     def __init__(
         self,

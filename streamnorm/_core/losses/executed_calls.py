@@ -40,17 +40,20 @@ _ASKS_NO_CLIENT = ("end_turn", "pause")
 class ExecutedCalls:
     """Leave out executed calls and their results, and calls that await approval at the page.
 
-    Only the result shows that a call was executed, and only the stop reason that the client is
-    not asked to execute the others.  A call is held until its result or the end of the message,
-    and so are all blocks that start while a call is held.  Deltas are held joined.
+    Only the result shows that a call was executed, and only the stop reason that the client of
+    an agent is not asked to execute the others.  A call is held until its result or the end of
+    the message, and so are all blocks that start while a call is held.  Deltas are held joined.
 
     Args:
+        of_agent: Whether the message is that of an agent, some of whose calls may await
+            approval; not so where a provider executes functions itself.
         losses: Counter of `executed_call` and `unapproved_call`, and of `held` in a stream that
             fails.
         stored: Counter of the bytes of held events.
     """
 
-    def __init__(self, losses: Losses, stored: StoredBytes) -> None:
+    def __init__(self, of_agent: bool, losses: Losses, stored: StoredBytes) -> None:
+        self._of_agent = of_agent
         self._losses = losses
         self._stored = stored
         self._waiting: dict[str, list[int]] = {}  # held calls without a result, by id
@@ -81,7 +84,7 @@ class ExecutedCalls:
             case BlockStart(index) if self._waiting:
                 self._held[index] = []
             case MessageStop(reason):  # the client is asked to execute what no agent has
-                if reason in _ASKS_NO_CLIENT:
+                if self._of_agent and reason in _ASKS_NO_CLIENT:
                     for calls in self._waiting.values():
                         for call in calls:
                             self._left_out.add(call)

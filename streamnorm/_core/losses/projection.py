@@ -138,10 +138,10 @@ class Projector:
         self._failed = False
         self._stopped = False  # whether any choice has stopped
 
-    def expect_executed_calls(self) -> None:
+    def expect_executed_calls(self, *, of_agent: bool) -> None:
         """Leave out calls that start from now on and whose result the target cannot carry."""
         if self._executed is None and ToolResult not in self._target.media:
-            self._executed = ExecutedCalls(self._losses, self._stored)
+            self._executed = ExecutedCalls(of_agent, self._losses, self._stored)
 
     def begin_answer(self) -> None:
         """Begin another answer in the same stream; forget the refusal of the previous answer."""

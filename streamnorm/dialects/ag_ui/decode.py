@@ -54,7 +54,7 @@ class AGUIDecoder(Decoder):
     """
 
     dialect = wire.DIALECT
-    has_executed_calls = True
+    executes_calls = "agent"
 
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)

@@ -166,7 +166,8 @@ class GeminiDecoder(Decoder):
         self._check_id(value)
         self._store_extra(value)
         # Where Google executes functions of MCP servers itself, each chunk has a token of the turn.
-        self.has_executed_calls = self.has_executed_calls or _TURN_TOKEN in self._extra
+        if _TURN_TOKEN in self._extra:
+            self.executes_calls = "provider"
         first = not self._started
         if first:
             self._start(value, events)

@@ -56,7 +56,7 @@ class UIMessageDecoder(Decoder):
     """
 
     dialect = wire.DIALECT
-    has_executed_calls = True
+    executes_calls = "agent"
 
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)

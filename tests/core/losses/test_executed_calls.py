@@ -276,7 +276,7 @@ def test_text_that_began_before_the_call_goes_on() -> None:
 
 def test_held_deltas_are_joined_beside_what_stands_between_them() -> None:
     stored = StoredBytes(10_000)
-    calls = ExecutedCalls(Losses(), stored)
+    calls = ExecutedCalls(True, Losses(), stored)
     citation = CitationDelta(1, Citation("https://example.com/"))
     events = [
         *(BlockStart(0, ToolCall("c", "look")), JSONDelta(0, "{"), JSONDelta(0, "}")),
@@ -300,7 +300,7 @@ def test_held_deltas_are_joined_beside_what_stands_between_them() -> None:
 
 
 def test_executed_call_has_no_sink_while_another_is_held() -> None:
-    calls = ExecutedCalls(Losses(), StoredBytes())
+    calls = ExecutedCalls(True, Losses(), StoredBytes())
     for event in [
         *(BlockStart(0, ToolCall("c", "look")), BlockStart(1, ToolCall("d", "look"))),
         BlockStart(2, ToolResult("c")),
@@ -312,7 +312,7 @@ def test_executed_call_has_no_sink_while_another_is_held() -> None:
 
 def test_ids_of_results_are_counted_once() -> None:
     stored = StoredBytes(10_000)
-    calls = ExecutedCalls(Losses(), stored)
+    calls = ExecutedCalls(True, Losses(), stored)
     for index in range(2):
         calls.push(BlockStart(index, ToolResult("c1")))
         assert stored.bound - stored.left == 2 + OBJECT_BYTES
@@ -320,7 +320,7 @@ def test_ids_of_results_are_counted_once() -> None:
 
 def test_what_is_discarded_is_not_counted() -> None:
     stored = StoredBytes(10_000)
-    calls = ExecutedCalls(Losses(), stored)
+    calls = ExecutedCalls(True, Losses(), stored)
     for event in [BlockStart(0, ToolCall("c", "look")), JSONDelta(0, "{}")]:
         calls.push(event)
     assert stored.left < stored.bound
@@ -329,7 +329,7 @@ def test_what_is_discarded_is_not_counted() -> None:
 
 
 def test_nothing_waits_after_the_end_of_a_choice() -> None:
-    calls = ExecutedCalls(Losses(), StoredBytes())
+    calls = ExecutedCalls(True, Losses(), StoredBytes())
     calls.push(BlockStart(0, ToolCall("c", "look")))
     calls.push(MessageStop("tool_use"))
     text = BlockStart(1, Text(), choice=1)

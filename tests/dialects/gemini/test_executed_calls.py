@@ -72,6 +72,18 @@ def test_call_without_a_result_is_the_clients(target: str) -> None:
     assert transcoder.outcome.reason == "tool_use"
 
 
+@each_target
+def test_call_of_a_turn_that_pauses_is_the_clients_as_in_a_whole_answer(target: str) -> None:
+    chunks = of_a_turn(chunk(CALL), chunk(RESULT), chunk(OTHER, finish="CONTINUATION"))
+    written, transcoder = transcoded(chunks, target)
+    assert b"tide" in written
+    assert isinstance(transcoder.outcome, Completed)
+    assert "unapproved_call" not in [loss.feature for loss in transcoder.losses]
+    whole = chunk(CALL, RESULT, OTHER, finish="CONTINUATION", turnToken="v1")
+    encoded = translate_message(whole, to=target, dialect="gemini")
+    assert "tide" in str(encoded.body)
+
+
 def test_call_of_any_other_turn_is_written_at_once() -> None:
     transcoder = Transcoder("gemini", "anthropic")
     written = b"".join(transcoder.feed(frame(chunk(OTHER))))

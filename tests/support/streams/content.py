@@ -171,7 +171,7 @@ def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes,
         event.block for event in events if isinstance(event, BlockStart)
     )
     if (executed or is_of_agent) and not writer.extras:
-        writer.projector.expect_executed_calls()
+        writer.projector.expect_executed_calls(of_agent=is_of_agent)
     sequencer = Sequencer(overlapping=writer.projector.capabilities.overlapping)
     out: list[bytes] = []
     for event in events:
