@@ -252,8 +252,10 @@ class Tail:
                 return  # another reader has learnt it
             if self._asked != asked and self._store_failure is not None:
                 raise self._store_failure  # not by a time-out for each reader
+            known = self.count
             reading = await self._ask()
-            if reading is None:
+            # Reads that `begin` has appended meanwhile may be more than the store's answer has.
+            if reading is None or self.count != known:
                 return
             self._take(reading)
             record = reading.record

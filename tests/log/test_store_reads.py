@@ -7,7 +7,7 @@ import gc
 from typing import Any
 
 from support.log.stores import CountingStore, long_stream
-from support.log.streams import follow, ids_in, produce, source_of
+from support.log.streams import GatedSource, follow, ids_in, produce, source_of
 
 from streamnorm.log import Log
 from streamnorm.log.records import Reading
@@ -46,6 +46,43 @@ def test_readers_that_look_for_a_stream_at_once_share_what_is_found() -> None:
         return store.steps["read"]
 
     assert asyncio.run(run()) == 3
+
+
+def test_reader_is_answered_late_while_another_finds_the_same_reads() -> None:
+    """Two pages that ask another process for a stream which begins at that moment."""
+
+    class LateStore(CountingStore):
+        async def aread(
+            self, scope: str, id: str, after: int, max_bytes: int, wait_s: float
+        ) -> Reading | None:
+            reading = await super().aread(scope, id, after, max_bytes, wait_s)
+            if wait_s:  # of a reader that waits for the first reads
+                answered.set()
+                await may_answer.wait()
+            return reading
+
+    answered, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def run() -> list[bytes]:
+        store = LateStore()
+        log = Log(store)
+        chat = long_stream(3)
+        source = GatedSource((), chat)
+        async with Log(store).produce("a", source), asyncio.TaskGroup() as tasks:
+            early = tasks.create_task(follow(log, "a", "anthropic"))
+            await asyncio.sleep(0.01)  # it has found no reads
+            source.open()
+            await answered.wait()
+            found = await log.follow("a", to="anthropic")
+            may_answer.set()
+            async with found:
+                late = b"".join([data async for data in found])
+        return [early.result(), late]
+
+    early, late = asyncio.run(run())
+    assert early == late
+    assert b"message_stop" in early
+    assert len(ids_in(early)) == early.count(b"event: ")
 
 
 def test_start_that_the_tail_has_lost_is_read_with_the_record() -> None:
