@@ -119,6 +119,7 @@ class Pump(ABC, Generic[T]):
         failure: Exception to raise once `pending` is empty.
         cause: Cause of that exception: the source's, if it failed.
         settled: Whether `on_end` was called.
+        is_failure_written: Whether the items report `failure` to the client.
         framing: Framing of the bytes that are returned, or that are read if none are.
     """
 
@@ -139,6 +140,7 @@ class Pump(ABC, Generic[T]):
         self.exhausted = False
         self.failure: Exception | None = None
         self.cause: Exception | None = None
+        self.is_failure_written = False
         self._head = head
         self._core = core
         self._dialect = dialect

@@ -78,6 +78,14 @@ class _StreamBase(Generic[T]):
         return self._pump.error_media_type
 
     @property
+    def is_failure_written(self) -> bool:
+        """Whether the written bytes end with an error event for what the stream then raises.
+
+        So it is with an error of an agent itself: its page reads one, and its server the exception.
+        """
+        return self._pump.is_failure_written
+
+    @property
     def message(self) -> Message:
         """The message accumulated so far.
 

@@ -6,7 +6,6 @@ during silence.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -16,8 +15,7 @@ from collections.abc import (
     MutableMapping,
 )
 from contextlib import asynccontextmanager
-from functools import lru_cache
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -36,6 +34,7 @@ from streamnorm._core.messages import MessageSource
 from streamnorm._registry import encoder, lookup
 from streamnorm._upstream.answers import write_cloud_error
 from streamnorm.aio import Stream
+from streamnorm.asgi.frameworks import framework_class
 from streamnorm.asgi.writing import WritingSend
 
 
@@ -51,7 +50,7 @@ class _StreamResponse:
 
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
         """Create an instance that is also a Starlette response if Starlette is imported."""
-        return super().__new__(_framework_class(cls))
+        return super().__new__(framework_class(cls))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
@@ -165,16 +164,23 @@ class EventStreamResponse(_StreamResponse):
         await exchange.start(self.status_code, self.raw_headers)
         if first is not None:
             await exchange.send(first)
-        if first is not None and self._keepalive_s is not None:
-            sender = EventSender(exchange, stream.ping, self._keepalive_s)
-            exchange.tasks.start_soon(sender.keep_alive)
-            await sender.send_all(stream)
-            return
-        # An exception leaves the response without its last HTTP chunk: a clean end would look
-        # complete.
-        async for chunk in stream:
-            await exchange.send(chunk)
-        await exchange.send(b"", more=False)
+        sender = None
+        try:
+            if first is not None and self._keepalive_s is not None:
+                sender = EventSender(exchange, stream.ping, self._keepalive_s)
+                exchange.tasks.start_soon(sender.keep_alive)
+                await sender.send_all(stream)
+                return
+            async for chunk in stream:
+                await exchange.send(chunk)
+            await exchange.send(b"", more=False)
+        except Exception:
+            # An exception leaves the response without its last HTTP chunk: a clean end would look
+            # complete.  Behind an error event it does not, and a client drops what it has not read
+            # yet of a response that breaks off, the error with it.
+            if stream.is_failure_written:
+                await (exchange if sender is None else sender).send(b"", more=False)
+            raise
 
 
 class MessageResponse(_StreamResponse):
@@ -317,28 +323,6 @@ async def send_json(
     """Send a whole JSON response."""
     await exchange.start(status, [*headers, (b"content-length", b"%d" % len(body))])
     await exchange.send(body, more=False)
-
-
-T = TypeVar("T")
-
-
-def _framework_class(cls: type[T]) -> type[T]:
-    """Return a subclass of `cls` and Starlette's `Response` if Starlette is imported, else `cls`.
-
-    FastAPI sends only instances of that unchanged, and has always imported Starlette.
-    """
-    starlette = sys.modules.get("starlette.responses")
-    if starlette is None:
-        return cls
-    return _join_classes(cls, starlette.Response)  # type: ignore[arg-type]  # classes are hashable
-
-
-@lru_cache
-def _join_classes(cls: type[T], base: type) -> type[T]:
-    """Return a subclass of `cls` and `base`; `cls` itself if it derives from `base`."""
-    if issubclass(cls, base):
-        return cls
-    return cast("type[T]", type(cls.__name__, (cls, base), {}))  # its first base
 
 
 Scope: TypeAlias = MutableMapping[str, Any]

@@ -85,7 +85,7 @@ class RunPump(Pump[bytes]):
         # Of an error of the agent itself the page learns that the run has failed, and the caller
         # why.
         if error is None or not self._bytes_sent:
-            self.failure = cause
+            self.failure, self.is_failure_written = cause, self._bytes_sent
             if isinstance(cause.__cause__, Exception):  # which `raise … from` would replace
                 self.cause = cause.__cause__
 

@@ -225,13 +225,17 @@ async def test_error_of_the_agent_is_raised_after_the_page_has_one(
 
 
 @BOTH
-async def test_response_of_a_broken_agent_ends_in_its_error(to: str) -> None:
+@pytest.mark.parametrize("keepalive_s", [None, 15])
+async def test_response_of_a_broken_agent_ends_in_its_error(
+    to: str, keepalive_s: float | None
+) -> None:
     client = Client()
-    agent = items(*ANSWER[:3], error=ZeroDivisionError())
+    run = stream_run(items(*ANSWER[:3], error=ZeroDivisionError()), to=to)
     with pytest.raises(ZeroDivisionError):  # which the server logs
-        await client.request(EventStreamResponse(stream_run(agent, to=to)))
+        await client.request(EventStreamResponse(run, keepalive_s=keepalive_s))
     assert chunks_of(b"".join(client.bodies))[-1]["type"] in ("error", "RUN_ERROR")
-    assert not client.finished
+    # Clients drop what they have not read of a response that breaks off, the error, too.
+    assert client.finished
 
 
 async def test_error_of_the_agent_before_the_first_byte_is_raised() -> None:
