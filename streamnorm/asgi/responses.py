@@ -14,7 +14,7 @@ from collections.abc import (
     Mapping,
     MutableMapping,
 )
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, TypeAlias
 
 import anyio
@@ -330,6 +330,7 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
+_CLIENT_LEFT = 499  # nginx's, for its log: no status of HTTP says it
 _DISCONNECT_S = 0.02  # in which a server that has closed a connection says so
 _MAX_SENT_BYTES = 1024 * 1024  # at once: servers copy what they send, in the loop
 
@@ -364,6 +365,8 @@ async def open_exchange(
                 tasks.start_soon(_watch_disconnect, receive, exchange)
             yield exchange
             tasks.cancel_scope.cancel()
+        if receive is not None and exchange.has_left and not exchange.has_started:
+            await exchange.end_unanswered()
     except BaseExceptionGroup as group:
         # Callers handle the error itself; the task group is an implementation detail.
         raise group.exceptions[0] from group.exceptions[0].__cause__
@@ -382,6 +385,7 @@ class Exchange:
         tasks: Task group of the request, cancelled once it is answered or the client
             disconnects.
         has_left: Whether the client has disconnected.
+        has_started: Whether status and headers were sent.
         has_status: Whether the response begins with a status, as over HTTP, which cannot be taken
             back once an event or a ping is sent.
         can_write: Whether the server can send a chunk without waiting, by `write`.
@@ -389,7 +393,7 @@ class Exchange:
 
     def __init__(self, send: Send, tasks: TaskGroup, *, cancels: bool = True) -> None:
         self.tasks = tasks
-        self.has_left = False
+        self.has_left = self.has_started = False
         self.has_status = True
         self._server_send = send
         self._write = send.write if isinstance(send, WritingSend) else None
@@ -400,6 +404,7 @@ class Exchange:
         """Send status and headers."""
         if self.has_left and not self._cancels:
             return
+        self.has_started = True
         try:
             await self._server_send(
                 {"type": "http.response.start", "status": status, "headers": headers}
@@ -433,6 +438,16 @@ class Exchange:
         self.has_left = True
         if self._cancels:
             self.tasks.cancel_scope.cancel()
+
+    async def end_unanswered(self) -> None:
+        """Send an empty response, which no server passes on, for a client that has disconnected.
+
+        Starlette's `BaseHTTPMiddleware` raises for an application that returns without a response.
+        """
+        with suppress(OSError, RuntimeError):  # of a closed connection
+            start = {"type": "http.response.start", "status": _CLIENT_LEFT, "headers": []}
+            await self._server_send(start)
+            await self._server_send({"type": "http.response.body", "body": b""})
 
     async def _lose_client(self, exc: Exception) -> bool:
         """Record a disconnect that made a send fail; return whether the client has disconnected."""

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from support.http.asgi_caller import Caller
-from support.http.asgi_client import Message
+from support.http.asgi_client import UNANSWERED, Message
 
 from streamnorm import LocalProtocolError
 from streamnorm.asgi.responses import Exchange
@@ -131,7 +131,7 @@ async def test_response_stops_when_the_client_disconnects() -> None:
     caller = Caller()
     with anyio.fail_after(5):
         await caller.call(Silent())
-    assert caller.messages == []
+    assert caller.messages == UNANSWERED
 
 
 async def test_error_of_the_application_is_raised_as_it_is() -> None:

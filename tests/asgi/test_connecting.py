@@ -10,7 +10,7 @@ import anyio
 import httpx
 import httpx2
 import pytest
-from support.http.asgi_client import Client
+from support.http.asgi_client import UNANSWERED, Client
 from support.http.loopback import HEAD, Server, chunked
 from support.openai_chat.chunks import DONE, content
 
@@ -146,7 +146,7 @@ async def test_client_that_leaves_before_the_answer_cancels_the_request(family: 
         with anyio.fail_after(5):
             await server.left.wait()
         assert client._transport._pool.connections == []
-    assert caller.messages == []
+    assert caller.messages == UNANSWERED
     assert outcomes == [Abandoned()]
 
 

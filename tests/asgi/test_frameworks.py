@@ -18,6 +18,7 @@ import starlette.requests
 import starlette.responses
 import starlette.routing
 import uvicorn
+from starlette.middleware.base import BaseHTTPMiddleware
 from support.http.asgi_client import CHUNKS, HEADERS, refused, transcode
 from support.http.byte_source import AsyncBytes, Cut
 from support.openai_chat.chunks import content
@@ -211,6 +212,38 @@ async def test_disconnect_from_uvicorn_before_the_first_byte_closes_the_source()
         with anyio.fail_after(5):
             await source.left.wait()
     assert outcomes == [Abandoned()]
+
+
+@frameworks
+async def test_middleware_of_starlette_gets_a_response_for_a_client_that_has_left(
+    framework: Any,
+) -> None:
+    """`BaseHTTPMiddleware` raises for an application that returns without one."""
+    statuses: list[int] = []
+
+    async def dispatch(request: Any, call_next: Any) -> starlette.responses.Response:
+        response: starlette.responses.Response = await call_next(request)
+        statuses.append(response.status_code)
+        return response
+
+    source = AsyncBytes([], stays_open=True)
+    app = framework(lambda: EventStreamResponse(transcode(source)), [])
+    app.add_middleware(BaseHTTPMiddleware, dispatch=dispatch)
+    requests = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive() -> dict[str, Any]:
+        for request in requests:
+            return request
+        await source.silent.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        pass
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
+    await app(scope, receive, send)
+    assert statuses == [499]
+    assert source.closed == 1
 
 
 @pytest.mark.on_asyncio

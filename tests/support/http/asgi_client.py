@@ -13,7 +13,16 @@ from streamnorm.asgi import EventStreamResponse, MessageResponse
 from support.http.byte_source import AsyncResponse
 from support.openai_chat.chunks import DONE, content
 
-__all__ = ["CHUNKS", "HEADERS", "PING", "Client", "Message", "refused", "transcode"]
+__all__ = [
+    "CHUNKS",
+    "HEADERS",
+    "PING",
+    "UNANSWERED",
+    "Client",
+    "Message",
+    "refused",
+    "transcode",
+]
 
 CHUNKS = [content("a"), content("b"), content("c", "stop"), DONE]
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -24,6 +33,12 @@ HEADERS = {
 }
 
 Message = dict[str, Any]
+
+# What a middleware gets for a client that has left before its answer.
+UNANSWERED: list[Message] = [
+    {"type": "http.response.start", "status": 499, "headers": []},
+    {"type": "http.response.body", "body": b""},
+]
 
 
 class Client:
