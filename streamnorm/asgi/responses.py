@@ -79,12 +79,13 @@ class _StreamResponse:
             StreamnormError: The stream failed, and no error event or response reports it; or it
                 was closed before it ended.
         """
-        try:
-            async with open_exchange(receive, send) as exchange:
+        async with open_exchange(receive, send) as exchange:
+            try:
                 await self._respond(exchange)
-        finally:
-            # Starlette closes no iterator of a body: the provider would generate on.
-            await self._stream.aclose()
+            finally:
+                # Starlette closes no iterator of a body: the provider would generate on.  Within
+                # the exchange: a cancel scope that an agent holds open ends before its own.
+                await self._stream.aclose()
         if self.background is not None:
             await self.background()
 

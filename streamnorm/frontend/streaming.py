@@ -125,6 +125,24 @@ class RunPump(Pump[bytes]):
         return self._run.error_body(error)
 
 
+class _RunStream(Stream[bytes]):
+    """The stream of `stream_run`, which closes its agent in no cancel scope of its own.
+
+    An agent may hold a scope open while it yields, as that of a task group or of a client of MCP,
+    and scopes must end in the reverse order of their start (PEP 789).
+    """
+
+    async def _release(self) -> None:
+        self._closed, self._idle = True, False
+        try:
+            await self._reader.close()
+        except BaseExceptionGroup as group:
+            # Task groups put even the `GeneratorExit` of a generator that is closed into a group.
+            _, others = group.split(GeneratorExit)
+            if others is not None:
+                raise others from group.__cause__
+
+
 def stream_run(
     items: AsyncIterable[RunItem],
     *,
@@ -171,7 +189,7 @@ def stream_run(
     """
     reader = AsyncReader(cast("AsyncIterable[bytes]", items))
     run = Run(to, request=request, ids=ids, page_client=page_client, limits=limits, on_loss=on_loss)
-    return Stream(RunPump(reader, run, to, limits, on_end), reader)
+    return _RunStream(RunPump(reader, run, to, limits, on_end), reader)
 
 
 def iter_run(

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from anyio.lowlevel import checkpoint
 from support.http.asgi_client import HEADERS, Client
 from support.streams.content import PROVIDERS
 
@@ -273,6 +274,64 @@ async def test_page_that_leaves_cancels_the_agent() -> None:
     await client.request(EventStreamResponse(stream))
     assert left == [True]
     assert seen == [Abandoned()]
+
+
+async def grouped_agent(left: list[str]) -> AsyncIterator[RunItem]:
+    """An agent with a task group open, as a client of MCP has one."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            for event in ANSWER:
+                yield event
+            tasks.cancel_scope.cancel()
+    finally:
+        left.append("left")
+
+
+@pytest.mark.parametrize("keepalive_s", [None, 15])
+async def test_page_that_leaves_while_an_event_is_sent_ends_the_scopes_of_the_agent(
+    keepalive_s: float | None,
+) -> None:
+    left: list[str] = []
+    seen: list[Outcome] = []
+
+    async def block(message: Any) -> None:
+        if b"text-delta" in message.get("body", b""):
+            client.gone.set()
+            await anyio.sleep_forever()
+
+    client = Client(block)
+    stream = stream_run(grouped_agent(left), to=UI, on_end=seen.append)
+    await client.request(EventStreamResponse(stream, keepalive_s=keepalive_s))
+    await checkpoint()  # no scope of the agent is left around this task
+    assert left == ["left"]
+    assert seen == [Abandoned()]
+
+
+async def test_run_that_is_left_ends_the_scopes_of_its_agent() -> None:
+    left: list[str] = []
+    with anyio.CancelScope() as scope:
+        async with stream_run(grouped_agent(left), to=UI) as stream:
+            await anext(stream)
+        assert left == ["left"]
+    assert not scope.cancelled_caught
+    assert stream.outcome == Abandoned()
+
+
+async def test_error_of_an_agent_that_is_closed_is_raised() -> None:
+    async def agent() -> AsyncIterator[RunItem]:
+        try:
+            async with anyio.create_task_group():
+                for event in ANSWER:
+                    yield event
+        except BaseExceptionGroup as group:
+            raise BaseExceptionGroup("", [*group.exceptions, ZeroDivisionError()]) from None
+
+    stream = stream_run(agent(), to=UI)
+    await anext(stream)
+    with pytest.raises(ExceptionGroup) as caught:
+        await stream.aclose()
+    assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
 
 
 async def test_run_reports_its_message_and_its_usage() -> None:
