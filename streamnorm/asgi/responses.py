@@ -81,7 +81,7 @@ class _StreamResponse:
         """
         async with open_exchange(receive, send) as exchange:
             try:
-                await self._respond(exchange)
+                await self._respond(exchange, scope)
             finally:
                 # Starlette closes no iterator of a body: the provider would generate on.  Within
                 # the exchange: a cancel scope that an agent holds open ends before its own.
@@ -89,7 +89,7 @@ class _StreamResponse:
         if self.background is not None:
             await self.background()
 
-    async def _respond(self, exchange: Exchange) -> None:
+    async def _respond(self, exchange: Exchange, scope: Scope) -> None:
         raise NotImplementedError
 
 
@@ -105,7 +105,7 @@ class EventStreamResponse(_StreamResponse):
     error response in the client's dialect, with the provider's status, 504 for a timeout or
     502 for all else.  A later failure is reported by the stream itself, as an error event;
     if it cannot, the response is left incomplete.  The stream is closed on every path, as
-    soon as the client disconnects.
+    soon as the client disconnects, and behind the headers of a HEAD request.
 
     Its headers are those of the protocol that is written: the `content-type` of its framing, and
     for `to="ui_message_stream"` the one by which front ends know it.
@@ -143,7 +143,7 @@ class EventStreamResponse(_StreamResponse):
         super().__init__(stream, status, defaults, headers)
         self._keepalive_s = keepalive_s
 
-    async def _respond(self, exchange: Exchange) -> None:
+    async def _respond(self, exchange: Exchange, scope: Scope) -> None:
         stream = self._stream
         first = None
         try:
@@ -163,6 +163,11 @@ class EventStreamResponse(_StreamResponse):
         # Not before the first chunk: status 200 cannot be taken back, and clients retry by the
         # status.
         await exchange.start(self.status_code, self.raw_headers)
+        # Starlette answers HEAD by a route of GET: the provider would generate for nobody, and the
+        # client's next request on the connection would wait for it.
+        if scope.get("method") == "HEAD":
+            await exchange.send(b"", more=False)
+            return
         if first is not None:
             await exchange.send(first)
         sender = None
@@ -239,7 +244,7 @@ class MessageResponse(_StreamResponse):
         self._model = model
         self._created = created
 
-    async def _respond(self, exchange: Exchange) -> None:
+    async def _respond(self, exchange: Exchange, _scope: Scope) -> None:
         stream = self._stream
         try:
             async for event in stream:

@@ -251,6 +251,19 @@ async def test_error_of_the_server_is_raised_unchanged() -> None:
     assert source.closed == 1
 
 
+async def test_head_request_has_the_headers_and_reads_no_further() -> None:
+    """Starlette answers one by the route of GET; its client waits for no body."""
+    source, outcomes = AsyncBytes(CHUNKS), []
+    client = Client()
+    response = EventStreamResponse(transcode(source, on_end=outcomes.append), keepalive_s=15)
+    await response({"type": "http", "method": "HEAD"}, client.receive, client.send)
+    assert {name: client.headers[name] for name in HEADERS} == HEADERS
+    assert client.bodies == [b""]
+    assert client.finished
+    assert (source.reads, source.closed) == (1, 1)
+    assert outcomes == [Abandoned()]
+
+
 # The client leaves
 
 
